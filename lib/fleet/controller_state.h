@@ -28,7 +28,7 @@ struct spot_fleet_intent {
     size_t market;
     int64_t count, seen; /* seen: machines with its token */
     double asked_s, retry_s;
-    int tries;  /* of this life; 0: its command never ran in it */
+    int tries;  /* that failed; 0: its command is not known to have run */
     int missed; /* lists since the last try */
 };
 
@@ -78,6 +78,8 @@ struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *fleet, cons
                                                   const char *token, size_t market);
 struct spot_fleet_machine *spot_fleet_find(const struct spot_fleet *fleet, const char *id);
 void spot_fleet_sort(struct spot_fleet *fleet);
+/* How many of each market run, start and leave. */
+void spot_fleet_count(struct spot_fleet *fleet);
 struct spot_fleet_intent *spot_fleet_add_intent(struct spot_fleet *fleet, const char *token,
                                                 size_t market, int64_t count);
 void spot_fleet_drop_intent(struct spot_fleet *fleet, struct spot_fleet_intent *intent);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cluster/group.h"
+#include "common/elapsed.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
 #include "host/ledger_plan.h"
@@ -73,6 +74,8 @@ struct spot_exec_order {
     bool is_due; /* a round waits for it */
 };
 
+enum { SPOT_EXEC_DOUBTED_MAX = 8 };
+
 struct spot_exec_states {
     bool has_key; /* of the running round: */
     uint64_t key;
@@ -91,6 +94,13 @@ struct spot_exec_states {
     bool has_begun; /* a round of this coordinator: none is the first any more */
     char found_by[SPOT_NAME_MAX];
     uint32_t found_round; /* the newest that began from it: commits of earlier ones are older */
+
+    struct spot_state_id tried; /* the newest rounds began from it, and failed, */
+    uint32_t n_tried;           /* so many in a row, before they had saved anything */
+    struct spot_state_id doubted[SPOT_EXEC_DOUBTED_MAX]; /* [n_doubted]: an older one is tried */
+    size_t n_doubted;
+    bool has_warned_anew; /* of ranks that do not go on from what they were given */
+
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
     struct spot_exec_point target; /* the one being made safe */
@@ -167,6 +177,7 @@ struct spot_exec_job {
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
     bool has_begun;             /* a round, under this coordinator */
+    struct spot_wait wait;      /* for nodes */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -185,6 +196,12 @@ void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_s
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set `newest` and `safe` from what members reported. */
 void spot_exec_find_points(struct spot_exec_job *job);
+/* A round failed. It had saved nothing since it began: what it began from may be the cause, and
+ * after some of them in a row an older one is tried. */
+void spot_exec_doubt(struct spot_exec_job *job);
+/* Ranks have done a step, the first of theirs in the round: it must not be behind where it began.
+ */
+void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step);
 void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
 /* The member to send a place of a point: a holder with the fewest orders; NULL: none. */
 struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
@@ -258,6 +275,7 @@ void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
 void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n);
+void spot_exec_news_wait(struct spot_exec_job *job); /* there are too few nodes */
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED]);
 
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */

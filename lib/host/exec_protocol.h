@@ -116,6 +116,8 @@ void spot_exec_put_holdings(struct spot_buf *out, const struct spot_exec_holding
 /* Sets in->bad when malformed; *all is then empty. */
 void spot_exec_get_holdings(struct spot_wire_in *in, struct spot_exec_holdings *all);
 
+enum { SPOT_EXEC_KEPT_MAX = 16 }; /* ids in a HOLD */
+
 enum spot_exec_safety {
     SPOT_EXEC_AT_RISK, /* a place of it is held only once; this is being fixed */
     SPOT_EXEC_SAFE,    /* every place is held twice, or is on disk */

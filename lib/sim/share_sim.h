@@ -47,7 +47,7 @@ struct spot_share_step {
     int64_t first_worker, scale;
     double start_s, end_s;
     /* before the round: what is left, what a stop would lose, where it was */
-    double left, unsaved;
+    double left, unsaved, isolated_s;
     int on;
     int64_t on_scale;
 };
