@@ -365,7 +365,9 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out)
 {
-    const struct spot_answer_part p = { options, c, &c->choice[choice], position, position + 1 };
+    const struct spot_answer_part p = { options, c, &c->choice[choice],
+                                        spot_choice_piece_begin(c, choice, position),
+                                        position + 1 };
     struct spot_page page;
     struct spot_jw *const jw = spot_page_begin(&page);
 
