@@ -44,7 +44,6 @@ void replay_train_watch(bool is_quiet);
 
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);
-void replay_train_list(void); /* of the policies, to standard output */
 
 /* Rows of a table: begin it, then add. People read few digits, programs all. */
 enum replay_rows {
