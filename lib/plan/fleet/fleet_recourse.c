@@ -78,6 +78,7 @@ void spot_fleet_recourse_init(struct spot_fleet_recourse *r, const struct spot_f
     r->lp = spot_lp_new(risk->n_bucket * (risk->n_type + 1));
     add_splits(r);
     add_types(r);
+    r->some = spot_xcalloc(risk->n_type, sizeof(*r->some));
     r->n_table = TABLE_FIRST;
     r->table = spot_xcalloc(r->n_table, sizeof(*r->table));
 }
@@ -90,6 +91,7 @@ void spot_fleet_recourse_release(struct spot_fleet_recourse *r)
     free(r->known);
     free(r->table);
     free(r->enough);
+    free(r->some);
     memset(r, 0, sizeof(*r));
 }
 
@@ -204,14 +206,19 @@ double spot_fleet_recourse_below(const struct spot_fleet_recourse *r, const doub
                                  size_t *cut)
 {
     const size_t n = r->risk->n_type;
+    size_t n_some = 0; /* of many types a fleet has few */
     double most = 0;
 
+    for (size_t g = 0; g < n; g++)
+        if (capacity[g] > 0)
+            r->some[n_some++] = g;
     *cut = SIZE_MAX;
     for (size_t i = 0; i < r->n_cut; i++) {
+        const double *price = r->price + i * n;
         double at = r->level[i];
 
-        for (size_t g = 0; g < n; g++)
-            at -= r->price[i * n + g] * capacity[g];
+        for (size_t k = 0; k < n_some; k++)
+            at -= price[r->some[k]] * capacity[r->some[k]];
         if (at > most) {
             most = at;
             *cut = i;

@@ -20,6 +20,7 @@ struct spot_fleet_recourse {
     double *known;   /* [n_known][n_type + 1] capacities and their unserved shares */
     uint32_t *table; /* [n_table] index + 1 into known, 0: empty */
     double *enough;  /* [n_enough][n_type] capacities that serve everything */
+    size_t *some;    /* [n_type] scratch: types of which there is capacity */
     size_t n_cut, n_known, n_table, n_enough, cap_price, cap_level, cap_known, cap_enough, n_solved;
 };
 
