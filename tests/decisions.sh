@@ -8,7 +8,7 @@
 #        decisions.sh fleet TRACE PREFIXES N [AVAILABILITY [TICK [LOAD RATE]]]    spot-predict | spot-plan fleet --kind replicas; a cold
 #                                                    start of one tick; LOAD is on the trace's clock and begins with it, RATE is a replica's
 #        decisions.sh serve JOB TRACE LOAD PREFIXES OPTION...    spot-predict | spot-plan serve; options of both
-#        decisions.sh share JOBS CLUSTER THROUGHPUT PREFIXES OPTION...    spot-plan share; options of both
+#        decisions.sh share JOBS CLUSTER THROUGHPUT PREFIXES OPTION...    spot-plan share; options of both; POLICY=spot:max-min and so on
 # The tools on PATH. Prints one line: how many of how many agree, and each that does not. Fails if one does not.
 set -eu
 
@@ -78,10 +78,10 @@ serve() {
 # The jobs that had arrived by a time, as the replay told of them before that round; nothing of later ones.
 jobs_at() { # TIME
     awk -F, -v OFS=, -v now="$1" 'FNR == 1 { file++; for (i = 1; i <= NF; i++) at[file, $i] = i }
-        file == 1 && FNR > 1 && $6 == now { told[$2] = $8 OFS $9 OFS $10 OFS $11 }
+        file == 1 && FNR > 1 && $6 == now { told[$2] = $8 OFS $9 OFS $10 OFS $11 OFS $12 }
         file == 2 && FNR == 1 { n = split("id arrival_s kind steps scale weight slo_s scale_min scale_max", name, " ")
             for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row name[k] OFS
-            print row "done,unsaved,on,on_workers" }
+            print row "done,unsaved,on,on_workers,isolated_s" }
         file == 2 && FNR > 1 && $at[2, "id"] in told { row = ""
             for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row $at[2, name[k]] OFS
             print row told[$at[2, "id"]] }' "$tmp/steps" "$jobs"
@@ -90,13 +90,13 @@ jobs_at() { # TIME
 share() {
     local jobs=$1 cluster=$2 throughput=$3 prefixes=$4 same=0 all=0 now
     shift 4
-    spot-replay share --jobs "$jobs" --cluster "$cluster" --throughput "$throughput" --policy spot --steps --format csv "$@" >"$tmp/steps"
+    spot-replay share --jobs "$jobs" --cluster "$cluster" --throughput "$throughput" --policy "${POLICY-spot}" --steps --format csv "$@" >"$tmp/steps"
     awk -F, 'NR > 1 { print $6 }' "$tmp/steps" | uniq >"$tmp/times"
     step=$(($(wc -l <"$tmp/times") / prefixes))
     [ "$step" -gt 0 ] || step=1
     while read -r now && [ "$all" -lt "$prefixes" ]; do
         jobs_at "$now" >"$tmp/jobs.csv"
-        spot-plan share --jobs "$tmp/jobs.csv" --cluster "$cluster" --throughput "$throughput" --time "${now}s" "$@" |
+        spot-plan share --jobs "$tmp/jobs.csv" --cluster "$cluster" --throughput "$throughput" --time "${now}s" --policy "${POLICY-spot}" "$@" |
             jq -r '.run[] | "\(.job) \(.instance_type) \(.workers)"' | sort >"$tmp/pipe"
         awk -F, -v now="$now" 'NR > 1 && $6 == now && $3 != "" { n[$2 " " $3] += $5 } END { for (k in n) print k, n[k] }' "$tmp/steps" |
             sort >"$tmp/replay"
@@ -108,7 +108,7 @@ share() {
             diff "$tmp/replay" "$tmp/pipe" || true
         fi
     done < <(awk -v step="$step" 'NR % step == 0' "$tmp/times")
-    echo "share, $jobs: $same of $all decisions agree"
+    echo "share, ${POLICY-spot}, $jobs: $same of $all decisions agree"
     [ "$same" = "$all" ]
 }
 

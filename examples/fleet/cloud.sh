@@ -14,6 +14,8 @@
 # `cloud.sh play` takes machines away on time without being asked; `list` does it, too. `seen` prints the trace so far. What each machine cost is in
 # CLOUD/ended: id, market, seconds.
 set -eu
+# who asks may be killed; what a cloud was asked for it does to the end
+[ "$*" != launch ] || exec setsid -w "$0" launch apart
 cloud=${CLOUD:?} speed=${CLOUD_SPEED:-60} from=${CLOUD_FROM:-0} grace=${CLOUD_GRACE:-2}
 mkdir -p "$cloud/machine"
 exec 9>>"$cloud/lock"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "comm/http_key.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@ enum { KEYS_MAX = 1024, KEY_MAX = 256, FILE_MAX_BYTE = 1 << 20 };
 
 struct key {
     char text[KEY_MAX]; /* padded with zeros */
+    float share;
+    int priority;
 };
 
 struct spot_http_keys {
@@ -50,27 +53,66 @@ static int check_key(const struct reading *r, const char *key, size_t n)
     return 0;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The last word of line[*n] is NAME=NUMBER: take it off. */
+static bool take_term(const char *line, size_t *n, const char *name, double *value)
+{
+    char number[24] = "", *end;
+    size_t at = *n;
+
+    while (at && !is_blank(line[at - 1]))
+        at--;
+    if (!at || *n - at < strlen(name) || strncmp(line + at, name, strlen(name)) != 0 ||
+        *n - at - strlen(name) >= sizeof(number))
+        return false;
+    memcpy(number, line + at + strlen(name), *n - at - strlen(name));
+    *value = strtod(number, &end);
+    if (!*number || *end)
+        *value = NAN;
+    while (at && is_blank(line[at - 1]))
+        at--;
+    *n = at;
+    return true;
+}
+
+static int take_terms(struct key *to, const struct reading *r, const char *line, size_t *n)
+{
+    double share = 1, priority = 0;
+
+    while (take_term(line, n, "share=", &share) || take_term(line, n, "priority=", &priority))
+        ;
+    if (!(share >= 1e-3 && share <= 1e3))
+        return refuse(r, "share= takes a number from 0.001 to 1000");
+    if (!(priority >= -100 && priority <= 100) || priority > floor(priority))
+        return refuse(r, "priority= takes a whole number from -100 to 100");
+    to->share = (float)share;
+    to->priority = (int)priority;
+    return 0;
+}
+
 static int add_key(struct spot_http_keys *keys, struct reading *r, const char *key, size_t n)
 {
-    struct key *const to = &keys->key[keys->n];
+    struct key *const to = &keys->key[keys->n < KEYS_MAX ? keys->n : 0];
+    struct key terms = { .share = 1 };
 
-    if (check_key(r, key, n))
+    if (take_terms(&terms, r, key, &n) || check_key(r, key, n))
         return -1;
     if (keys->n == KEYS_MAX)
         return spot_err_set(r->err, SPOT_EDATA, "%s: there are more than %d keys", r->path,
                             KEYS_MAX);
     memcpy(to->text, key, n);
+    to->share = terms.share;
+    to->priority = terms.priority;
     for (size_t i = 0; i < keys->n; i++)
         if (!memcmp(keys->key[i].text, to->text, KEY_MAX))
             return spot_err_at(r->err, r->path, r->line, 0, NULL, "the key of line %lu again",
                                r->line_of[i]);
     r->line_of[keys->n++] = r->line;
     return 0;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
 }
 
 /* Blanks around a key are none of it: no client could send them. */
@@ -128,22 +170,23 @@ void spot_http_keys_free(struct spot_http_keys *keys)
     free(keys);
 }
 
-static bool is_key(const struct spot_http_keys *keys, const char *text)
+/* Its number, from 1; 0: it is none. */
+static unsigned number_of(const struct spot_http_keys *keys, const char *text)
 {
-    struct key given = { { 0 } };
-    unsigned n_equal = 0;
+    struct key given = { .share = 1 };
+    unsigned number = 0;
 
     if (strlen(text) >= KEY_MAX)
-        return false;
+        return 0;
     memcpy(given.text, text, strlen(text));
     for (size_t i = 0; i < keys->n; i++) {
         volatile unsigned char differs = 0;
 
         for (size_t k = 0; k < KEY_MAX; k++)
             differs = (unsigned char)(differs | (given.text[k] ^ keys->key[i].text[k]));
-        n_equal += !differs;
+        number += !differs * (unsigned)(i + 1);
     }
-    return n_equal > 0;
+    return number;
 }
 
 /* The key that a request shows; NULL: none. */
@@ -162,7 +205,18 @@ bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_ca
 {
     const char *const key = keys ? key_of(call) : NULL;
 
-    return !keys || (key && is_key(keys, key));
+    return !keys || (key && number_of(keys, key));
+}
+
+struct spot_http_terms spot_http_keys_terms(const struct spot_http_keys *keys,
+                                            const struct spot_http_call *call)
+{
+    const char *const key = keys ? key_of(call) : NULL;
+    const unsigned number = key ? number_of(keys, key) : 0;
+
+    return number ? (struct spot_http_terms){ number, keys->key[number - 1].share,
+                                              keys->key[number - 1].priority }
+                  : (struct spot_http_terms){ .share = 1 };
 }
 
 uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct spot_http_call *call,

@@ -8,20 +8,26 @@
 #include "comm/http.h"
 #include "common/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_http_keys;
 
-/* Read the keys of a file, one a line, without surrounding blanks; empty lines and lines that begin
- * with # are skipped. NULL with *err: SPOT_ESYS, SPOT_EDATA (none, too many, too long, one twice,
- * what no client can send). */
+/* Read the keys of a file, one a line, without surrounding blanks and with their terms behind;
+ * empty lines and lines that begin with # are skipped. NULL with *err: SPOT_ESYS, SPOT_EDATA (none,
+ * too many, too long, one twice, what no client can send, terms that are none). */
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err);
 void spot_http_keys_free(struct spot_http_keys *keys); /* may be NULL */
 /* Does the request carry one of the keys? The comparison takes constant time. True if `keys` is
  * NULL: no key is required. */
 bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call);
+
+/* What a key's line says behind it: `share=W`, above 0, of what is computed while several wait, and
+ * `priority=N`, -100..100, before whose lesser ones it is. */
+struct spot_http_terms {
+    uint32_t key; /* counted from 1; 0: no keys */
+    float share;
+    int priority;
+};
+struct spot_http_terms spot_http_keys_terms(const struct spot_http_keys *keys,
+                                            const struct spot_http_call *call);
 
 /* Who may come back to `what`: a number of the request's key and that text, which says nothing of
  * the key to somebody who has neither. 0 if `keys` is NULL. The request is admitted. */
@@ -33,9 +39,5 @@ uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct sp
  * options. */
 int spot_http_check_reach(const char *address, const char *tls_cert, const char *tls_key,
                           const char *key_file, const char *options, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_COMM_HTTP_KEY_H */

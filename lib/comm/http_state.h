@@ -8,10 +8,6 @@
 #include "comm/http_head.h"
 #include "comm/tls.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_http {
     struct spot_http_options options;
     struct spot_endpoint endpoint;
@@ -88,9 +84,5 @@ bool spot_http_produce(struct spot_http_line *l);
 void spot_http_end_call(struct spot_http_line *l);
 /* Its client need not be there to the end: the answer is ready. */
 bool spot_http_is_sent(const struct spot_http_call *call);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_COMM_HTTP_STATE_H */

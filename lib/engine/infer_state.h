@@ -10,10 +10,6 @@
 #include "engine/cpu/team.h"
 #include "engine/infer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* --- image --- */
 
 /* One tensor of a shard in the image: a vector or replicated tensor unchanged, or a matrix of n_out
@@ -178,9 +174,5 @@ void spot_infer_know(struct spot_infer *f, int sequence);
 
 /* A team's job: the whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_ENGINE_INFER_STATE_H */

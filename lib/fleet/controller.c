@@ -59,14 +59,21 @@ static void release_machine(struct spot_fleet_machine *m)
     free(m->token);
 }
 
+/* Those from n on, which nothing refers to yet. */
+static void forget_markets(struct spot_fleet *f, size_t n)
+{
+    while (f->n_market > n) {
+        f->n_market--;
+        free(f->market[f->n_market].zone);
+        free(f->market[f->n_market].type);
+    }
+}
+
 void spot_fleet_free(struct spot_fleet *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->n_market; i++) {
-        free(f->market[i].zone);
-        free(f->market[i].type);
-    }
+    forget_markets(f, 0);
     for (size_t i = 0; i < f->n_machine; i++)
         release_machine(&f->machine[i]);
     for (size_t i = 0; i < f->n_intent; i++)
@@ -136,23 +143,37 @@ size_t spot_fleet_market_of(struct spot_fleet *f, const char *zone, const char *
     return f->n_market++;
 }
 
-void spot_fleet_clear_target(struct spot_fleet *f)
+/* Adds its markets, changes no target. */
+static int check_target(struct spot_fleet *f, const struct spot_plan_buy *buy, size_t n,
+                        struct spot_err *err)
 {
-    for (size_t i = 0; i < f->n_market; i++)
-        f->market[i].target = 0;
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (spot_fleet_market_of(f, buy[i].zone, buy[i].type, buy[i].is_on_demand, err) == SIZE_MAX)
+            return -1;
+        if (buy[i].count < 0 || buy[i].count > SPOT_FLEET_MACHINES - sum)
+            return spot_err_set(err, SPOT_EDATA, "expected 0 to %d machines in all, got %lld of %s",
+                                SPOT_FLEET_MACHINES, (long long)buy[i].count, buy[i].type);
+        sum += buy[i].count;
+    }
+    return 0;
 }
 
-int spot_fleet_add_target(struct spot_fleet *f, const char *zone, const char *type,
-                          bool is_on_demand, int64_t count, struct spot_err *err)
+int spot_fleet_set_target(struct spot_fleet *f, const struct spot_plan_buy *buy, size_t n,
+                          struct spot_err *err)
 {
-    const size_t i = spot_fleet_market_of(f, zone, type, is_on_demand, err);
+    const size_t n_market = f->n_market;
 
-    if (i == SIZE_MAX)
+    if (check_target(f, buy, n, err)) {
+        forget_markets(f, n_market);
         return -1;
-    if (count < 0 || count > SPOT_FLEET_MACHINES - f->market[i].target)
-        return spot_err_set(err, SPOT_EDATA, "expected 0 to %d machines of %s, got %lld",
-                            SPOT_FLEET_MACHINES, type, (long long)count);
-    f->market[i].target += count;
+    }
+    for (size_t i = 0; i < f->n_market; i++)
+        f->market[i].target = 0;
+    for (size_t i = 0; i < n; i++)
+        f->market[spot_fleet_market_of(f, buy[i].zone, buy[i].type, buy[i].is_on_demand, NULL)]
+            .target += buy[i].count;
     return 0;
 }
 
@@ -439,6 +460,7 @@ int spot_fleet_observe(struct spot_fleet *f, double now_s, const struct spot_fle
         f->intent[i].missed++;
     spot_fleet_sort(f);
     drop_gone(f);
+    spot_fleet_count(f);
     if (n_foreign)
         *n_foreign = n - n_own;
     free(own);

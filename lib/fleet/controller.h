@@ -32,10 +32,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "model/plan_buy.h"
 
 enum {
     SPOT_FLEET_NAME_MAX = 32,     /* bytes of a fleet's name */
@@ -122,13 +119,10 @@ struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint
                                   double now_s);
 void spot_fleet_free(struct spot_fleet *fleet);
 
-/* A new target: clear, then add each row; rows of one market add up. Zone "" is any zone. Returns
- * 0, or -1 with *err (SPOT_EDATA): too many markets, a text that is too long or not plain, a count
- * out of range. Rows of count 0, added before the clear, fail as theirs would and change no target.
- */
-void spot_fleet_clear_target(struct spot_fleet *fleet);
-int spot_fleet_add_target(struct spot_fleet *fleet, const char *zone, const char *type,
-                          bool is_on_demand, int64_t count, struct spot_err *err);
+/* A new target; rows of one market add up. Returns 0, or -1 with *err (SPOT_EDATA) and nothing
+ * changed: too many markets, a text that is too long or not plain, too many machines. */
+int spot_fleet_set_target(struct spot_fleet *fleet, const struct spot_plan_buy *buy, size_t n,
+                          struct spot_err *err);
 /* Zone "" prices all zones that have no price of their own. */
 int spot_fleet_price(struct spot_fleet *fleet, const char *zone, const char *type,
                      bool is_on_demand, double usd_per_h, struct spot_err *err);
@@ -163,9 +157,5 @@ double spot_fleet_elapsed_s(const struct spot_fleet *fleet);
 char *spot_fleet_write_state(const struct spot_fleet *fleet, size_t *n_byte);
 int spot_fleet_read_state(struct spot_fleet *fleet, const char *text, size_t n_byte,
                           const char *source, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FLEET_CONTROLLER_H */

@@ -5,10 +5,6 @@
 
 #include "fleet/controller.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_fleet_market {
     char *zone, *type;
     bool is_on_demand;
@@ -28,7 +24,7 @@ struct spot_fleet_intent {
     size_t market;
     int64_t count, seen; /* seen: machines with its token */
     double asked_s, retry_s;
-    int tries;  /* of this life; 0: its command never ran in it */
+    int tries;  /* that failed; 0: its command is not known to have run */
     int missed; /* lists since the last try */
 };
 
@@ -78,6 +74,8 @@ struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *fleet, cons
                                                   const char *token, size_t market);
 struct spot_fleet_machine *spot_fleet_find(const struct spot_fleet *fleet, const char *id);
 void spot_fleet_sort(struct spot_fleet *fleet);
+/* How many of each market run, start and leave. */
+void spot_fleet_count(struct spot_fleet *fleet);
 struct spot_fleet_intent *spot_fleet_add_intent(struct spot_fleet *fleet, const char *token,
                                                 size_t market, int64_t count);
 void spot_fleet_drop_intent(struct spot_fleet *fleet, struct spot_fleet_intent *intent);
@@ -90,9 +88,5 @@ double spot_fleet_usd_at_most(const struct spot_fleet *fleet,
 void spot_fleet_refused(struct spot_fleet *fleet, struct spot_fleet_market *market);
 void spot_fleet_note(const struct spot_fleet *fleet, const char *event, const char *machine,
                      const char *fmt, ...) SPOT_PRINTF(4, 5);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FLEET_CONTROLLER_STATE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The state: CSV, a row for the fleet and its version, for each launch and each machine, and a last
- * one with the hash of all bytes above. */
+/* The state: CSV, a row for the fleet and its version, for each market that refused, each launch
+ * and each machine, and a last one with the hash of all bytes above. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static const char *const column[N_COLUMN] = { "row",    "token",   "id",    "zon
 static const char *const phase_name[] = { "up", "untold", "draining", "ending", NULL };
 static const char *const life_name[] = { "starting", "running", "leaving", NULL };
 /* Another number for what a reader of before would misunderstand. */
-static const char version[] = "fleet/2";
+static const char version[] = "fleet/3";
 
 /* --- written --- */
 
@@ -65,6 +65,12 @@ static void put_names(FILE *out, const char *row, const char *token, const char 
     }
 }
 
+static void put_market(FILE *out, const struct spot_fleet *f, const struct spot_fleet_market *m)
+{
+    put_names(out, "market", "", "", m);
+    fprintf(out, "%d,,,0,%d,%.3f,0\n", m->is_refused, m->refusals, to_wall(f, m->retry_s));
+}
+
 static void put_machine(FILE *out, const struct spot_fleet *f, const struct spot_fleet_machine *m)
 {
     put_names(out, m->is_listed ? "machine" : "unlisted", m->token, m->id, &f->market[m->market]);
@@ -81,14 +87,17 @@ char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
         fprintf(out, "%s%c", column[i], i + 1 < N_COLUMN ? ',' : '\n');
     snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)f->id);
     put_names(out, version, f->set.name, hash, NULL);
-    fprintf(out, "%llu,,,0,0,0,%lld\n", (unsigned long long)f->n_token,
-            (long long)spot_fleet_elapsed_s(f) + 1); /* whole, and not before what was logged */
+    fprintf(out, "%llu,,,0,0,%.3f,%.3f\n", (unsigned long long)f->n_token, to_wall(f, f->now_s),
+            spot_fleet_elapsed_s(f));
+    for (size_t i = 0; i < f->n_market; i++)
+        if (f->market[i].refusals || f->market[i].is_refused)
+            put_market(out, f, &f->market[i]);
     for (size_t i = 0; i < f->n_intent; i++) {
         const struct spot_fleet_intent *t = &f->intent[i];
 
         put_names(out, "launch", t->token, "", &f->market[t->market]);
-        fprintf(out, "%lld,,,%d,0,%.3f,0\n", (long long)t->count, t->missed,
-                to_wall(f, t->asked_s));
+        fprintf(out, "%lld,,,%d,%d,%.3f,%.3f\n", (long long)t->count, t->missed, t->tries,
+                to_wall(f, t->asked_s), to_wall(f, t->retry_s));
     }
     for (size_t i = 0; i < f->n_machine; i++)
         put_machine(out, f, &f->machine[i]);
@@ -111,6 +120,18 @@ static int read_time(const struct spot_fleet *f, const struct spot_csv_row *row,
     if (spot_csv_real(row, (size_t)k, -1e12, 1e12, &wall_s, err))
         return -1;
     *time_s = fmin(f->first_s + wall_s - f->set.wall_s, f->now_s);
+    return 0;
+}
+
+/* One that is to come, no later than the longest pause from now. */
+static int read_pause(const struct spot_fleet *f, const struct spot_csv_row *row, int k,
+                      double *time_s, struct spot_err *err)
+{
+    double wall_s;
+
+    if (spot_csv_real(row, (size_t)k, -1e12, 1e12, &wall_s, err))
+        return -1;
+    *time_s = fmin(f->first_s + wall_s - f->set.wall_s, f->now_s + f->set.longest_s);
     return 0;
 }
 
@@ -137,6 +158,7 @@ static int read_fleet(struct spot_fleet *f, const struct spot_csv_row *row, int6
                       struct spot_err *err)
 {
     const uint64_t n_token = (uint64_t)count;
+    double saved_s;
     uint64_t id;
 
     if (strcmp(row->field[TOKEN], f->set.name) != 0)
@@ -150,7 +172,23 @@ static int read_fleet(struct spot_fleet *f, const struct spot_csv_row *row, int6
     f->id = id;
     if (n_token > f->n_token)
         f->n_token = n_token;
-    return spot_csv_real(row, LIFE_S, 0, 1e12, &f->before_s, err);
+    if (spot_csv_real(row, PHASE_S, -1e12, 1e12, &saved_s, err) ||
+        spot_csv_real(row, LIFE_S, 0, 1e12, &f->before_s, err))
+        return -1;
+    f->before_s += fmax(0, f->set.wall_s - saved_s); /* time in which none lived */
+    return 0;
+}
+
+static int read_market(struct spot_fleet *f, const struct spot_csv_row *row, size_t market,
+                       bool is_refused, struct spot_err *err)
+{
+    struct spot_fleet_market *m = &f->market[market];
+
+    m->is_refused = is_refused;
+    return read_small(row, TRIES, &m->refusals, err) ||
+                   read_pause(f, row, PHASE_S, &m->retry_s, err)
+               ? -1
+               : 0;
 }
 
 static int read_launch(struct spot_fleet *f, const struct spot_csv_row *row, size_t market,
@@ -161,7 +199,9 @@ static int read_launch(struct spot_fleet *f, const struct spot_csv_row *row, siz
     if (strlen(row->field[TOKEN]) >= SPOT_FLEET_TOKEN_MAX || count < 1 || count > SPOT_FLEET_LAUNCH)
         return spot_csv_fail(row, TOKEN, err, "no launch of ours");
     t = spot_fleet_add_intent(f, row->field[TOKEN], market, count);
-    return read_small(row, MISSED, &t->missed, err) || read_time(f, row, PHASE_S, &t->asked_s, err)
+    return read_small(row, MISSED, &t->missed, err) || read_small(row, TRIES, &t->tries, err) ||
+                   read_time(f, row, PHASE_S, &t->asked_s, err) ||
+                   read_pause(f, row, LIFE_S, &t->retry_s, err)
                ? -1
                : 0;
 }
@@ -206,12 +246,15 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
                                   !strcmp(row->field[MARKET], "on-demand"), err);
     if (market == SIZE_MAX)
         return -1;
+    if (!strcmp(what, "market"))
+        return read_market(f, row, market, count > 0, err);
     if (!strcmp(what, "launch"))
         return read_launch(f, row, market, count, err);
     if (!strcmp(what, "machine") || !strcmp(what, "unlisted"))
         return read_machine(f, row, market, !strcmp(what, "machine"), count > 0, err);
-    return spot_csv_fail(row, ROW, err, "expected %s, launch, machine, unlisted or end, got '%s'",
-                         version, what);
+    return spot_csv_fail(row, ROW, err,
+                         "expected %s, market, launch, machine, unlisted or end, got '%s'", version,
+                         what);
 }
 
 /* Is the last row the hash of those above? */

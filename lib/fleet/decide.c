@@ -60,7 +60,7 @@ static void count_seen(struct spot_fleet *f)
     }
 }
 
-static void count_all(struct spot_fleet *f)
+void spot_fleet_count(struct spot_fleet *f)
 {
     for (size_t i = 0; i < f->n_market; i++) {
         struct spot_fleet_market *m = &f->market[i];
@@ -399,7 +399,7 @@ size_t spot_fleet_decide(struct spot_fleet *f, double now_s, struct spot_fleet_a
     f->missing_usd = 0;
     count_seen(f);
     close_intents(f);
-    count_all(f);
+    spot_fleet_count(f);
     set_wants(f);
     total = spot_fleet_total(f);
     d.spare = total.running - total.target;

@@ -60,7 +60,8 @@ int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *wor
     int rc;
 
     if (world->list(world->user, &listed, &n_listed, err) ||
-        spot_fleet_observe(fleet, world->now_s(world->user), listed, n_listed, n_foreign, err))
+        spot_fleet_observe(fleet, world->now_s(world->user), listed, n_listed, n_foreign, err) ||
+        (world->plan && world->plan(world->user, fleet, err)))
         return -1;
     n = spot_fleet_decide(fleet, world->now_s(world->user), &action);
     rc = save(fleet, world, err);

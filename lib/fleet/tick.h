@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tick.h - one turn of a fleet: list, decide, save, act, save. */
+/* tick.h - one turn of a fleet: list, plan, decide, save, act, save. */
 #ifndef SPOT_FLEET_TICK_H
 #define SPOT_FLEET_TICK_H
 
@@ -8,10 +8,6 @@
 
 #include "common/err.h"
 #include "fleet/controller.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* What became of an action. */
 struct spot_fleet_outcome {
@@ -28,19 +24,18 @@ struct spot_fleet_world {
     /* *listed lives until the next call. */
     int (*list)(void *user, const struct spot_fleet_listed **listed, size_t *n,
                 struct spot_err *err);
+    /* Tells the fleet its target and its prices of now, by what is known to run; may be NULL. */
+    int (*plan)(void *user, struct spot_fleet *fleet, struct spot_err *err);
     /* Runs them all, in any order. */
     int (*run)(void *user, const struct spot_fleet_action *action, size_t n,
                struct spot_fleet_outcome *result, struct spot_err *err);
     void *user;
 };
 
-/* Returns 0; or -1 with *err, when the list could not be had, or the state not be saved: then no
- * command has run that is not saved. *n_foreign (may be NULL): listed machines of others. */
+/* Returns 0; or -1 with *err, when the list or the plan could not be had, or the state not be
+ * saved: then no command has run that is not saved. *n_foreign (may be NULL): listed machines of
+ * others. */
 int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                     size_t *n_foreign, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FLEET_TICK_H */

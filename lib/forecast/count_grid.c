@@ -13,21 +13,32 @@
  * rounded times, and probes jitter. */
 static const double SLACK = 0.05;
 
+static void note_count(struct spot_count_grid *g, size_t cell, int count)
+{
+    const int fall = g->y[cell - 1] - count;
+
+    g->lost[cell] = fall > g->lost[cell] ? fall : g->lost[cell];
+    if (g->is_unsettled && cell == g->n - 1 && count < g->lowest)
+        g->lowest = count;
+}
+
 /* What moves inside an interval nets out in the counts; the rows still show it. Lost is how far
  * the count fell below that at the interval's start, gained what came back since. */
-static void find_flows(const struct spot_trace_series *series, struct spot_count_grid *g)
+static void find_flows(const struct spot_trace_series *series, const struct spot_tracked *known,
+                       struct spot_count_grid *g)
 {
+    const bool is_new = series && (!known || series->time_s[series->n - 1] >= known->time_s);
+
+    g->newest = g->lowest = is_new ? series->available[series->n - 1] : known->newest;
     for (size_t i = 1; i < g->n; i++)
         g->lost[i] = g->y[i] < g->y[i - 1] ? g->y[i - 1] - g->y[i] : 0;
+    if (known && known->n && g->n > 1)
+        note_count(g, 1, known->lowest);
     for (size_t i = 0; series && i < series->n; i++) {
         const double at = ceil((series->time_s[i] - g->start_s) / g->interval_s - SLACK);
 
-        if (at >= 1 && at < (double)g->n) {
-            const size_t cell = (size_t)at;
-            const int fall = g->y[cell - 1] - series->available[i];
-
-            g->lost[cell] = fall > g->lost[cell] ? fall : g->lost[cell];
-        }
+        if (at >= 1 && at < (double)g->n)
+            note_count(g, (size_t)at, series->available[i]);
     }
     for (size_t i = 1; i < g->n; i++)
         g->gained[i] = g->y[i] - g->y[i - 1] + g->lost[i];
@@ -99,8 +110,10 @@ static void fill(struct spot_count_grid *g, const struct spot_trace_series *seri
     if (series)
         spot_trace_resample(series, g->start_s + SLACK * g->interval_s, g->interval_s, g->n, g->y);
     for (size_t i = 0; known && i < g->n; i++)
-        if (!i || !series || g->start_s + ((double)i + SLACK) * g->interval_s < series->time_s[0])
+        if (!i && known->n)
             g->y[i] = known->now;
+        else if (!series || g->start_s + ((double)i + SLACK) * g->interval_s < series->time_s[0])
+            g->y[i] = known->newest;
 }
 
 /* A peak between two points of the grid is in no count that the models see. */
@@ -134,6 +147,7 @@ static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_tr
     if (known)
         first_s = known->time_s;
     place(g, first_s, trace->end_s, ask->is_whole);
+    g->is_unsettled = !ask->is_whole && !(known && known->n && g->n == 1);
     fill(g, series, known);
     g->cap = choose_cap(ask, series, g, known);
     g->has_cap = ask->cap || (series && latest_requested(series) >= 0);
@@ -141,7 +155,7 @@ static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_tr
         return -1;
     warn_of_peak(ask, series, g);
     finish(g);
-    find_flows(series, g);
+    find_flows(series, known, g);
     if (g->n_clipped)
         ask->warn("series %s: %zu of %zu intervals are above the cap and count as %d", g->label,
                   g->n_clipped, g->n, g->cap);

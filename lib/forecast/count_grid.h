@@ -9,18 +9,16 @@
 #include "common/err.h"
 #include "trace/trace.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One series of a trace on an even grid that ends with its newest row. */
 struct spot_count_grid {
     char *zone, *instance_type, *label;
     double start_s, interval_s;
     size_t n;
-    bool is_open; /* the newest row is between two grid points: it is point n - 1, at end_s */
-    double end_s; /* time of point n - 1 in that case */
-    int *y;       /* [n], 0..cap */
+    bool is_open;       /* the newest row is between two grid points: it is point n - 1, at end_s */
+    bool is_unsettled;  /* rows that are still to come may change point n - 1 */
+    double end_s;       /* time of point n - 1 if it is open */
+    int newest, lowest; /* uncut: the count at the newest row, the least since the settled points */
+    int *y;             /* [n], 0..cap */
     int *lost,
         *gained; /* [n], in the interval that ends at i: net change plus turnover; 0 at first */
     int cap;
@@ -51,9 +49,5 @@ int spot_count_grids_make(struct spot_count_grids *grids, const struct spot_coun
                           const struct spot_trace *trace, const struct spot_trackeds *known,
                           struct spot_err *err);
 void spot_count_grids_release(struct spot_count_grids *grids);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FORECAST_COUNT_GRID_H */

@@ -21,10 +21,6 @@
 
 #include "forecast/daily.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     SPOT_RECAL_STEPS = 12, /* steps ahead that are learned; later ones use the last one's terms */
     SPOT_RECAL_TERMS = 3,
@@ -76,9 +72,5 @@ void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon
 
 /* Is a state that was read from a file valid? */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FORECAST_RECAL_H */

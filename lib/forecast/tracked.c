@@ -117,42 +117,58 @@ struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
                                         struct spot_fc_spec spec, const struct spot_count_grid *g)
 {
     struct spot_tracked *t = spot_trackeds_find(trackeds, g->zone, g->instance_type);
-    const size_t n_whole = g->n - g->is_open;
     size_t i = 0;
 
-    if (!t)
+    if (!t) {
         t = insert(trackeds, g->zone, g->instance_type);
+        t->time_s = g->start_s;
+    }
     if (t->n)
         i = (size_t)fmax(0, floor((t->time_s - g->start_s) / g->interval_s + 0.5) + 1);
     if (!t->predictor || g->cap != t->cap)
         change_cap(t, model, spec, g, i);
-    for (; i < n_whole; i++)
+    for (; i < g->n - g->is_unsettled; i++)
         take_point(t, g, i, g->start_s + (double)i * g->interval_s);
     t->now = t->now > t->cap ? t->cap : t->now;
+    t->newest = g->newest;
+    t->lowest = g->lowest;
     return t;
+}
+
+static struct spot_predictor *copy_predictor(const struct spot_tracked *t,
+                                             const struct spot_forecaster *model,
+                                             struct spot_fc_spec spec)
+{
+    struct spot_predictor *copy;
+    char *bytes = NULL;
+    size_t n_byte;
+    FILE *memory;
+    struct spot_err err = { 0 };
+
+    spec.cap = t->cap;
+    copy = spot_predictor_new(model, &spec);
+    if (!t->n)
+        return copy;
+    memory = spot_xmemory_open(&bytes, &n_byte);
+    spot_predictor_save(t->predictor, memory);
+    spot_xmemory_close(memory);
+    if (spot_predictor_restore(copy, bytes, n_byte, &err))
+        assert(!"what was saved just now is restored");
+    free(bytes);
+    return copy;
 }
 
 void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g,
                        struct spot_tracked *newest)
 {
-    char *bytes = NULL;
-    size_t n_byte;
-    FILE *memory;
-    struct spot_err err = { 0 };
+    const size_t last = g->n - 1;
 
     *newest = *t;
-    if (!g->is_open)
+    if (!g->is_unsettled)
         return;
-    memory = spot_xmemory_open(&bytes, &n_byte);
-    spot_predictor_save(t->predictor, memory);
-    spot_xmemory_close(memory);
-    spec.cap = t->cap;
-    newest->predictor = spot_predictor_new(model, &spec);
-    if (spot_predictor_restore(newest->predictor, bytes, n_byte, &err))
-        assert(!"what was saved just now is restored");
-    free(bytes);
-    take_point(newest, g, g->n - 1, g->end_s);
+    newest->predictor = copy_predictor(t, model, spec);
+    take_point(newest, g, last, g->is_open ? g->end_s : g->start_s + (double)last * g->interval_s);
     newest->now = newest->now > t->cap ? t->cap : newest->now;
 }
 
@@ -173,13 +189,14 @@ static void head_line(const struct spot_tracked_key *key, char *line, size_t n_b
 {
     snprintf(
         line, n_byte,
-        "spot-predict-state/2 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
+        "spot-predict-state/3 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
         spot_version(), key->model, key->interval_s, key->horizon, key->history, key->hazard_xxh3);
 }
 
 struct record {
     double time_s;
-    int64_t now, cap, n, n_change, zone_byte, type_byte, predictor_byte, law_at, law_next;
+    int64_t now, cap, newest, lowest, n, n_change, zone_byte, type_byte, predictor_byte, law_at,
+        law_next;
     struct spot_tracked_past past;
     struct spot_turnover turnover;
     struct spot_count_chain chain;
@@ -191,6 +208,8 @@ static void put_record(const struct spot_tracked *t, FILE *out)
     struct record r = { t->time_s,
                         t->now,
                         t->cap,
+                        t->newest,
+                        t->lowest,
                         (int64_t)t->n,
                         (int64_t)t->n_change,
                         (int64_t)strlen(t->zone),
@@ -206,7 +225,8 @@ static void put_record(const struct spot_tracked *t, FILE *out)
     size_t n_byte;
     FILE *memory = spot_xmemory_open(&bytes, &n_byte);
 
-    r.predictor_byte = (int64_t)spot_predictor_save(t->predictor, memory);
+    if (t->n)
+        r.predictor_byte = (int64_t)spot_predictor_save(t->predictor, memory);
     spot_xmemory_close(memory);
     fwrite(&r, sizeof(r), 1, out);
     fwrite(t->zone, 1, (size_t)r.zone_byte, out);
@@ -265,9 +285,10 @@ static bool record_is_sound(const struct record *r, size_t left)
     return isfinite(r->time_s) && r->past.since_s <= r->time_s && r->past.lost >= 0 &&
            isfinite(r->past.since_s + r->past.lost + r->past.instance_s) &&
            r->past.instance_s >= 0 && r->cap >= 0 && r->cap <= SPOT_FC_CAP_MAX && r->now >= 0 &&
-           r->now <= r->cap && r->n >= 1 && r->n_change >= 0 && r->zone_byte >= 0 &&
+           r->now <= r->cap && r->newest >= 0 && r->newest <= INT32_MAX && r->lowest >= 0 &&
+           r->lowest <= INT32_MAX && r->n >= 0 && r->n_change >= 0 && r->zone_byte >= 0 &&
            r->zone_byte <= NAME_MAX && r->type_byte >= 0 && r->type_byte <= NAME_MAX &&
-           r->predictor_byte >= 0 && chain_is_sound(&r->chain, &r->law) &&
+           r->predictor_byte >= 0 && (!r->n || chain_is_sound(&r->chain, &r->law)) &&
            (size_t)(r->zone_byte + r->type_byte) + (size_t)r->predictor_byte <= left;
 }
 
@@ -302,6 +323,8 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->time_s = r.time_s;
     t->now = (int)r.now;
     t->cap = spec.cap = (int)r.cap;
+    t->newest = (int)r.newest;
+    t->lowest = (int)r.lowest;
     t->n = (size_t)r.n;
     t->n_change = (size_t)r.n_change;
     t->past = r.past;
@@ -310,8 +333,10 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->law = r.law;
     t->law_at = (size_t)r.law_at;
     t->law_next = (size_t)r.law_next;
-    t->predictor = spot_predictor_new(model, &spec);
     *at += r.predictor_byte;
+    if (!t->n) /* it is made with the first value */
+        return 0;
+    t->predictor = spot_predictor_new(model, &spec);
     return spot_predictor_restore(t->predictor, *at - r.predictor_byte, (size_t)r.predictor_byte,
                                   err);
 }

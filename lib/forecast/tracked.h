@@ -10,10 +10,6 @@
 #include "forecast/predictor.h"
 #include "model/count_chain.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a rate of losses is learned from. */
 struct spot_tracked_past {
     double since_s, lost, instance_s; /* instances lost, seconds of all that were there */
@@ -21,8 +17,9 @@ struct spot_tracked_past {
 
 struct spot_tracked {
     char *zone, *instance_type;
-    double time_s; /* of the newest value */
+    double time_s; /* of the newest value; before the first one, where that will lie */
     int now, cap;
+    int newest, lowest; /* at the newest row, and the least since time_s; of no value yet */
     size_t n, n_change; /* values and changes observed */
     struct spot_tracked_past past;
     struct spot_turnover turnover;
@@ -57,21 +54,17 @@ void spot_trackeds_release(struct spot_trackeds *trackeds);
 struct spot_tracked *spot_trackeds_find(const struct spot_trackeds *trackeds, const char *zone,
                                         const char *instance_type);
 
-/* Observe the whole intervals of a grid: all of them for a new series, otherwise those newer than
+/* Observe the settled points of a grid: all of them for a new series, otherwise those newer than
  * time_s. Returns its series, which stays in place until the next call. */
 struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
                                         const struct spot_forecaster *model,
                                         struct spot_fc_spec spec, const struct spot_count_grid *g);
 
-/* *newest: the series including the grid's partial interval at its end, which is not kept: the next
- * call sees that interval whole. Names are borrowed, and so is the predictor if there is no partial
- * interval; else it is the caller's to free. */
+/* *newest: the series including the point at the grid's end that is not settled, which is not kept:
+ * the next call sees it with the rows that were still to come. Names are borrowed, and so is the
+ * predictor if all points are settled; else it is the caller's to free. */
 void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g,
                        struct spot_tracked *newest);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FORECAST_TRACKED_H */

@@ -15,10 +15,6 @@
 #include "host/state_pull.h"
 #include "host/state_store.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A rank has announced a commit, and waits. */
 struct spot_exec_say {
     uint64_t ticket;
@@ -192,6 +188,8 @@ void spot_exec_find_saved(struct spot_exec_agent *e);
  * aside; -1 with *err where it could not be stored. */
 int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err);
 void spot_exec_adopt_found(struct spot_exec_agent *e);
+/* What no round has begun from makes room. False: there is no such thing. */
+bool spot_exec_drop_found(struct spot_exec_agent *e);
 /* There is no coordinator: store what the only node that writes has completed. */
 void spot_exec_take_away(struct spot_exec_agent *e);
 
@@ -235,9 +233,5 @@ struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e);
 int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_HOST_EXEC_AGENT_STATE_H */

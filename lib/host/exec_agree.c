@@ -156,6 +156,7 @@ static int agree(struct spot_exec_job *job, uint64_t step, uint32_t world, struc
 {
     struct spot_exec_states *const s = &job->states;
 
+    spot_exec_check_anew(job, step);
     s->newest = (struct spot_exec_point){ .is_set = true,
                                           .id = { job->restart_count, s->key, step },
                                           .world = world,

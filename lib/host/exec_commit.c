@@ -184,34 +184,45 @@ static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
     return spot_state_take(e->store, fd, only, n, false, record, err);
 }
 
-void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
-                           const struct spot_exec_manifest *only)
+/* Returns as spot_rank_files_take. */
+static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, const char **path,
+                        size_t n, struct spot_err *why)
 {
     const bool is_alone = t->scope == SPOT_EXEC_OF_ONE;
     struct spot_state_record record = { .id = t->id,
                                         .place = is_alone ? 0 : e->held.group_rank,
                                         .world = is_alone ? 1 : e->held.group_world };
-    const char **path = NULL;
-    struct spot_err why = { 0 };
     int rc;
 
     snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
-    if (only && only->path) {
-        path = spot_xcalloc(only->n + 1, sizeof(char *));
-        memcpy(path, only->path, only->n * sizeof(char *));
-    }
-    rc = take_files(e, path, only ? only->n : 0, &record, &why);
-    free(path);
+    rc = take_files(e, path, n, &record, why);
     t->n_byte = spot_state_record_byte(&record);
     t->saved = spot_state_record_saved(&record);
     if (!e->options->files)
         *t->saved.what = '\0'; /* files of its own, among others: the step says more */
-    if (rc) {
-        spot_state_record_release(&record);
-        spot_state_store_sweep(e->store);
-    } else {
-        rc = spot_state_store_add(e->store, &record, &why);
+    if (!rc)
+        return spot_state_store_add(e->store, &record, why);
+    spot_state_record_release(&record);
+    spot_state_store_sweep(e->store);
+    return rc;
+}
+
+void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
+                           const struct spot_exec_manifest *only)
+{
+    const size_t n = only ? only->n : 0;
+    const char **path = NULL;
+    struct spot_err why = { 0 };
+    int rc;
+
+    if (only && only->path) {
+        path = spot_xcalloc(n + 1, sizeof(char *));
+        memcpy(path, only->path, n * sizeof(char *));
     }
+    rc = take_and_add(e, t, path, n, &why);
+    if (rc < 0 && why.code == SPOT_ESYS && spot_exec_drop_found(e))
+        rc = take_and_add(e, t, path, n, &why);
+    free(path);
     t->is_early = rc > 0;
     if (rc)
         snprintf(t->why, sizeof(t->why), "%s", why.msg);
@@ -539,15 +550,14 @@ static bool is_kept(const struct spot_exec_agent *e, const struct spot_state_id 
 
 int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
 {
-    enum { KEPT_MAX = 4 };
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_exec_commit *const c = &e->commit;
-    struct spot_state_id kept[KEPT_MAX];
+    struct spot_state_id kept[SPOT_EXEC_KEPT_MAX];
     const uint8_t safety = spot_get_u8(&in);
     const uint32_t n = spot_get_count(&in, 20);
     size_t n_before = spot_state_store_count(e->store);
 
-    for (uint32_t i = 0; i < n && i < KEPT_MAX; i++)
+    for (uint32_t i = 0; i < n && i < SPOT_EXEC_KEPT_MAX; i++)
         spot_state_id_get(&in, &kept[i]);
     if (!spot_wire_in_done(&in) || !n || safety >= SPOT_EXEC_SAFETIES)
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed HOLD");

@@ -69,6 +69,7 @@ static void charge(struct spot_exec_job *job, uint32_t epoch)
 {
     const double now_s = spot_clock_s();
 
+    spot_exec_doubt(job);
     job->n_failed++;
     job->charged_epoch = epoch;
     job->charged_s = now_s;
@@ -88,9 +89,29 @@ void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member 
         return;
     job->n_failed--;
     job->n_futile -= job->n_futile > 0;
+    job->states.n_tried -= job->states.n_tried > 0;
     job->charged_epoch = 0;
     job->not_before_s = 0;
     job->gives_up = false;
+}
+
+/* The reason of a job that gives up. */
+static void put_why(struct spot_exec_job *job, const char *how)
+{
+    const struct spot_exec_states *const s = &job->states;
+    char from[SPOT_STATE_DESCRIBED];
+    size_t n;
+
+    snprintf(job->why, sizeof(job->why), "%.200s; %lu failures were tolerated before", how,
+             (unsigned long)job->options->max_restarts);
+    if (!s->n_tried)
+        return;
+    n = strlen(job->why);
+    spot_exec_describe_newest(job, from);
+    snprintf(job->why + n, sizeof(job->why) - n,
+             "; nothing was saved since the ranks began from %s: if they cannot load it, move it "
+             "away",
+             from);
 }
 
 static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
@@ -113,8 +134,7 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
         if (*said)
             snprintf(how + n, sizeof(how) - n, ": %.*s", (int)(sizeof(how) - n - 3), said);
         charge(job, frame->epoch);
-        snprintf(job->why, sizeof(job->why), "%s; %lu failures were tolerated before", how,
-                 (unsigned long)job->options->max_restarts);
+        put_why(job, how);
         job->options->group.warn("%s (failure %lu, at most %lu are tolerated)", how,
                                  (unsigned long)job->n_failed,
                                  (unsigned long)job->options->max_restarts);

@@ -57,13 +57,15 @@ static int store_found(struct spot_exec_agent *e, struct spot_err *why)
     return rc;
 }
 
-/* Of an agent that found them and never had a round: the files may have gone or changed since. */
-static void drop_found(struct spot_exec_agent *e)
+bool spot_exec_drop_found(struct spot_exec_agent *e)
 {
-    for (size_t i = spot_state_store_count(e->store); i-- > 0;)
+    const size_t n_before = spot_state_store_count(e->store);
+
+    for (size_t i = n_before; i-- > 0;)
         if (!*spot_state_store_at(e->store, i)->run_id)
             spot_state_store_drop(e->store, i);
     spot_state_store_sweep(e->store);
+    return spot_state_store_count(e->store) < n_before;
 }
 
 void spot_exec_find_saved(struct spot_exec_agent *e)
@@ -72,7 +74,7 @@ void spot_exec_find_saved(struct spot_exec_agent *e)
     struct spot_err why = { 0 };
     int rc;
 
-    drop_found(e);
+    (void)spot_exec_drop_found(e); /* it had no round: files may have gone or changed since */
     if (!e->options->files)
         return;
     while ((rc = store_found(e, &why)) > 0 && spot_clock_s() < until_s)
@@ -110,7 +112,8 @@ int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err)
     return 0;
 }
 
-/* What a round begins from is a commit of its job, also for the next coordinator. */
+/* What a round begins from is a commit of its job, also for the next coordinator. Others stay until
+ * the coordinator knows that they are of no use. */
 void spot_exec_adopt_found(struct spot_exec_agent *e)
 {
     struct spot_state_record record;
@@ -121,9 +124,12 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
     for (size_t i = spot_state_store_count(e->store); i-- > 0;) {
         const struct spot_state_record *const found = spot_state_store_at(e->store, i);
 
-        if (*found->run_id)
+        const bool is_it =
+            e->form.env.has_state && !spot_state_id_compare(&found->id, &e->form.state);
+
+        if (*found->run_id || (e->form.env.has_state && !is_it))
             continue;
-        if (e->form.env.has_state && !spot_state_id_compare(&found->id, &e->form.state))
+        if (is_it)
             spot_state_record_put(&text, found);
         spot_state_store_drop(e->store, i);
     }

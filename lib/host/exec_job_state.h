@@ -13,10 +13,6 @@
 #include "host/state_pull.h"
 #include "host/state_store.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of a rank. */
 struct spot_exec_rank_pace {
     uint64_t step;
@@ -73,6 +69,8 @@ struct spot_exec_order {
     bool is_due; /* a round waits for it */
 };
 
+enum { SPOT_EXEC_DOUBTED_MAX = 8 };
+
 struct spot_exec_states {
     bool has_key; /* of the running round: */
     uint64_t key;
@@ -91,6 +89,13 @@ struct spot_exec_states {
     bool has_begun; /* a round of this coordinator: none is the first any more */
     char found_by[SPOT_NAME_MAX];
     uint32_t found_round; /* the newest that began from it: commits of earlier ones are older */
+
+    struct spot_state_id tried; /* the newest rounds began from it, and failed, */
+    uint32_t n_tried;           /* so many in a row, before they had saved anything */
+    struct spot_state_id doubted[SPOT_EXEC_DOUBTED_MAX]; /* [n_doubted]: an older one is tried */
+    size_t n_doubted;
+    bool has_warned_anew; /* of ranks that do not go on from what they were given */
+
     struct spot_exec_point newest; /* agreed: what a new round would begin with */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
     struct spot_exec_point target; /* the one being made safe */
@@ -185,6 +190,12 @@ void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_s
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set `newest` and `safe` from what members reported. */
 void spot_exec_find_points(struct spot_exec_job *job);
+/* A round failed. It had saved nothing since it began: what it began from may be the cause, and
+ * after some of them in a row an older one is tried. */
+void spot_exec_doubt(struct spot_exec_job *job);
+/* Ranks have done a step, the first of theirs in the round: it must not be behind where it began.
+ */
+void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step);
 void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
 /* The member to send a place of a point: a holder with the fewest orders; NULL: none. */
 struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
@@ -288,9 +299,5 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 int spot_exec_tick(void *exec, struct spot_err *err);
 /* A member is gone: was it the cause of the failure that was counted? */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_HOST_EXEC_JOB_STATE_H */

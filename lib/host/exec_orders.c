@@ -195,25 +195,44 @@ static bool is_same(const struct spot_exec_point *a, const struct spot_exec_poin
     return a->is_set && b->is_set && !spot_state_id_compare(&a->id, &b->id);
 }
 
-enum { KEPT_MAX = 4 };
-
 /* Which commits members keep: what is safe, what is about to be, and the newest, which comes first.
- */
+ * Until a round has saved something all that there is, also what it did not begin from. */
 struct kept {
-    const struct spot_exec_point *point[KEPT_MAX];
+    struct spot_state_id id[SPOT_EXEC_KEPT_MAX];
     size_t n;
 };
 
+static bool has_id(const struct kept *kept, const struct spot_state_id *id)
+{
+    for (size_t i = 0; i < kept->n; i++)
+        if (!spot_state_id_compare(id, &kept->id[i]))
+            return true;
+    return false;
+}
+
+static void add_id(struct kept *kept, const struct spot_state_id *id)
+{
+    if (kept->n < SPOT_EXEC_KEPT_MAX && !has_id(kept, id))
+        kept->id[kept->n++] = *id;
+}
+
 static struct kept list_kept(const struct spot_exec_job *job)
 {
+    const struct spot_machine *const m = spot_view_machine(job->view);
     const struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point *const all[KEPT_MAX] = { &s->newest, &s->safe, &s->target,
-                                                          &job->disk.target };
+    const struct spot_exec_point *const all[] = { &s->newest, &s->safe, &s->target,
+                                                  &job->disk.target };
     struct kept kept = { .n = 0 };
 
-    for (size_t i = 0; i < KEPT_MAX; i++)
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (all[i]->is_set)
-            kept.point[kept.n++] = all[i];
+            add_id(&kept, &all[i]->id);
+    for (size_t i = 0; s->newest.id.key != s->key && i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        for (size_t k = 0; x && k < x->has.n; k++)
+            add_id(&kept, &x->has.of[k].id);
+    }
     return kept;
 }
 
@@ -222,11 +241,9 @@ static void drop_others(const struct spot_exec_job *job, struct spot_exec_member
 {
     for (size_t k = x->has.n; k-- > 0;) {
         const struct spot_state_id *const id = &x->has.of[k].id;
-        bool is_kept = x->has_took && id->key == job->states.key && id->step == x->took;
+        const bool is_taken = x->has_took && id->key == job->states.key && id->step == x->took;
 
-        for (size_t j = 0; j < kept->n; j++)
-            is_kept = is_kept || !spot_state_id_compare(id, &kept->point[j]->id);
-        if (!is_kept)
+        if (!is_taken && !has_id(kept, id))
             x->has.of[k] = x->has.of[--x->has.n];
     }
 }
@@ -249,7 +266,7 @@ static void tell_news(struct spot_exec_job *job)
     spot_put_u8(&out, safety_of(job));
     spot_put_u32(&out, (uint32_t)kept.n);
     for (size_t i = 0; i < kept.n; i++)
-        spot_state_id_put(&out, &kept.point[i]->id);
+        spot_state_id_put(&out, &kept.id[i]);
     for (size_t i = 0; i < m->n_member; i++) {
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 

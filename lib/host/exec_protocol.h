@@ -12,10 +12,6 @@
 #include "host/rank_env.h"
 #include "host/state_record.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define SPOT_EXEC_NAME "exec" /* first field of the workload's part of a HELLO */
 
 /* HELLO: text SPOT_EXEC_NAME, u64 hash of the command, u32 ranks of the node, then as in REPORT:
@@ -116,6 +112,8 @@ void spot_exec_put_holdings(struct spot_buf *out, const struct spot_exec_holding
 /* Sets in->bad when malformed; *all is then empty. */
 void spot_exec_get_holdings(struct spot_wire_in *in, struct spot_exec_holdings *all);
 
+enum { SPOT_EXEC_KEPT_MAX = 16 }; /* ids in a HOLD */
+
 enum spot_exec_safety {
     SPOT_EXEC_AT_RISK, /* a place of it is held only once; this is being fixed */
     SPOT_EXEC_SAFE,    /* every place is held twice, or is on disk */
@@ -160,9 +158,5 @@ void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held);
 
 /* Of a command, how many ranks of it a node has, and the pattern of its checkpoints; NULL: none. */
 uint64_t spot_exec_hash(char *const *command, uint32_t n_rank, const char *checkpoint);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_HOST_EXEC_PROTOCOL_H */

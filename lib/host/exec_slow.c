@@ -195,6 +195,9 @@ void spot_exec_heard_pace(struct spot_exec_job *job, struct spot_peer *peer,
         spot_peer_drop(peer, "the pace of its ranks");
         return;
     }
+    for (uint32_t i = 0; i < n && !x->pace; i++) /* the first of this round */
+        if (pace[i].step)
+            spot_exec_check_anew(job, pace[i].step);
     free(x->pace);
     x->pace = pace;
 }

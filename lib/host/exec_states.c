@@ -192,11 +192,20 @@ bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_p
 
 /* --- what a round would begin with ------------------------------------------------------------ */
 
+static bool is_doubted(const struct spot_exec_states *s, const struct spot_state_id *id)
+{
+    for (size_t i = 0; i < s->n_doubted; i++)
+        if (!spot_state_id_compare(&s->doubted[i], id))
+            return true;
+    return false;
+}
+
 static void consider_newest(struct spot_exec_job *job, const struct spot_exec_point *point)
 {
     struct spot_exec_point *const newest = &job->states.newest;
 
-    if ((!newest->is_set || spot_state_id_compare(&point->id, &newest->id) > 0) &&
+    if (!is_doubted(&job->states, &point->id) &&
+        (!newest->is_set || spot_state_id_compare(&point->id, &newest->id) > 0) &&
         is_whole(job, point))
         *newest = *point;
 }
@@ -230,7 +239,8 @@ static void find_on_disk(struct spot_exec_job *job)
     }
 }
 
-/* A round begins from it: it is the first commit of that, and what others found is of no use. */
+/* A round begins from it: it is the first commit of the job. What others found stays until there is
+ * another commit: this one may be one that nobody can load. */
 void spot_exec_adopt_found_point(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -246,7 +256,7 @@ void spot_exec_adopt_found_point(struct spot_exec_job *job)
 
             if (is_it && !spot_state_id_compare(&h->id, &s->found.id))
                 memcpy(h->run_id, job->run_id, sizeof(h->run_id));
-            else if (!*h->run_id)
+            else if (!*h->run_id && !s->newest.is_set)
                 *h = x->has.of[--x->has.n];
         }
     }
@@ -257,21 +267,24 @@ void spot_exec_adopt_found_point(struct spot_exec_job *job)
 
 /* What nodes found where their scripts look, as they began. It counts for the first round, where
  * there is no commit, or, when no node of the job is left, one that was saved earlier; afterwards
- * only commits do. */
+ * only commits do, unless they are doubted. */
 static void find_found(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
     struct spot_exec_states *const s = &job->states;
+    const bool counts = !s->has_begun || (s->n_doubted && !s->found.is_set);
     bool is_left = false;
 
     for (size_t i = 0; i < m->n_member; i++) {
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
-        is_left = is_left || (x && *x->held.run_id && !strcmp(x->held.run_id, job->run_id));
-        for (size_t k = 0; x && !s->has_begun && k < x->has.n; k++) {
+        is_left = is_left ||
+                  (!s->has_begun && x && *x->held.run_id && !strcmp(x->held.run_id, job->run_id));
+        for (size_t k = 0; x && counts && k < x->has.n; k++) {
             const struct spot_exec_holding *const h = &x->has.of[k];
 
-            if (*h->run_id || (s->found.is_set && h->saved.at_ns <= s->found.saved.at_ns))
+            if (*h->run_id || is_doubted(s, &h->id) ||
+                (s->found.is_set && h->saved.at_ns <= s->found.saved.at_ns))
                 continue;
             s->found = (struct spot_exec_point){
                 .is_set = true, .id = h->id, .world = h->world, .saved = h->saved
@@ -282,19 +295,21 @@ static void find_found(struct spot_exec_job *job)
     }
     if (is_whole(job, &s->found) &&
         (!s->newest.is_set || (s->has_begun && s->newest.id.round < s->found_round) ||
-         (!s->has_begun && !is_left && s->newest.saved.at_ns &&
+         (counts && !is_left && s->newest.saved.at_ns &&
           s->found.saved.at_ns > s->newest.saved.at_ns)))
         s->newest = s->found;
 }
 
-void spot_exec_find_points(struct spot_exec_job *job)
+static void find_points(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
     struct spot_exec_states *const s = &job->states;
 
     s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
-    if (!s->has_begun)
-        s->found.is_set = false; /* its node may be gone */
+    if (!s->has_begun || is_doubted(s, &s->found.id)) {
+        s->found.is_set = false; /* or its node may be gone */
+        s->found_round = 0;
+    }
     find_on_disk(job);
     for (size_t i = 0; i < m->n_member; i++) {
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
@@ -305,7 +320,7 @@ void spot_exec_find_points(struct spot_exec_job *job)
                 .is_set = true, .id = h->id, .world = h->world, .saved = h->saved
             };
 
-            if (strcmp(h->run_id, job->run_id) != 0)
+            if (strcmp(h->run_id, job->run_id) != 0 || is_doubted(s, &h->id))
                 continue;
             consider_newest(job, &point);
             keep_saved(&s->newest, &point);
@@ -315,6 +330,77 @@ void spot_exec_find_points(struct spot_exec_job *job)
         }
     }
     find_found(job);
+}
+
+/* --- what nobody can load ----------------------------------------------------------------------
+ */
+
+enum { TRIES = 3 };
+
+/* The last attempt that is allowed is one with an older one. */
+static uint32_t n_tries(const struct spot_exec_job *job)
+{
+    return job->options->max_restarts < TRIES ? (uint32_t)job->options->max_restarts : TRIES;
+}
+
+void spot_exec_doubt(struct spot_exec_job *job)
+{
+    struct spot_exec_states *const s = &job->states;
+
+    if (!s->newest.is_set || s->newest.id.key == s->key) {
+        s->n_tried = 0;
+        return;
+    }
+    if (spot_state_id_compare(&s->tried, &s->newest.id) != 0)
+        s->n_tried = 0;
+    s->tried = s->newest.id;
+    s->n_tried++;
+}
+
+/* What there is now without it; else it is tried again, with all others. */
+static void find_older(struct spot_exec_job *job)
+{
+    struct spot_exec_states *const s = &job->states;
+    char which[SPOT_STATE_DESCRIBED], older[SPOT_STATE_DESCRIBED];
+
+    spot_exec_describe_newest(job, which);
+    if (s->n_doubted == SPOT_EXEC_DOUBTED_MAX)
+        s->n_doubted = 0;
+    s->doubted[s->n_doubted++] = s->tried;
+    find_points(job);
+    if (!s->newest.is_set) {
+        s->n_doubted = 0;
+        find_points(job);
+    }
+    spot_exec_describe_newest(job, older);
+    if (spot_state_id_compare(&s->newest.id, &s->tried) != 0)
+        job->options->group.warn("%lu rounds that began from %s failed before they had saved "
+                                 "anything: the next begins from %s instead",
+                                 (unsigned long)s->n_tried, which, older);
+    s->n_tried = 0;
+}
+
+void spot_exec_find_points(struct spot_exec_job *job)
+{
+    struct spot_exec_states *const s = &job->states;
+
+    find_points(job);
+    if (s->n_tried && s->n_tried >= n_tries(job) && s->newest.is_set &&
+        !spot_state_id_compare(&s->newest.id, &s->tried))
+        find_older(job);
+}
+
+void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step)
+{
+    struct spot_exec_states *const s = &job->states;
+
+    if (!s->newest.is_set || s->newest.id.key == s->key || step >= s->newest.id.step ||
+        s->has_warned_anew)
+        return;
+    s->has_warned_anew = true;
+    job->options->group.warn("the ranks are at step %llu in a round that began from step %llu: "
+                             "does the command load what lies there for it?",
+                             (unsigned long long)step, (unsigned long long)s->newest.id.step);
 }
 
 /* --- senders and receivers -----------------------------------------------------------------------

@@ -8,10 +8,6 @@
 
 #include "host/rank_files.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define SPOT_FILES_ASIDE   ".spot-aside"
 #define SPOT_FILES_RUNNING ".spot-running"
 #define SPOT_FILES_NEW     ".spot-new-" /* what is being laid out, before it gets its name */
@@ -86,9 +82,5 @@ void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec 
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
 /* Of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_HOST_RANK_FILES_STATE_H */

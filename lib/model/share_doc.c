@@ -27,13 +27,15 @@ enum {
     SCALE_MAX,
     ON_WORKERS,
     UNSAVED,
+    ISOLATED,
     N_WANT
 };
 
-static const char *const want_job[N_WANT] = {
-    "id",    "arrival_s", "kind",  "steps",      "scale",      "?weight",     "?slo_s",
-    "?done", "?on",       "?user", "?scale_min", "?scale_max", "?on_workers", "?unsaved"
-};
+static const char *const want_job[N_WANT] = { "id",          "arrival_s",  "kind",
+                                              "steps",       "scale",      "?weight",
+                                              "?slo_s",      "?done",      "?on",
+                                              "?user",       "?scale_min", "?scale_max",
+                                              "?on_workers", "?unsaved",   "?isolated_s" };
 
 struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,
                                            const char *kind, const char *user)
@@ -48,6 +50,7 @@ struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const c
                                     .on = spot_xstrdup(""),
                                     .weight = 1,
                                     .slo_s = INFINITY,
+                                    .isolated_s = -1,
                                     .scale = 1,
                                     .scale_min = 1,
                                     .scale_max = 1 };
@@ -134,7 +137,8 @@ static int on_job(const struct spot_csv_row *row, void *user, struct spot_err *e
         optional_real(row, WEIGHT, 1e-6, 1e6, &job->weight, err) ||
         optional_real(row, SLO, 1e-3, 1e12, &job->slo_s, err) ||
         optional_real(row, DONE, 0, job->steps, &job->done, err) ||
-        optional_real(row, UNSAVED, 0, job->done, &job->unsaved, err))
+        optional_real(row, UNSAVED, 0, job->done, &job->unsaved, err) ||
+        optional_real(row, ISOLATED, 0, 1e15, &job->isolated_s, err))
         return -1;
     job->on_scale = job->scale;
     return optional_int(row, ON_WORKERS, 0, SPOT_SHARE_COUNT_MAX, &job->on_scale, err);

@@ -12,10 +12,6 @@
 #include "common/err.h"
 #include "common/json.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     SPOT_SHARE_JOBS_MAX = 100000,
     SPOT_SHARE_TYPES_MAX = 64,
@@ -31,9 +27,10 @@ enum {
 struct spot_share_job {
     char *id, *kind, *user, *on; /* user and on (the current type) may be "" */
     double arrival_s, steps, done, weight;
-    double slo_s;                        /* from its arrival; INFINITY: none */
-    double unsaved;                      /* steps of done that a stop would lose */
-    int64_t on_scale;                    /* workers now; its scale, if nothing is said */
+    double slo_s;      /* from its arrival; INFINITY: none */
+    double unsaved;    /* steps of done that a stop would lose */
+    double isolated_s; /* that done would have taken on an equal part; < 0: not told */
+    int64_t on_scale;  /* workers now; its scale, if nothing is said */
     int64_t scale, scale_min, scale_max; /* workers; equal: it is fixed */
 };
 
@@ -44,7 +41,7 @@ struct spot_share_jobs {
 };
 
 /* CSV: id,arrival_s,kind,steps,scale[,weight][,slo_s][,done][,on][,user][,scale_min][,scale_max]
- * [,on_workers][,unsaved].
+ * [,on_workers][,unsaved][,isolated_s].
  * Jobs are sorted, so the order of the rows does not matter. Returns 0, or -1 with *err: SPOT_EDATA
  * with source:line:column for a job without steps, a weight not above 0, a repeated id. */
 int spot_share_jobs_read(struct spot_share_jobs *jobs, FILE *in, const char *source,
@@ -109,9 +106,5 @@ double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that cannot run anywhere, and why. */
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
                      const struct spot_job_rates *t, double *rate, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_MODEL_SHARE_DOC_H */

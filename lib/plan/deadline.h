@@ -28,10 +28,6 @@
 #include "common/err.h"
 #include "plan/run_dist.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     SPOT_MARKET_PLACES_MAX = 6,
     SPOT_MARKET_RESTARTS_MAX = 8,
@@ -141,9 +137,5 @@ struct spot_deadline_rule {
     double cells;        /* as of the effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_PLAN_DEADLINE_H */

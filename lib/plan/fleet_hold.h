@@ -10,10 +10,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     SPOT_HOLD_ZONES_MAX = 256,
     SPOT_HOLD_REPLICAS_MAX = 256,
@@ -46,9 +42,5 @@ struct spot_hold_step {
     int on_demand;
     double miss; /* P(fewer than are wanted answer when a launch of now does) */
 };
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_PLAN_FLEET_HOLD_H */

@@ -5,10 +5,6 @@
 
 #include "serve/batch_loop.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A choice in progress. */
 struct spot_strand {
     uint64_t number;
@@ -70,9 +66,5 @@ bool spot_batch_all_wait(const struct spot_batch_loop *l);
  * with *err as in relay.h. */
 int spot_batch_copy_pages(struct spot_batch_loop *l, struct spot_err *err);
 int spot_batch_look_for_pages(struct spot_batch_loop *l, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_BATCH_LOOP_STATE_H */

@@ -16,10 +16,6 @@
 #include "text/bpe.h"
 #include "text/detok.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum spot_finish {
     SPOT_FINISH_NONE,
     SPOT_FINISH_STOP,   /* an end token, a stop text, or the schema allows no more */
@@ -134,9 +130,5 @@ void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_req
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
 /* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_COMPLETION_H */

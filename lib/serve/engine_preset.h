@@ -15,16 +15,13 @@
 #include "common/err.h"
 #include "serve/completion.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum spot_engine_dialect {
-    SPOT_ENGINE_OPENAI, /* /v1/completions, server-sent events */
-    SPOT_ENGINE_LLAMA,  /* /completion */
-    SPOT_ENGINE_SGLANG, /* /generate */
-    SPOT_ENGINE_TGI,    /* /generate_stream */
-    SPOT_ENGINE_OLLAMA, /* /api/generate, JSON Lines */
+    SPOT_ENGINE_VLLM,         /* /v1/completions, server-sent events */
+    SPOT_ENGINE_TRANSFORMERS, /* the same; how it samples is told as of its own library */
+    SPOT_ENGINE_LLAMA,        /* /completion */
+    SPOT_ENGINE_SGLANG,       /* /generate */
+    SPOT_ENGINE_TGI,          /* /generate_stream */
+    SPOT_ENGINE_OLLAMA,       /* /api/generate, JSON Lines */
 };
 
 struct spot_engine_preset {
@@ -34,8 +31,8 @@ struct spot_engine_preset {
     const char *health, *complete; /* paths; health answers 200 once it can complete */
     const char *about;             /* tells the model and the context */
     const char *only_here;         /* this path answers 200 with this kind alone; NULL: none */
-    bool takes_ids;                /* prompts of token ids, and gives them back */
-    bool has_more;                 /* top_k, min_p, repetition, ignore_eos and biases */
+    /* prompts of token ids, and gives them back; and grammars, biases, ends that are ignored */
+    bool takes_ids;
 };
 
 /* NULL: there is no such kind; i counts from 0, NULL behind the last. */
@@ -92,9 +89,5 @@ void spot_engine_event_release(struct spot_engine_event *e);
  */
 int spot_engine_event_read(const struct spot_engine_preset *preset, const char *text, size_t n_byte,
                            struct spot_engine_event *event, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_ENGINE_PRESET_H */

@@ -13,10 +13,6 @@
 
 #include "common/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SPOT_ENGINE_WORDS = 512 };
 
 struct spot_engine_process {
@@ -36,9 +32,5 @@ bool spot_engine_process_runs(struct spot_engine_process *p);
 void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n);
 /* Tell the group to end, and kill it after grace_s. Does nothing if it never began. */
 void spot_engine_process_stop(struct spot_engine_process *p, double grace_s);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_ENGINE_PROCESS_H */

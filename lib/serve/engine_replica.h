@@ -7,10 +7,6 @@
 #include "cluster/agent.h"
 #include "common/err.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_engine_replica_options {
     struct spot_agent_options agent;
     const char *command; /* that starts the engine; NULL: it runs at `url` */
@@ -26,9 +22,5 @@ struct spot_engine_replica_options {
  * is not well in time. */
 int spot_engine_replica_run(const struct spot_engine_replica_options *options,
                             struct spot_agent *agent, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_ENGINE_REPLICA_H */

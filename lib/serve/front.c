@@ -261,6 +261,7 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
                      const struct spot_buf *error)
 {
     struct spot_front *const f = x->front;
+    const struct spot_http_terms terms = spot_http_keys_terms(f->keys, x->call);
     enum spot_admission admission = SPOT_ADMIT_DRAINING;
     struct spot_completion *c;
 
@@ -269,6 +270,9 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
         return;
     }
     request_take->owner = spot_http_keys_owner(f->keys, x->call, request_take->id);
+    request_take->payer = terms.key;
+    request_take->share = terms.share;
+    request_take->priority = terms.priority;
     if (f->is_draining)
         spot_request_release(request_take);
     else

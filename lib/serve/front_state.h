@@ -9,10 +9,6 @@
 #include "serve/front.h"
 #include "serve/openai_state.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_front {
     struct spot_front_options options;
     const struct spot_front_server *table;
@@ -66,9 +62,5 @@ void spot_front_called(void *user, struct spot_http_call *call);
  * False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_FRONT_STATE_H */

@@ -34,8 +34,9 @@ static void read_pooling(struct spot_body *b)
     if (!b->r->pool)
         spot_body_refuse(b, 400, "pooling", NULL,
                          v ? "'pooling' must be \"last\" or \"mean\"."
-                           : "The model pools in another way than is computed here: 'pooling' must "
-                             "be \"last\" or \"mean\".");
+                           : "The model's 1_Pooling/config.json asks for another way than is "
+                             "computed here, or for several: 'pooling' must be \"last\" or "
+                             "\"mean\".");
 }
 
 void spot_body_read_embedding(struct spot_body *b)

@@ -10,10 +10,6 @@
 #include "common/json_writer.h"
 #include "serve/front.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* {"error": {message, type, param, code}}; param and code may be NULL. Returns status. */
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
@@ -102,9 +98,5 @@ void spot_openai_response_events(const struct spot_front_options *options,
 void spot_openai_response_end(const struct spot_front_options *options,
                               const struct spot_completion *c, struct spot_response_stream *s,
                               struct spot_buf *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_OPENAI_STATE_H */

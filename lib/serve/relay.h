@@ -21,10 +21,6 @@
 #include "common/err.h"
 #include "engine/infer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SPOT_RELAY_MEMBERS_MAX = 64 };
 
 /* The members by position. */
@@ -150,9 +146,5 @@ uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 /* Do this member's part of the leader's next order, if one arrives within limit_s. *did: one was
  * carried out. */
 int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_RELAY_H */

@@ -10,10 +10,6 @@
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Orders of the leader. */
 enum spot_relay_told {
     SPOT_TOLD_PASS,
@@ -132,9 +128,5 @@ int spot_relay_hear_copy(struct spot_relay *r, struct spot_wire_in *in, struct s
 int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_RELAY_STATE_H */

@@ -16,10 +16,6 @@
 #include "engine/infer.h"
 #include "engine/sample.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     SPOT_REQUEST_ID_MAX = 48,
     SPOT_REQUEST_CHOICES_MAX = 2048, /* of all prompts together */
@@ -40,6 +36,11 @@ struct spot_request {
     bool is_chat;
     int64_t created_s; /* Unix time */
     uint64_t owner;    /* of its client's API key, see spot_http_keys_owner; workers are not told */
+
+    /* of its API key, see spot_http_terms; they end with the server that took it */
+    uint32_t payer;
+    float share; /* 0: 1 */
+    int priority;
 
     uint32_t *prompt; /* [n_prompt], at least 1; several prompts are concatenated */
     size_t n_prompt;
@@ -92,9 +93,5 @@ bool spot_request_stops_at(const struct spot_request *r, uint32_t token);
 void spot_request_put(const struct spot_request *r, struct spot_buf *out);
 /* Returns 0, or -1 when malformed; to be released by the caller if 0. */
 int spot_request_get(struct spot_request *r, struct spot_wire_in *in);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_REQUEST_H */

@@ -131,6 +131,35 @@ static void open_chat(struct spot_served_model *m)
 
 /* --- embeddings --------------------------------------------------------------------- */
 
+/* "pooling_mode": a name or a list of names, since 2026; before, a member for each, and "mean"
+ * where none is true. Of several the library concatenates the vectors, which is not done here. */
+static enum spot_pool pooling_of(const struct spot_json_value *config)
+{
+    static const char *const flag[] = { "cls_token",           "max_tokens",
+                                        "mean_tokens",         "mean_sqrt_len_tokens",
+                                        "weightedmean_tokens", "lasttoken" };
+    const struct spot_json_value *const list = spot_json_get(config, "pooling_mode");
+    const char *name = spot_json_text(spot_json_is_array(list) ? spot_json_entry(list, 0) : list);
+    size_t n = spot_json_is_array(list) ? spot_json_array_size(list) : name != NULL;
+
+    for (size_t i = 0; !list && i < sizeof(flag) / sizeof(flag[0]); i++) {
+        char key[64];
+
+        snprintf(key, sizeof(key), "pooling_mode_%s", flag[i]);
+        if (!spot_json_is_true(spot_json_get(config, key)))
+            continue;
+        name = flag[i];
+        n++;
+    }
+    if (!list && !n)
+        return SPOT_POOL_MEAN;
+    if (n != 1 || !name)
+        return SPOT_POOL_NONE;
+    return !strcmp(name, "lasttoken")                              ? SPOT_POOL_LAST
+           : !strcmp(name, "mean") || !strcmp(name, "mean_tokens") ? SPOT_POOL_MEAN
+                                                                   : SPOT_POOL_NONE;
+}
+
 /* What sentence-transformers says of a model of embeddings; a decoder's last token, if nothing.
  * SPOT_POOL_NONE: in another way. */
 static int read_pooling(struct spot_served_model *m, struct spot_err *err)
@@ -145,10 +174,7 @@ static int read_pooling(struct spot_served_model *m, struct spot_err *err)
         return 0;
     if (spot_json_load_path(&doc, path, err))
         return -1;
-    if (!spot_json_is_true(spot_json_get(doc.root, "pooling_mode_lasttoken")))
-        m->pool = spot_json_is_true(spot_json_get(doc.root, "pooling_mode_mean_tokens"))
-                      ? SPOT_POOL_MEAN
-                      : SPOT_POOL_NONE;
+    m->pool = pooling_of(doc.root);
     spot_json_release(&doc);
     return 0;
 }

@@ -326,12 +326,6 @@ static const struct spot_workload workload = {
 
 /* --- the whole ------------------------------------------------------------------------- */
 
-static double retry_after_s(void *server)
-{
-    (void)server;
-    return 1;
-}
-
 static const char *worker_name(void *server, uint32_t worker)
 {
     const struct spot_server *const s = server;
@@ -355,7 +349,7 @@ static const struct spot_front_server front_table = { .submit = submit,
                                                       .abandon = spot_server_abandon,
                                                       .cancel = spot_server_end,
                                                       .rejoin = spot_server_rejoin,
-                                                      .retry_after_s = retry_after_s,
+                                                      .retry_after_s = spot_server_retry_after_s,
                                                       .health = spot_server_health,
                                                       .metrics = spot_server_metrics,
                                                       .status = spot_server_status_page,
@@ -472,6 +466,8 @@ static void release(struct spot_server *s)
         free(s->work[i]);
     }
     free(s->sequence);
+    free(s->queued);
+    spot_fair_queue_release(&s->fair);
     free(s->work);
     for (size_t i = 0; i < s->n_place; i++) {
         spot_server_hold_nothing(s->place[i]);

@@ -14,7 +14,6 @@ static const double silent_s = 0.3;  /* and this many steps: a worker may hang *
 static const double silent_steps = 10;
 static const double foreign_silent_s = 10;    /* an engine computes prompts of others before */
 static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
-static const double held_counts = 0.5;        /* for a prompt that is wholly there */
 static const double spare_s = 0.2;            /* for pages that come late */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
@@ -69,13 +68,6 @@ bool spot_replica_may_take(const struct spot_replica *p)
 
 /* --- giving ---------------------------------------------------------------------- */
 
-static bool has(const struct spot_sequence *q, const struct spot_replica *p)
-{
-    const uint32_t id = spot_peer_id(p->peer);
-
-    return q->place[0] == id || q->place[1] == id;
-}
-
 /* No member computes it, or only one that leaves or may hang: then two do, and the first
  * commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
@@ -92,60 +84,9 @@ static bool needs_place(const struct spot_server *s, const struct spot_sequence 
     return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
 }
 
-/* It has copies still. */
-static bool has_copies(const struct spot_sequence *q, const struct spot_replica *p)
+bool spot_sequence_has_copies(const struct spot_sequence *q, const struct spot_replica *p)
 {
     return q->copies == p && p->view && spot_view_machine(p->view)->epoch == q->copies_epoch;
-}
-
-static bool fits(const char *wanted, const char *is)
-{
-    return !*wanted || !strcmp(wanted, is);
-}
-
-static double weight_of(const struct spot_server *s, const struct spot_replica *p)
-{
-    for (size_t i = 0; i < s->n_route; i++)
-        if (fits(s->route[i].node, spot_peer_name(p->peer)) &&
-            fits(s->route[i].zone, spot_peer_domain(p->peer)))
-            return s->route[i].weight;
-    return 1;
-}
-
-/* Load with this choice, for its weight; half of it where its prompt need not be computed. */
-static double load_with(const struct spot_server *s, const struct spot_replica *p,
-                        struct spot_sequence *q)
-{
-    return (p->load + 1) / weight_of(s, p) * (1 - held_counts * spot_server_held(s, p, q));
-}
-
-/* The replica with copies of its pages; else the least loaded, and the one that just failed it
- * last. */
-static struct spot_replica *choose_place(const struct spot_server *s, struct spot_sequence *q)
-{
-    struct spot_replica *best = NULL;
-    bool best_failed = false;
-    double best_load = 0;
-
-    for (size_t i = 0; i < s->n_place; i++) {
-        struct spot_replica *const p = s->place[i];
-        bool failed;
-        double load;
-
-        if (!spot_replica_may_take(p) || p->version != q->work->version || has(q, p) ||
-            p->load >= s->n_at_once)
-            continue;
-        failed = !strcmp(spot_peer_name(p->peer), q->failed);
-        if (has_copies(q, p))
-            return p;
-        load = load_with(s, p, q);
-        if (!best || (best_failed && !failed) || (best_failed == failed && load < best_load)) {
-            best = p;
-            best_failed = failed;
-            best_load = load;
-        }
-    }
-    return best;
 }
 
 static double time_left_s(const struct spot_server *s, const struct spot_replica *p)
@@ -258,7 +199,10 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     q->given_s = spot_clock_s();
     q->n_given = choice->n_token;
     q->has_told[at] = false;
+    q->prompt_work[at] = spot_server_prompt_work(s, p, q);
+    p->work += q->prompt_work[at] + spot_server_left(s, q);
     p->load++;
+    spot_server_unqueue(s, q, true);
     spot_server_hold_prompt(s, p, q);
     if (q->work->given_s <= 0) {
         q->work->given_s = spot_clock_s();
@@ -273,7 +217,7 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     spot_request_put(&request, &out);
     if (s->options->is_foreign)
         spot_server_put_for_engine(q, q->assignment[at], &out);
-    else if (has_copies(q, p) && !from)
+    else if (spot_sequence_has_copies(q, p) && !from)
         put_copied(s, q, &out);
     else
         put_source(s, from, p, n, &out);
@@ -289,15 +233,35 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     s->n_paged += from != NULL;
 }
 
-/* Older requests first, so what was taken back is ahead of what is new. */
+static void offer(struct spot_server *s, struct spot_sequence *q, bool *is_counted)
+{
+    struct spot_replica *p;
+
+    if (!*is_counted)
+        spot_server_count_work(s);
+    *is_counted = true;
+    p = spot_server_choose(s, q);
+    if (p)
+        give(s, q, p);
+}
+
+/* What was taken back is ahead of what is new, older requests first. */
 void spot_server_dispatch(struct spot_server *s)
 {
+    bool is_counted = false;
+
     for (size_t i = 0; i < s->n_sequence; i++) {
         struct spot_sequence *const q = s->sequence[i];
-        struct spot_replica *const p = needs_place(s, q) ? choose_place(s, q) : NULL;
 
-        if (p)
-            give(s, q, p);
+        if (!q->is_queued && needs_place(s, q))
+            offer(s, q, &is_counted);
+    }
+    for (size_t i = 0; i < s->n_queued && spot_server_has_room(s);) {
+        struct spot_sequence *const q = s->queued[i];
+
+        if (needs_place(s, q))
+            offer(s, q, &is_counted);
+        i += q->is_queued;
     }
 }
 
@@ -363,6 +327,8 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
     }
     while (s->sequence[i] != q)
         i++;
+    spot_server_unqueue(s, q, false);
+    spot_server_note_output(s, q);
     memmove(s->sequence + i, s->sequence + i + 1,
             (--s->n_sequence - i) * sizeof(struct spot_sequence *));
     free(q->prefix);

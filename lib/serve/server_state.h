@@ -7,15 +7,13 @@
 #include "common/histogram.h"
 #include "model/grid.h"
 #include "serve/completion.h"
+#include "serve/fair_queue.h"
 #include "serve/front.h"
 #include "serve/model_version.h"
+#include "serve/output_guess.h"
 #include "serve/relay.h"
 #include "serve/server.h"
 #include "serve/token_log.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 enum { SPOT_SEQUENCE_PLACES = 2 };
 
@@ -40,6 +38,9 @@ struct spot_sequence {
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
     bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a fitting token since it was assigned */
     bool is_given;                        /* was assigned to a member before */
+    bool is_queued;                       /* in the queue of those that were not, by tag */
+    double tag;
+    double prompt_work[SPOT_SEQUENCE_PLACES]; /* of prompt and tokens so far, as it was assigned */
     uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
     double given_s; /* when the last one was, at n_given tokens */
     size_t n_given;
@@ -72,6 +73,7 @@ struct spot_replica {
     struct spot_model_version *version; /* of its newest epoch; NULL: none yet */
     bool is_retiring;                   /* it is to change to the other version */
     uint32_t load;
+    double work; /* of these choices, in tokens; as of the last spot_server_count_work */
     bool is_running;
     uint32_t used_page, kept_page, n_page;
     uint64_t *held;          /* what its cache probably has, see server_prefix.c; NULL: nothing */
@@ -148,6 +150,12 @@ struct spot_server {
     size_t n_work, cap_work;
     struct spot_sequence **sequence; /* [n_sequence], by number */
     size_t n_sequence, cap_sequence;
+    struct spot_sequence **queued; /* [n_queued] that were never assigned, the next one first */
+    size_t n_queued, cap_queued;
+    struct spot_fair_queue fair;
+    struct spot_output_guess guess;
+    double mean_output;    /* tokens of a choice, recently; 0: none has ended */
+    double n_told, told_s; /* who were told to come later, and are not due by then */
     uint64_t last_number;
     double served_s; /* when a member was last able to compute */
     bool is_draining;
@@ -170,6 +178,8 @@ struct spot_server {
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
+/* It has copies of its pages still. */
+bool spot_sequence_has_copies(const struct spot_sequence *q, const struct spot_replica *place);
 /* The member in that place is to compute it no more. */
 void spot_server_release_place(struct spot_server *s, struct spot_sequence *q, int k);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
@@ -183,6 +193,24 @@ bool spot_replica_may_take(const struct spot_replica *place);
 void spot_server_name_buddies(struct spot_server *s);
 /* Release leaving members that no longer compute. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
+
+/* server_router.c: work in tokens, who computes a choice, and who is next. */
+/* Of all replicas, as of now. */
+void spot_server_count_work(struct spot_server *s);
+/* Of a choice, in tokens: of what is expected to come still. */
+double spot_server_left(const struct spot_server *s, const struct spot_sequence *q);
+/* Of the prompt, as far as the replica does not hold it, and of the tokens so far. */
+double spot_server_prompt_work(const struct spot_server *s, const struct spot_replica *place,
+                               struct spot_sequence *q);
+/* NULL: nobody can. */
+struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot_sequence *q);
+bool spot_server_has_room(const struct spot_server *s);
+/* A new choice waits; it waits no more. */
+void spot_server_queue(struct spot_server *s, struct spot_sequence *q);
+void spot_server_unqueue(struct spot_server *s, struct spot_sequence *q, bool begins);
+bool spot_server_has_queue_for(const struct spot_server *s, const struct spot_request *r);
+void spot_server_note_output(struct spot_server *s, const struct spot_sequence *q);
+double spot_server_retry_after_s(void *server);
 
 /* server_prefix.c: which replica has a prompt in its cache. */
 /* The share of the choice's prompt that a replica probably has: 0..1. */
@@ -304,9 +332,5 @@ void spot_server_log_end(struct spot_server *s);
 struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err);
 int spot_batch_go_on(struct spot_batch *b, bool *is_done, struct spot_err *err);
 void spot_batch_close(struct spot_batch *b); /* may be NULL */
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SERVE_SERVER_STATE_H */

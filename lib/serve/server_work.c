@@ -66,6 +66,8 @@ static void add_sequences(struct spot_server *s, struct spot_work *w)
         s->sequence = spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1,
                                  sizeof(struct spot_sequence *));
         s->sequence[s->n_sequence++] = q;
+        if (!q->is_given)
+            spot_server_queue(s, q);
     }
 }
 
@@ -87,8 +89,7 @@ static enum spot_admission admission(struct spot_server *s, const struct spot_re
         return SPOT_ADMIT_DRAINING;
     if (spot_server_health(s) != SPOT_ADMIT && spot_clock_s() - s->served_s > nobody_s)
         return SPOT_ADMIT_NOBODY;
-    return spot_server_waiting(s) + r->n_choice > s->options->n_queue ? SPOT_ADMIT_FULL
-                                                                      : SPOT_ADMIT;
+    return spot_server_has_queue_for(s, r) ? SPOT_ADMIT : SPOT_ADMIT_FULL;
 }
 
 enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,

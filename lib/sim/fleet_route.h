@@ -11,10 +11,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_fleet_route;
 
 /* per_s [n_bucket][n_type], 0: that type cannot; borrowed. */
@@ -29,9 +25,5 @@ double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_
 /* A lower bound for all splits, from the pool. */
 double spot_fleet_route_below(const struct spot_fleet_route *route, const double *load_per_s,
                               const double *capacity);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SIM_FLEET_ROUTE_H */

@@ -294,6 +294,7 @@ static struct spot_share_step *add_step(struct spot_share_state *s, size_t i,
                                                    .end_s = s->now_s,
                                                    .left = was->left,
                                                    .unsaved = was->unsaved,
+                                                   .isolated_s = was->isolated_s,
                                                    .on = was->on,
                                                    .on_scale = was->on_scale };
     return &o->step[o->n_step++];

@@ -18,10 +18,6 @@
 #include "model/share_doc.h"
 #include "trace/trace.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_share_play {
     const struct spot_share_jobs *jobs;
     const struct spot_share_cluster *cluster;
@@ -47,7 +43,7 @@ struct spot_share_step {
     int64_t first_worker, scale;
     double start_s, end_s;
     /* before the round: what is left, what a stop would lose, where it was */
-    double left, unsaved;
+    double left, unsaved, isolated_s;
     int on;
     int64_t on_scale;
 };
@@ -70,9 +66,5 @@ struct spot_share_outcome {
 int spot_share_play_run(const struct spot_share_play *play, const struct spot_share_player *player,
                         struct spot_share_outcome *outcome, struct spot_err *err);
 void spot_share_outcome_release(struct spot_share_outcome *outcome);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_SIM_SHARE_SIM_H */

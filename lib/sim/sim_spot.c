@@ -129,7 +129,7 @@ static void look(struct seen *s, size_t i, struct spot_forecast *forecast)
         if (n < 1)
             continue;
         g->n = n < (double)g->n ? (size_t)n : g->n;
-        g->is_open = false;
+        g->is_open = g->is_unsettled = false;
         g->cap = s->all.n == 1 ? spot_sim_cap(s->sim->job, most_of(g)) : most_of(g);
         s->now.n++;
     }

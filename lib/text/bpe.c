@@ -165,16 +165,23 @@ static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, boo
 
 /* --- steps -------------------------------------------------------------------------- */
 
+/* Nothing comes before what goes on within a text, or a part of one. */
+static bool is_over(const struct spot_bpe *bpe, const struct spot_text_step *step, bool is_piece)
+{
+    return (step->is_first && bpe->is_inside) ||
+           (step->type <= SPOT_STEP_SPACE && bpe->in_part && !is_piece);
+}
+
 /* All of text[n], or the pieces of it that are complete: returns how much that was. */
-static size_t encode_steps(struct spot_bpe *bpe, size_t i, const char *text, size_t n, bool is_end,
-                           struct spot_tokens *out)
+static size_t encode_steps(struct spot_bpe *bpe, size_t i, bool is_piece, const char *text,
+                           size_t n, bool is_end, struct spot_tokens *out)
 {
     const struct spot_text_steps *const s = &bpe->steps;
     const size_t whole = n;
     size_t at = 0;
 
     for (; i < s->n && s->step[i].type != SPOT_STEP_SPLIT; i++)
-        if (!s->step[i].is_first || !bpe->is_inside)
+        if (!is_over(bpe, &s->step[i], is_piece))
             text = spot_text_step_apply(&s->step[i], text, &n, &bpe->changed[i]);
     if (i == s->n && n)
         encode_piece(bpe, text, n, out);
@@ -189,7 +196,7 @@ static size_t encode_steps(struct spot_bpe *bpe, size_t i, const char *text, siz
         if (!length)
             break;
         if (!is_out)
-            (void)encode_steps(bpe, i + 1, text + at, length, true, out);
+            (void)encode_steps(bpe, i + 1, true, text + at, length, true, out);
         bpe->is_inside = true;
         at += length;
     }
@@ -215,10 +222,10 @@ static size_t encode_blocks(struct spot_bpe *bpe, size_t step, const char *text,
     size_t at = 0, length;
 
     if (cuts_first)
-        return encode_steps(bpe, step, text, n, is_end, out);
+        return encode_steps(bpe, step, false, text, n, is_end, out);
     while (at < n && !is_enough(out) && (length = block_of(text + at, n - at, is_end))) {
-        (void)encode_steps(bpe, step, text + at, length, true, out);
-        bpe->is_inside = true;
+        (void)encode_steps(bpe, step, false, text + at, length, true, out);
+        bpe->is_inside = bpe->in_part = true;
         at += length;
     }
     return at;
@@ -231,6 +238,7 @@ void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, s
         (void)encode_whole(bpe, text, n, true, out);
     else
         (void)encode_blocks(bpe, step, text, n, true, out);
+    bpe->in_part = false;
 }
 
 size_t spot_bpe_encode_nameless(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
@@ -240,6 +248,7 @@ size_t spot_bpe_encode_nameless(struct spot_bpe *bpe, const char *text, size_t n
                                        : encode_blocks(bpe, 0, text, n, is_end, out);
 
     bpe->is_inside = !is_end && (bpe->is_inside || used);
+    bpe->in_part = !is_end && (bpe->in_part || used);
     return used;
 }
 
@@ -254,8 +263,8 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool con
 
     bpe->is_exact = true;
     bpe->has_lost = false;
-    bpe->is_inside = continues;
-    bpe->ends_word = false;
+    bpe->is_inside = bpe->in_part = continues;
+    bpe->ends_word = bpe->is_behind = false;
     while (!rc && got) {
         got = fread(spot_buf_more(&text, CHUNK), 1, CHUNK, in);
         if (ferror(in)) {
@@ -275,7 +284,7 @@ int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool con
         else if (tokens.n)
             rc = take(user, tokens.id, tokens.n, err);
     }
-    bpe->is_exact = bpe->is_inside = bpe->ends_word = false;
+    bpe->is_exact = bpe->is_inside = bpe->in_part = bpe->ends_word = bpe->is_behind = false;
     free(tokens.id);
     spot_buf_release(&text);
     return rc;
@@ -324,15 +333,17 @@ void spot_bpe_index(struct spot_bpe *bpe)
 void spot_bpe_index_added(struct spot_bpe *bpe)
 {
     bpe->names = spot_names_new();
-    bpe->plain_names = spot_names_new();
     bpe->normal_names = spot_names_new();
+    for (int i = 0; i < 2; i++)
+        bpe->plain_names[i] = spot_names_new();
     for (size_t i = 0; i < bpe->n_added; i++)
         spot_bpe_add_name(bpe, (uint32_t)i);
     for (size_t i = bpe->n_added; i-- > 0;)
         if (bpe->added[i].id < bpe->vocab)
             bpe->token[bpe->added[i].id].is_special = bpe->added[i].is_special;
     spot_names_index(bpe->names);
-    spot_names_index(bpe->plain_names);
+    for (int i = 0; i < 2; i++)
+        spot_names_index(bpe->plain_names[i]);
     spot_names_index(bpe->normal_names);
     bpe->has_all_bytes = true;
     for (int byte = 0; byte < 256; byte++)
@@ -369,7 +380,7 @@ struct spot_bpe *spot_bpe_share(const struct spot_bpe *bpe)
 
     *b = *bpe;
     b->is_shared = true;
-    b->is_inside = b->ends_word = false;
+    b->is_inside = b->in_part = b->ends_word = b->is_behind = false;
     b->spaced = (struct spot_buf){ 0 };
     memset(b->changed, 0, sizeof(b->changed));
     b->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*b->cache));
@@ -386,7 +397,8 @@ static void free_vocabulary(struct spot_bpe *bpe)
         free(bpe->added[i].name);
     free(bpe->added);
     spot_names_free(bpe->names);
-    spot_names_free(bpe->plain_names);
+    for (int i = 0; i < 2; i++)
+        spot_names_free(bpe->plain_names[i]);
     spot_names_free(bpe->normal_names);
     spot_text_steps_release(&bpe->steps);
     free(bpe->score);

@@ -124,23 +124,34 @@ static int add_rest(struct beside *b, struct spot_err *err)
     return 0;
 }
 
-/* vocab.json and merges.txt do not say how text is cut: the class of the tokenizer does. */
-static int check_class(const struct beside *b, struct spot_err *err)
+/* Is it this class, or its twin "...Fast"? */
+static bool is_class(const char *class, const char *name)
 {
-    static const char *const as_gpt2[] = { "GPT2Tokenizer", "GPT2TokenizerFast", "CodeGenTokenizer",
-                                           "CodeGenTokenizerFast" };
+    const size_t n = strlen(name);
+
+    return !strncmp(class, name, n) && (!class[n] || !strcmp(class + n, "Fast"));
+}
+
+/* vocab.json and merges.txt do not say how text is cut: the class of the tokenizer does. These
+ * classes put a space before a text as the config says, whatever tokenizer.json says. */
+static int follow_class(const struct beside *b, struct spot_err *err)
+{
+    static const char *const known[] = { "GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer",
+                                         "GPTNeoXTokenizer", "RobertaTokenizer" };
+    enum { AS_GPT2 = 2, CLASSES = sizeof(known) / sizeof(known[0]) };
     const struct spot_json_doc *const config = &b->doc[CONFIG];
-    const char *const class = spot_json_text(spot_json_get(config->root, "tokenizer_class"));
+    const char *class = spot_json_text(spot_json_get(config->root, "tokenizer_class"));
     size_t i = 0;
 
-    if (b->l->bpe->is_bytes && b->l->bpe->steps.n == 1 &&
-        spot_json_is_true(spot_json_get(config->root, "add_prefix_space")))
-        return spot_json_fail(config, "/add_prefix_space", err, "true is not supported");
-    if (!b->l->is_old || !class)
-        return 0;
-    while (i < sizeof(as_gpt2) / sizeof(as_gpt2[0]) && strcmp(class, as_gpt2[i]) != 0)
+    class = class ? class : b->l->is_old ? known[0] : "";
+    while (i < CLASSES && !is_class(class, known[i]))
         i++;
-    if (i < sizeof(as_gpt2) / sizeof(as_gpt2[0]))
+    if (i < CLASSES && b->l->bpe->is_bytes &&
+        spot_bpe_set_space(b->l,
+                           spot_json_is_true(spot_json_get(config->root, "add_prefix_space"))))
+        return spot_json_fail(config, "/add_prefix_space", err, "more than %d steps",
+                              SPOT_TEXT_STEPS_MAX);
+    if (!b->l->is_old || i < AS_GPT2)
         return 0;
     return spot_json_fail(config, "/tokenizer_class", err,
                           "'%.40s' with vocab.json is not supported: expected GPT2Tokenizer, or a "
@@ -168,7 +179,7 @@ int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_
     b->l = l;
     for (int i = 0; rc >= 0 && i < FILES; i++)
         rc = spot_beside_open(&b->doc[i], b->path[i], dir, name[i], err);
-    rc = rc < 0 || check_class(b, err) || add_listed(b, err) ||
+    rc = rc < 0 || follow_class(b, err) || add_listed(b, err) ||
          add_roles(b, b->doc[CONFIG].root, err) || add_roles(b, b->doc[MAP].root, err) ||
          add_rest(b, err) || add_end_of_text(b, err);
     for (int i = 0; i < FILES; i++)

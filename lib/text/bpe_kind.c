@@ -18,6 +18,7 @@ struct reader {
     const struct spot_json_doc *doc;
     struct spot_err *err;
     int depth; /* of sequences */
+    size_t space_at;
 };
 
 typedef int read_step(struct reader *r, value *step, const char *pointer);
@@ -161,6 +162,7 @@ static int read_byte_level(struct reader *r, value *part, const char *pointer)
     value *const uses = spot_json_get(part, "use_regex");
 
     r->bpe->is_bytes = true;
+    r->space_at = r->bpe->steps.n;
     if (spot_json_is_true(spot_json_get(part, "add_prefix_space")) &&
         !add_step(r, pointer, SPOT_STEP_SPACE, " "))
         return -1;
@@ -333,6 +335,25 @@ int spot_bpe_read_kind(struct spot_bpe_loader *l, value *model, struct spot_err 
     bpe->ignores_merges = spot_json_is_true(spot_json_get(model, "ignore_merges"));
     bpe->fuses_unknown = bpe->has_scores || spot_json_is_true(spot_json_get(model, "fuse_unk"));
     l->falls_back = spot_json_is_true(spot_json_get(model, "byte_fallback"));
+    l->space_at = r.space_at;
+    return 0;
+}
+
+int spot_bpe_set_space(struct spot_bpe_loader *l, bool has)
+{
+    struct spot_text_steps *const s = &l->bpe->steps;
+    struct spot_text_step *const at = &s->step[l->space_at];
+    const bool had = l->space_at < s->n && at->type == SPOT_STEP_SPACE;
+    const size_t behind = (s->n - l->space_at - had) * sizeof(*at);
+
+    if (has && !had && s->n == SPOT_TEXT_STEPS_MAX)
+        return -1;
+    if (had && !has)
+        free(at->to);
+    memmove(at + has, at + had, behind);
+    s->n = s->n - had + has;
+    if (has && !had)
+        *at = (struct spot_text_step){ .type = SPOT_STEP_SPACE, .to = spot_xstrdup(" ") };
     return 0;
 }
 

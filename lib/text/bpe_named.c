@@ -137,32 +137,65 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
     bpe->is_inside = false;
 }
 
+/* What has been encoded up to a name, or behind it, is a part of its own. */
+static void end_part(struct spot_bpe *bpe)
+{
+    bpe->is_inside = bpe->is_exact || !bpe->is_marked || bpe->prefix == SPOT_BPE_FIRST;
+    bpe->in_part = false;
+}
+
+/* The first `safe` bytes of a part, with the names of a kind in it: those that are looked for in
+ * the text as it is come first. Unless it ends there, what may yet be one is left for later.
+ * Returns how far it came. */
+static size_t encode_plain(struct spot_bpe *bpe, int kind, struct text t, size_t safe, bool is_end,
+                           struct spot_tokens *out)
+{
+    size_t at = 0, rest = 0;
+    struct hit h;
+
+    if (kind == 2)
+        return spot_bpe_encode_nameless(bpe, t.s, safe, is_end, out);
+    if (kind && bpe->is_behind) /* the word of a name ends with it */
+        bpe->ends_word = false;
+    if (kind && !is_end) { /* a name of the first kind may begin there */
+        t.n = safe;
+        safe -= safe < bpe->n_plain_byte_max ? safe : bpe->n_plain_byte_max;
+    }
+    while (!(out->most && out->n > out->most) &&
+           next_name(bpe, bpe->plain_names[kind], t, at, at, &h) && h.begin < safe) {
+        if (!is_end && h.end == t.n) {
+            safe = h.begin;
+            break;
+        }
+        if (h.begin > at)
+            (void)encode_plain(bpe, kind + 1, (struct text){ t.s + at, h.begin - at }, h.begin - at,
+                               true, out);
+        spot_bpe_append(out, h.id);
+        end_part(bpe);
+        bpe->is_behind = !kind;
+        at = h.end;
+    }
+    if (safe > at) {
+        rest = encode_plain(bpe, kind + 1, (struct text){ t.s + at, t.n - at }, safe - at, is_end,
+                            out);
+        bpe->is_behind = bpe->is_behind && !rest;
+    }
+    return at + rest;
+}
+
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out)
 {
     const size_t room = bpe->n_plain_byte_max ? bpe->n_plain_byte_max - 1 : 0;
-    size_t safe = is_end ? n : n > room ? n - room : 0; /* before it names are whole */
-    size_t at = 0;
-    struct hit h;
+    const size_t safe = is_end ? n : n > room ? n - room : 0; /* before it names are whole */
+    const struct text t = { text, n };
+    const bool ended_word = bpe->ends_word;
+    const size_t at = encode_plain(bpe, bpe->n_plain_byte_max ? 0 : 2, t, safe, is_end, out);
 
-    while (bpe->n_plain_byte_max && !(out->most && out->n > out->most) &&
-           next_name(bpe, bpe->plain_names, (struct text){ text, n }, at, at, &h)) {
-        if (!is_end && (h.begin >= safe || h.end == n)) {
-            safe = h.begin < safe ? h.begin : safe;
-            break;
-        }
-        if (h.begin > at)
-            (void)spot_bpe_encode_nameless(bpe, text + at, h.begin - at, true, out);
-        spot_bpe_append(out, h.id);
-        bpe->is_inside = bpe->is_exact || !bpe->is_marked || bpe->prefix == SPOT_BPE_FIRST;
-        at = h.end;
-    }
-    if (safe > at)
-        at += spot_bpe_encode_nameless(bpe, text + at, safe - at, is_end, out);
     if (is_end)
-        bpe->is_inside = bpe->ends_word = false;
-    else if (at)
-        bpe->ends_word = is_word(bpe, (struct text){ text, n }, at, true);
+        bpe->is_inside = bpe->in_part = bpe->ends_word = bpe->is_behind = false;
+    else
+        bpe->ends_word = at ? is_word(bpe, t, at, true) : ended_word;
     return at;
 }
 
@@ -187,7 +220,7 @@ void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
     spot_names_add(a->is_normalized ? bpe->normal_names : bpe->names, (const char *)copy.data,
                    place);
     if (is_plain(bpe, a, name)) {
-        spot_names_add(bpe->plain_names, a->name, place);
+        spot_names_add(bpe->plain_names[a->is_normalized], a->name, place);
         if (n > bpe->n_plain_byte_max)
             bpe->n_plain_byte_max = n;
     }

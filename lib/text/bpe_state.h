@@ -9,10 +9,6 @@
 #include "text/pretoken.h"
 #include "text/token_names.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_bpe_merge {
     uint64_t pair; /* left << 32 | right; UINT64_MAX: empty */
     uint32_t rank, id;
@@ -67,7 +63,9 @@ struct spot_bpe {
     bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 a space */
     enum spot_bpe_drop drops;
     bool is_inside;     /* within a text whose start has been encoded */
+    bool in_part;       /* and within a part of it between added tokens */
     bool ends_word;     /* what of it has been encoded ends within a word */
+    bool is_behind;     /* and is behind a name that is no normalized one */
     bool is_exact;      /* within spot_bpe_stream */
     bool has_lost;      /* a character became nothing */
     bool is_shared;     /* all but the scratch and the cache is another's */
@@ -77,7 +75,7 @@ struct spot_bpe {
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
     struct spot_names *names, *normal_names; /* their places in `added` */
-    struct spot_names *plain_names;          /* of those that are not special */
+    struct spot_names *plain_names[2];       /* of those that are not special, likewise */
     size_t n_plain_byte_max;                 /* of a plain name; 0: there is none */
     size_t n_byte_max;                       /* of a token */
     bool has_all_bytes;                      /* no text is dropped, or becomes the unknown token */
@@ -105,6 +103,7 @@ struct spot_bpe_loader {
     int16_t byte_of[0x144];          /* character to byte, -1 for none */
     bool is_old;                     /* vocab.json and merges.txt */
     bool falls_back;                 /* characters that are no tokens become those of their bytes */
+    size_t space_at;                 /* in the steps: where ByteLevel puts a space before a text */
 };
 
 /* The id of a token of the vocabulary by its name as it is written there; -1: none. */
@@ -125,6 +124,8 @@ int spot_bpe_read_kind(struct spot_bpe_loader *l, const struct spot_json_value *
                        struct spot_err *err);
 /* GPT-2's, for its own files. */
 void spot_bpe_set_gpt2(struct spot_bpe *bpe);
+/* Does ByteLevel put a space before a text? Returns 0, or -1: there are too many steps. */
+int spot_bpe_set_space(struct spot_bpe_loader *l, bool has);
 
 /* bpe_merge.c, bpe_unigram.c: append the tokens of a piece. */
 void spot_bpe_merge_piece(struct spot_bpe *bpe, const char *text, size_t n,
@@ -156,9 +157,5 @@ static inline uint64_t spot_bpe_pair_key(uint32_t left, uint32_t right)
 {
     return (uint64_t)left << 32 | right;
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_TEXT_BPE_STATE_H */

@@ -9,10 +9,6 @@
 #include "common/err.h"
 #include "text/bpe.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SPOT_TEXT_AROUND_MAX = 4 };
 
 struct spot_text_around {
@@ -26,9 +22,5 @@ struct spot_text_around {
  * with *err: SPOT_EDATA for an unknown token, or more than SPOT_TEXT_AROUND_MAX. */
 int spot_text_around_load(const char *dir, const struct spot_bpe *bpe,
                           struct spot_text_around *around, struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_TEXT_PREFIX_H */

@@ -8,10 +8,6 @@
 
 #include "text/template.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* --- values ---------------------------------------------------------------------- */
 
 enum spot_tv_kind {
@@ -339,9 +335,5 @@ struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, 
 struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
                             struct spot_tv path);
 struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_TEXT_TEMPLATE_STATE_H */

@@ -1,36 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 #include "text/unicode_class.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "common/utf8.h"
+#include "common/xalloc.h"
+#include "text/unicode_table.h"
 
-/* By turns a capital and its small letter. */
+/* Of a run in which a capital and its small letter take turns. */
 enum { LU_LL = SPOT_CHARS };
-enum {
-    LU = SPOT_CHAR_LU,
-    LL = SPOT_CHAR_LL,
-    LT = SPOT_CHAR_LT,
-    LM = SPOT_CHAR_LM,
-    LO = SPOT_CHAR_LO,
-    M = SPOT_CHAR_M,
-    ND = SPOT_CHAR_ND,
-    NL = SPOT_CHAR_NL,
-    NO = SPOT_CHAR_NO,
-    PC = SPOT_CHAR_PC,
-    P = SPOT_CHAR_P,
-    S = SPOT_CHAR_S,
-    Z = SPOT_CHAR_Z
-};
 
-/* Ascending, disjoint. */
-static const struct range {
-    uint32_t first, last;
+/* Of characters from `first` on, up to the next run. */
+static struct run {
+    uint32_t first;
     uint8_t category;
-} range[] = {
-#include "text/unicode_class.inc"
-};
+} * run_of; /* [n_run] */
+static size_t n_run;
+
+/* Ascending and disjoint. */
+static struct cases {
+    struct case_range {
+        uint32_t first, last, step, distance;
+    } * range; /* [n] */
+    size_t n, cap;
+} small, capital;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void read_cases(struct cases *c, struct spot_unicode_table table)
+{
+    uint32_t at = 0;
+
+    while (!spot_unicode_ends(&table)) {
+        const uint32_t first = at + spot_unicode_next(&table), length = spot_unicode_next(&table);
+
+        at = first + length / 2;
+        c->range = spot_xgrow(c->range, &c->cap, c->n + 1, sizeof(*c->range));
+        c->range[c->n++] =
+            (struct case_range){ first, at, 1 + length % 2, spot_unicode_step(&table) };
+    }
+}
+
+static void read_tables(void)
+{
+#define UNICODE_CATEGORY
+    static const char *const categories[] = {
+#include "text/unicode.inc"
+        NULL
+    };
+#undef UNICODE_CATEGORY
+#define UNICODE_SMALL
+    static const char *const smalls[] = {
+#include "text/unicode.inc"
+        NULL
+    };
+#undef UNICODE_SMALL
+#define UNICODE_CAPITAL
+    static const char *const capitals[] = {
+#include "text/unicode.inc"
+        NULL
+    };
+#undef UNICODE_CAPITAL
+    struct spot_unicode_table table = { .line = categories };
+    uint32_t at = 0;
+    size_t cap = 0;
+
+    while (!spot_unicode_ends(&table)) {
+        const uint32_t n = spot_unicode_next(&table);
+
+        run_of = spot_xgrow(run_of, &cap, n_run + 2, sizeof(*run_of));
+        run_of[n_run++] = (struct run){ at, n % 16 };
+        at += n / 16 + 1;
+    }
+    run_of[n_run++] = (struct run){ at, SPOT_CHAR_C };
+    read_cases(&small, (struct spot_unicode_table){ .line = smalls });
+    read_cases(&capital, (struct spot_unicode_table){ .line = capitals });
+}
 
 bool spot_char_is_space(uint32_t c)
 {
@@ -41,26 +88,22 @@ bool spot_char_is_space(uint32_t c)
 
 enum spot_char_category spot_char_category(uint32_t code, uint32_t *last)
 {
-    const size_t n = sizeof(range) / sizeof(range[0]);
-    size_t low = 0, high = n;
+    size_t low = 0, high;
 
-    while (low < high) {
+    pthread_once(&once, read_tables);
+    for (high = n_run; high - low > 1;) {
         const size_t mid = low + (high - low) / 2;
 
-        if (code > range[mid].last)
-            low = mid + 1;
+        if (run_of[mid].first <= code)
+            low = mid;
         else
             high = mid;
     }
-    if (low == n || code < range[low].first) {
-        *last = low == n ? UINT32_MAX : range[low].first - 1;
-        return SPOT_CHAR_C;
-    }
-    *last = range[low].last;
-    if (range[low].category != LU_LL)
-        return (enum spot_char_category)range[low].category;
+    *last = high == n_run ? UINT32_MAX : run_of[high].first - 1;
+    if (run_of[low].category != LU_LL)
+        return (enum spot_char_category)run_of[low].category;
     *last = code;
-    return (code - range[low].first) % 2 ? SPOT_CHAR_LL : SPOT_CHAR_LU;
+    return (code - run_of[low].first) % 2 ? SPOT_CHAR_LL : SPOT_CHAR_LU;
 }
 
 enum spot_char_class spot_char_class(uint32_t code)
@@ -75,18 +118,9 @@ enum spot_char_class spot_char_class(uint32_t code)
                                : SPOT_CHAR_OTHER;
 }
 
-/* Of each case ascending and disjoint: small letters first. */
-static const struct case_range {
-    uint32_t first, last, step;
-    int32_t delta;
-    uint8_t raises;
-} case_range[] = {
-#include "text/unicode_case.inc"
-};
-
 size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX])
 {
-    const size_t n = sizeof(case_range) / sizeof(case_range[0]);
+    const struct cases *const c = raises ? &capital : &small;
 
     if (code < 0x80) {
         const bool is_letter = raises ? code >= 'a' && code <= 'z' : code >= 'A' && code <= 'Z';
@@ -98,11 +132,10 @@ size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX
         memcpy(text, raises ? "SS" : "i\xCC\x87", raises ? 2 : 3);
         return raises ? 2 : 3;
     }
-    for (size_t i = 0; i < n; i++)
-        if (case_range[i].raises == raises && code >= case_range[i].first &&
-            code <= case_range[i].last) {
-            if ((code - case_range[i].first) % case_range[i].step == 0)
-                code = (uint32_t)((int32_t)code + case_range[i].delta);
+    pthread_once(&once, read_tables);
+    for (size_t i = 0; i < c->n && code >= c->range[i].first; i++)
+        if (code <= c->range[i].last) {
+            code += (code - c->range[i].first) % c->range[i].step ? 0 : c->range[i].distance;
             break;
         }
     return spot_utf8_put(code, text);

@@ -7,26 +7,25 @@
 
 #include "common/utf8.h"
 #include "common/xalloc.h"
+#include "text/unicode_table.h"
 
-#define APART (UINT32_C(1) << 31) +
+/* Ascending; part[1] 0: there is one. */
+static struct pair {
+    uint32_t code, part[2];
+    bool is_apart; /* it is not made of them */
+} * pair;          /* [n_pair] */
+static size_t n_pair;
 
-/* Ascending by the first of three. */
-static const uint32_t pair[] = {
-#include "text/unicode_form.inc"
-};
-
-#undef APART
-
-static const struct {
+static struct combining {
     uint32_t first, last;
     uint8_t order;
-} combining[] = {
-#include "text/unicode_form.inc"
-};
+} * combining; /* [n_combining], ascending */
+static size_t n_combining;
+
+static uint16_t *by_parts; /* places in `pair`, ascending by the parts */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 enum {
-    PAIRS = sizeof(pair) / sizeof(pair[0]) / 3,
-    RANGES = sizeof(combining) / sizeof(combining[0]),
     PLAIN = 0x300, /* what is below neither combines nor is a second part */
     /* Hangul syllables are made by rule */
     L = 0x1100,
@@ -38,14 +37,9 @@ enum {
     N_SYLLABLE = 11172
 };
 
-static uint32_t code_of(size_t i)
-{
-    return pair[3 * i] & ~(UINT32_C(1) << 31);
-}
-
 static uint8_t order_of(uint32_t code)
 {
-    size_t low = 0, high = RANGES;
+    size_t low = 0, high = n_combining;
 
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
@@ -55,7 +49,7 @@ static uint8_t order_of(uint32_t code)
         else
             high = mid;
     }
-    return low < RANGES && code >= combining[low].first ? combining[low].order : 0;
+    return low < n_combining && code >= combining[low].first ? combining[low].order : 0;
 }
 
 /* A run of characters: the first, and what combines with it. */
@@ -69,7 +63,7 @@ struct run {
 
 static void add(struct run *r, uint32_t code)
 {
-    size_t low = 0, high = PAIRS;
+    size_t low = 0, high = n_pair;
 
     if (code >= SYLLABLE && code < SYLLABLE + N_SYLLABLE) {
         const uint32_t i = code - SYLLABLE;
@@ -83,15 +77,15 @@ static void add(struct run *r, uint32_t code)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (code > code_of(mid))
+        if (code > pair[mid].code)
             low = mid + 1;
         else
             high = mid;
     }
-    if (low < PAIRS && code_of(low) == code) {
-        add(r, pair[3 * low + 1]);
-        if (pair[3 * low + 2])
-            add(r, pair[3 * low + 2]);
+    if (low < n_pair && pair[low].code == code) {
+        add(r, pair[low].part[0]);
+        if (pair[low].part[1])
+            add(r, pair[low].part[1]);
         return;
     }
     r->mark = spot_xgrow(r->mark, &r->cap, r->n + 1, sizeof(*r->mark));
@@ -120,9 +114,6 @@ static void put_in_order(struct run *r)
 
 /* --- composing --------------------------------------------------------------------- */
 
-static uint16_t by_parts[PAIRS]; /* places in `pair`, ascending by the parts */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 static int compare_parts(const uint32_t x[2], const uint32_t y[2])
 {
     return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
@@ -130,22 +121,56 @@ static int compare_parts(const uint32_t x[2], const uint32_t y[2])
 
 static int compare_places(const void *a, const void *b)
 {
-    return compare_parts(&pair[3 * (size_t) * (const uint16_t *)a + 1],
-                         &pair[3 * (size_t) * (const uint16_t *)b + 1]);
+    return compare_parts(pair[*(const uint16_t *)a].part, pair[*(const uint16_t *)b].part);
 }
 
-static void sort_pairs(void)
+static void read_tables(void)
 {
-    for (size_t i = 0; i < PAIRS; i++)
+#define UNICODE_PARTS
+    static const char *const parts[] = {
+#include "text/unicode.inc"
+        NULL
+    };
+#undef UNICODE_PARTS
+#define UNICODE_ORDER
+    static const char *const orders[] = {
+#include "text/unicode.inc"
+        NULL
+    };
+#undef UNICODE_ORDER
+    struct spot_unicode_table table = { .line = parts };
+    struct pair p = { 0 };
+    size_t pair_cap = 0, combining_cap = 0;
+
+    while (!spot_unicode_ends(&table)) {
+        const uint32_t n = spot_unicode_next(&table);
+
+        p.code += n / 2;
+        p.is_apart = n % 2;
+        p.part[0] += spot_unicode_step(&table);
+        p.part[1] += spot_unicode_step(&table);
+        pair = spot_xgrow(pair, &pair_cap, n_pair + 1, sizeof(*pair));
+        pair[n_pair++] = p;
+    }
+    table = (struct spot_unicode_table){ .line = orders };
+    for (uint32_t first, last = 0; !spot_unicode_ends(&table);) {
+        first = last + spot_unicode_next(&table);
+        last = first + spot_unicode_next(&table);
+        combining = spot_xgrow(combining, &combining_cap, n_combining + 1, sizeof(*combining));
+        combining[n_combining++] =
+            (struct combining){ first, last, (uint8_t)spot_unicode_next(&table) };
+    }
+    by_parts = spot_xcalloc(n_pair, sizeof(*by_parts));
+    for (size_t i = 0; i < n_pair; i++)
         by_parts[i] = (uint16_t)i;
-    qsort(by_parts, PAIRS, sizeof(by_parts[0]), compare_places);
+    qsort(by_parts, n_pair, sizeof(*by_parts), compare_places);
 }
 
 /* The character made of two; 0: there is none. */
 static uint32_t made_of(uint32_t a, uint32_t b)
 {
     const uint32_t parts[2] = { a, b };
-    size_t low = 0, high = PAIRS;
+    size_t low = 0, high = n_pair;
 
     if (a >= L && a < L + 19 && b >= V && b < V + N_V)
         return SYLLABLE + ((a - L) * N_V + (b - V)) * N_T;
@@ -155,14 +180,14 @@ static uint32_t made_of(uint32_t a, uint32_t b)
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
 
-        if (compare_parts(&pair[3 * (size_t)by_parts[mid] + 1], parts) < 0)
+        if (compare_parts(pair[by_parts[mid]].part, parts) < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    for (; low < PAIRS && !compare_parts(&pair[3 * (size_t)by_parts[low] + 1], parts); low++)
-        if (pair[3 * (size_t)by_parts[low]] == code_of(by_parts[low]))
-            return code_of(by_parts[low]);
+    for (; low < n_pair && !compare_parts(pair[by_parts[low]].part, parts); low++)
+        if (!pair[by_parts[low]].is_apart)
+            return pair[by_parts[low]].code;
     return 0;
 }
 
@@ -213,7 +238,7 @@ void spot_unicode_form(const char *text, size_t n, bool composes, struct spot_bu
 {
     struct run run = { 0 };
 
-    pthread_once(&once, sort_pairs);
+    pthread_once(&once, read_tables);
     for (size_t at = 0, length; at < n; at += length) {
         uint32_t code;
 

@@ -9,10 +9,6 @@
 #include "common/json.h"
 #include "weights/hf_family.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What files say, under one set of names. */
 struct spot_hf_values {
     const char *kind, *activation, *gelu;
@@ -44,9 +40,5 @@ __attribute__((format(printf, 4, 5))) int spot_hf_fail(const struct spot_hf_sour
 /* The object at `key`, if it is there, to *kind, theta and theta_local. */
 int spot_hf_read_rope(struct spot_hf_source *s, const char *key, struct spot_decoder *kind,
                       struct spot_err *err);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_WEIGHTS_HF_CONFIG_STATE_H */

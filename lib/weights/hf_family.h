@@ -10,10 +10,6 @@
 
 #include "model/shape.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Keys that only some families' classes read; other families' files may have them without effect.
  */
 enum {
@@ -62,9 +58,5 @@ int spot_hf_family_kind(const char *type, struct spot_decoder *kind);
 
 /* All types, with commas. */
 const char *spot_hf_family_list(void);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_WEIGHTS_HF_FAMILY_H */

@@ -11,10 +11,6 @@
 
 #include "shard/arena.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { SPOT_HF_NAME_MAX = 96, SPOT_HF_NAMES_MAX = 24 };
 
 /* Layout of the whole tensor relative to its shards, whose first dimension is the sharded one. */
@@ -68,9 +64,5 @@ int64_t spot_hf_row(const struct spot_hf_rows *rows, int n_shard, int shard, int
 /* Rows over all shards, without the padding of the vocabulary. */
 int64_t spot_hf_n_row(const struct spot_shape *shape, const struct spot_tensor *tensor,
                       const struct spot_hf_name *name);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_WEIGHTS_HF_NAMES_H */

@@ -42,7 +42,7 @@ END
 teardown() { job_teardown; }
 
 coordinator() { # ARGUMENTS...: its id in $job
-    background timeout 120 spot-run exec -q --listen unix:j --lease 20s --checkpoint "${pattern:-ckpt*}" --events log "$@" -- "$HERE/${command:-trainer}" 2>>job.err
+    background timeout 120 spot-run exec ${quiet--q} --listen unix:j --lease 20s --checkpoint "${pattern:-ckpt*}" --events log "$@" -- "$HERE/${command:-trainer}" 2>>job.err
     job=$pid
 }
 
@@ -283,6 +283,48 @@ saved() { # NODE N MINUTES: it saved N so long ago
     for n in 100 300; do cat a/.spot-aside/* | grep -qx $n; done
     cat d/.spot-aside/* | grep -qx 9000
     finishes
+}
+
+picky() { # N...: nothing that says so can be loaded
+    command=picky
+    printf '%s\n' "$@" >bad
+    cat >picky <<'END'
+#!/bin/sh
+echo "$TORCHELASTIC_RESTART_COUNT $(tail -n 1 ckpt.txt 2>/dev/null)" >>"$HERE/tried"
+! tail -n 1 ckpt.txt | grep -qxf "$HERE/bad" || exit 3
+exec "$HERE/trainer"
+END
+    chmod +x picky
+}
+
+@test "a checkpoint that nobody can load: after three rounds an older one, of whichever node, and nothing is lost" {
+    saved a 100 30
+    saved b 2000 20
+    picky 2000
+    quiet='' coordinator --nnodes 2
+    node a
+    node b
+    begun 3 2
+    for rank in 0 1; do [ "$(cat begun/3.$rank)" -eq 100 ]; done
+    [ "$(grep -c ' 2000$' tried)" -ge 3 ]
+    grep -q '^[^0-9]*3 rounds .*instead' job.err
+    more
+    finishes
+    [ "$(tail -n 1 b/.spot-aside/ckpt.txt)" -eq 2000 ]
+    [ "$(grep -c ' 100$' tried)" -eq 2 ]
+}
+
+@test "no checkpoint can be loaded: each is tried, the newest again, and it is said" {
+    saved a 100 30
+    saved b 2000 20
+    picky 100 2000
+    coordinator --nnodes 2 --max-restarts 7
+    node a
+    node b
+    wait "$job" && false || [ $? -eq 1 ]
+    for round in 0 1 2 6 7; do grep -qx "$round 2000" tried; done
+    for round in 3 4 5; do grep -qx "$round 100" tried; done
+    tail -n 1 job.err | grep -q 'ckpt.txt'
 }
 
 @test "what a job began from stays until there is a commit, however often nodes come, and is on all at the end" {

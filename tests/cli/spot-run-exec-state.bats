@@ -484,3 +484,15 @@ END
     [ ! -s out ]
     grep -q "damaged 1 of its states, which are removed; 0 are whole" said
 }
+
+@test "ranks that do not go on from what was laid out for them are noticed, once" {
+    cat >anew <<'END'
+#!/bin/sh
+spot-run commit -q --step $((40 - TORCHELASTIC_RESTART_COUNT * 10))
+[ "$TORCHELASTIC_RESTART_COUNT" = 2 ] || exit 1
+END
+    chmod +x anew
+    timeout 60 spot-run exec -- ./anew 2>err
+    [ "$(grep -c 'step 30 .*step 40' err)" -eq 1 ]
+    [ "$(grep -c 'does the command load' err)" -eq 1 ]
+}

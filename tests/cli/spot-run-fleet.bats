@@ -11,6 +11,7 @@ set -o pipefail
 setup() {
     cd "$BATS_TEST_TMPDIR" || return
     cloud=$BATS_TEST_DIRNAME/../../examples/fleet/cloud.sh
+    tools=$(cd "$(dirname "$(command -v spot-run)")/../tests" && pwd)
     export CLOUD=$PWD/cloud CLOUD_TRACE=$PWD/trace.csv CLOUD_GRACE=0 SPOT_CLOUD="$cloud"
     printf '%s\n' time_s,available,zone 0,4,a 0,4,b >trace.csv
     printf '%s\n' instance_type,zone,spot_usd_per_h,on_demand_usd_per_h gpu,a,1, gpu,b,1, gpu,,,3 >catalogue.csv
@@ -19,6 +20,7 @@ setup() {
 
 teardown() {
     [ -z "${pid-}" ] || kill -9 "$pid" 2>/dev/null || true
+    [ -z "${server-}" ] || kill -9 "$server" 2>/dev/null || true
     for pid in $(cat cloud/machine/*/pid cloud/gone/*/pid 2>/dev/null); do
         ! grep -qzxF "BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR" "/proc/$pid/environ" 2>/dev/null || kill -9 "$pid" || true
     done
@@ -42,9 +44,14 @@ begin() { # OPTION...: turns until `stop`
     pid=$!
 }
 
+later() { # COMMAND...: to lives of it a day went by
+    local -x SPOT_SKEW_S=86400 LD_PRELOAD=$tools/skew.so
+    "$@"
+}
+
 stop() {
-    kill -TERM "$pid"
-    wait "$pid"
+    kill -TERM "$pid" || cat talk
+    wait "$pid" || { echo "status $?" && cat talk && return 1; }
     pid=
 }
 
@@ -95,6 +102,7 @@ events() { jq -r .event state/events.jsonl; }
         read -rt "0.$((i * 5 + 10))" <> <(:) || true
         kill -9 "$pid"
         wait "$pid" || true
+        eventually '[ ! -d state ] || flock -n state true' # a command on its way to exec holds the lock, too
     done
     begin
     eventually '[ "$(machines a) $(machines b)" = "2 1" ]'
@@ -113,7 +121,9 @@ events() { jq -r .event state/events.jsonl; }
     [ "$(machines a)" -eq 1 ]
     printf '%s\n' time_s,available,zone 0,3,a 0,1,b >trace.csv
     stop
-    begin --max-usd-per-h 5 # a new life asks again at once
+    fleet --yes --once --max-usd-per-h 5 # its pause is not over for a new life
+    [ "$(machines a) $(machines a on-demand)" = "1 1" ]
+    later begin --max-usd-per-h 5
     eventually '[ "$(machines a) $(machines a on-demand)" = "3 0" ]'
     stop
     [ "$(machines b)" -eq 1 ]
@@ -124,7 +134,9 @@ events() { jq -r .event state/events.jsonl; }
     for how in 'exit 1' 'sleep 1000' 'printf "no id\tat all\n"' 'yes'; do
         rm -rf state cloud tokens
         fleet --yes --once --limit 1s --launch "\"\$SPOT_CLOUD\" launch >/dev/null; echo \$SPOT_TOKEN >>tokens; $how" 2>talk
-        fleet --yes --once --launch 'echo $SPOT_TOKEN >>tokens; "$SPOT_CLOUD" launch' 2>talk
+        fleet --yes --once --launch 'touch too-soon'
+        [ ! -e too-soon ]
+        later fleet --yes --once --launch 'echo $SPOT_TOKEN >>tokens; "$SPOT_CLOUD" launch' 2>talk
         [ "$(machines a) $(machines b)" = "2 1" ]
         [ "$(sort -u tokens | wc -l)" -eq 2 ]
     done
@@ -231,6 +243,10 @@ events() { jq -r .event state/events.jsonl; }
     [ -e told ]
     eventually 'fleet "${drained[@]}"; [ "$(machines a) $(machines b)" = "0 0" ]'
     [ "$(events | grep -cx drain)" -eq 3 ]
+    want 1 0
+    later fleet "${drained[@]}" # the time that went by between two turns is in the trace
+    fleet "${drained[@]}"
+    tail -n 1 state/trace.csv | awk -F, '{ exit !($1 >= 86400 && $1 < 100000 && $2 == "a" && $4 == 1) }'
 }
 
 @test "machines are drained before they are ended" {
@@ -241,4 +257,54 @@ events() { jq -r .event state/events.jsonl; }
     eventually '[ "$(machines a)" -eq 1 ]'
     stop
     [ "$(events | grep -cx drain)" -eq 1 ]
+}
+
+@test "without --plan-command fleet plans itself, and decides what spot-replay fleet does of the same" {
+    { echo time_s,zone,instance_type,available
+      for i in $(seq 0 59); do for z in 1a 1b 2a; do echo "$((i * 300)),us-$z,gpu,$((i / (4 + ${z:0:1}) % 3 * (${#z} + (i / 7) % 2) / 2))"; done; done; } >offers.csv
+    printf '%s\n' instance_type,spot_usd_per_h,on_demand_usd_per_h gpu,0.918,3.06 >catalogue.csv
+    replay=(spot-replay fleet --quiet --trace offers.csv --policy spot --steps --n 2 --availability .99 --format tsv)
+    "${replay[@]}" >steps
+    for i in 5 17 30 44 58; do
+        rm -rf state && mkdir -m 700 state
+        awk -F, -v t=$((i * 300)) 'NR == 1 || $1 <= t' offers.csv >seen.csv
+        # what ran after the last tick and is not lost by now
+        awk -F'\t' -v i=$i 'NR == i + 1 { print $10 }' steps >state/plan.state
+        awk -F'\t' -v i=$i 'NR == i + 1 { print $9; print $5 }' steps >ran
+        tail -n 3 seen.csv | awk -F, 'NR == FNR { n = NR == 1 ? split($0, ran, " ") : n; if (NR == 2) od = $0; next }
+            FNR == 1 { print "id,token,zone,instance_type,market,state" }
+            { k = ran[FNR] < $4 ? ran[FNR] : $4
+              for (j = 1; j <= k; j++) printf "i-%d-%d,fleet-00000000000000ab-%d,%s,gpu,spot,running\n", FNR, j, ++m, $2 }
+            END { for (j = 1; j <= od; j++) printf "o-%d,fleet-00000000000000ab-%d,z,gpu,on-demand,running\n", j, ++m }' ran - >list.csv
+        spot-run fleet --state state --offers 'cat seen.csv' --catalogue catalogue.csv --n 2 --availability .99 --every 300s --name fleet-00000000000000ab \
+            --list 'cat list.csv' --launch true --terminate true --yes --once --quiet
+        jq -r '[.buy as $b | ("us-1a", "us-1b", "us-2a") as $z | [$b[] | select(.market == "spot" and .zone == $z).count] | add // 0] +
+            [[.buy[] | select(.market != "spot").count] | add // 0] | map(tostring) | "\(.[:-1] | join(" ")) \(.[-1])"' state/plan.json >decided
+        awk -F'\t' -v i=$i 'NR == i + 2 { print $9, $5 }' steps | cmp - decided
+        awk -F'\t' -v i=$i 'NR == i + 2 { print $10 }' steps | cmp - state/plan.state
+    done
+    [ "$(cut -f 9 steps | sort -u | wc -l)" -gt 4 ]
+}
+
+@test "a load of request sizes is planned on mixed types, and followed by what the front has counted" {
+    printf '%s\n' time_s,zone,instance_type,available 0,a,A10G,9 0,b,A10G,9 60,a,A10G,9 60,b,A10G,9 >offers.csv
+    root=$BATS_TEST_DIRNAME/../..
+    common=(--state state --offers 'cat offers.csv' --catalogue "$root/examples/fleet/melange.csv" --load "$root/examples/fleet/melange.json"
+        --list 'echo id,token,zone,instance_type,market,state' --launch true --terminate true --yes)
+    spot-run fleet "${common[@]}" --once
+    jq -e '.kind == "fleet" and (.buy | length) > 0' state/plan.json
+    jq -e '.schema == "spot.forecast/1"' state/forecast.json
+    spot-run train -q --data "$root/LICENSE" --layers 1 --width 32 --heads 1 --seq 64 --global-batch 1 --steps 1 --save model >train.log
+    spot-run serve -q --model model --http unix:h --listen unix:j --workers 1 3>&- &
+    server=$!
+    eventually 'curl -sf --unix-socket h http://x/health'
+    rm -r state
+    spot-run fleet "${common[@]}" --join unix:j --every 0.1s 2>talk 3>&- &
+    pid=$!
+    eventually '[ -s state/load.csv ]'
+    for _ in 1 2 3; do curl -sf --unix-socket h http://x/v1/completions -d '{"prompt": "a", "max_tokens": 4}' >/dev/null; done
+    eventually '[ "$(wc -l <state/load.csv)" -eq 4 ]' # its header, and those that came
+    eventually 'jq -e ".time_s > 0" state/plan.json'
+    kill "$server"
+    stop
 }

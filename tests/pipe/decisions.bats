@@ -39,6 +39,7 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     D=examples/share
     tests/decisions.sh share $D/jobs.csv $D/cluster.csv $D/throughput.json 12 --switch 20s --checkpoint 7m
     printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max\nx,0,lm,5000000,1,1,4\ny,2000,lm,900000,2,1,2\n' >"$BATS_TEST_TMPDIR/j.csv"
+    POLICY=spot:max-min tests/decisions.sh share $D/jobs.csv $D/cluster.csv $D/throughput.json 12 --switch 20s --checkpoint 7m
     tests/decisions.sh share "$BATS_TEST_TMPDIR/j.csv" $D/cluster.csv $D/throughput.json 12 --round 5m --switch 20s
 }
 

@@ -11,7 +11,7 @@
 #include "doc_rig.h"
 #include "fleet/tick.h"
 
-enum { RIG_MACHINES = 4096, RIG_NOTES = 40 };
+enum { RIG_MACHINES = 4096, RIG_NOTES = 40, RIG_WANTS = 1000 };
 
 struct rig_machine {
     char id[24], token[SPOT_FLEET_TOKEN_MAX], zone[8], type[8];
@@ -41,7 +41,9 @@ struct rig {
     struct spot_fleet_setting set;
     struct spot_fleet *fleet;
     uint64_t life;
-    void (*target)(struct spot_fleet *fleet);
+    struct spot_plan_buy want[RIG_WANTS];
+    char zone[RIG_WANTS][16];
+    size_t n_want;
 };
 
 /* Does the process die here? Once dead it does nothing more. */
@@ -198,6 +200,7 @@ static inline void rig_live(struct rig *r)
 
     spot_fleet_free(r->fleet);
     r->is_dead = false;
+    r->n_want = 0; /* a life begins without a plan */
     r->set.note = rig_note;
     r->set.user = r;
     r->set.wall_s = 1e9 + r->now_s;
@@ -231,11 +234,22 @@ static inline void rig_free(struct rig *r)
     free(r);
 }
 
+static inline void rig_clear(struct rig *r)
+{
+    r->n_want = 0;
+    ck_assert_int_eq(spot_fleet_set_target(r->fleet, NULL, 0, NULL), 0);
+}
+
+/* So many more. */
 static inline void rig_want(struct rig *r, const char *zone, bool is_on_demand, int64_t n)
 {
     struct spot_err err = { 0 };
 
-    ck_assert_int_eq(spot_fleet_add_target(r->fleet, zone, "gpu", is_on_demand, n, &err), 0);
+    ck_assert_uint_lt(r->n_want, RIG_WANTS);
+    snprintf(r->zone[r->n_want], sizeof(*r->zone), "%s", zone);
+    r->want[r->n_want] = (struct spot_plan_buy){ r->zone[r->n_want], "gpu", is_on_demand, n };
+    r->n_want++;
+    ck_assert_int_eq(spot_fleet_set_target(r->fleet, r->want, r->n_want, &err), 0);
 }
 
 static inline void rig_price(struct rig *r, const char *zone, bool is_on_demand, double usd)
@@ -248,7 +262,7 @@ static inline void rig_price(struct rig *r, const char *zone, bool is_on_demand,
 /* One turn, ten seconds after the last. Returns what the turn returned. */
 static inline int rig_tick(struct rig *r)
 {
-    const struct spot_fleet_world world = { rig_now, rig_save, rig_list, rig_run, r };
+    const struct spot_fleet_world world = { rig_now, rig_save, rig_list, NULL, rig_run, r };
     struct spot_err err = { 0 };
 
     r->now_s += 10;

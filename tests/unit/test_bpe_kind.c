@@ -333,6 +333,51 @@ START_TEST(a_tokenizer_that_is_not_there_is_named)
 }
 END_TEST
 
+/* Names that are looked for in the text as it is come first, though another one begins before
+ * them, and part it; then those that are normalized. Ids are those of tokenizers 0.23.3. */
+START_TEST(names_as_they_are_come_before_normalized_ones)
+{
+    static const char added[] =
+        "\"added_tokens\":[{\"id\":7,\"content\":\"bc\",\"normalized\":false},"
+        "{\"id\":8,\"content\":\"abc\",\"normalized\":true},"
+        "{\"id\":9,\"content\":\"xa\",\"normalized\":true,\"single_word\":true},"
+        "{\"id\":10,\"content\":\"cc\",\"normalized\":true}]";
+    static const char model[] =
+        "\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\","
+        "\"vocab\":"
+        "{\"<unk>\":0,\"a\":2,\"b\":3,\"c\":5,\"ab\":4,\"x\":6,\" \":1},\"merges\":[\"a b\"]}";
+    static const char *const want[][2] = {
+        { "abc", "2 7 " },        { "abcab", "2 7 4 " },     { "aabc", "2 2 7 " },
+        { "xa bc", "9 1 7 " },    { "bcxa", "7 9 " },        { "xabc", "9 7 " },
+        { "abcc", "2 7 5 " },     { "bcc cc", "7 5 1 10 " }, { "xaxa", "6 2 6 2 " },
+        { "bcxa x", "7 9 1 6 " }, { "ccc", "10 5 " },
+    };
+    char json[1024], text[64];
+    struct spot_bpe *bpe;
+    uint32_t random = 1;
+
+    snprintf(json, sizeof(json), "{%s,%s}", added, model);
+    bpe = open_text(json);
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        expect_ids(bpe, want[i][0], want[i][1]);
+        expect_named(bpe, want[i][0], want[i][1]);
+    }
+    for (int i = 0; i < 400; i++) { /* cut anywhere */
+        struct spot_tokens whole = { 0 };
+        const size_t n = 1 + (size_t)i % 60;
+
+        for (size_t k = 0; k < n; k++) {
+            random = random * 1664525 + 1013904223;
+            text[k] = "aabbccx "[random >> 16 & 7];
+        }
+        spot_bpe_encode_named(bpe, text, n, &whole);
+        expect_in_pieces(bpe, text, n, &whole);
+        free(whole.id);
+    }
+    spot_bpe_free(bpe);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -346,6 +391,7 @@ int main(void)
     tcase_add_loop_test(tc, what_the_file_says_otherwise_is_refused_with_the_place, 0,
                         sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, a_normalized_token_is_found_behind_the_normalizer);
+    tcase_add_test(tc, names_as_they_are_come_before_normalized_ones);
     tcase_add_test(tc, a_tokenizer_that_is_not_there_is_named);
     return run_suite("bpe_kind", tc);
 }

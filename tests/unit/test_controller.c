@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "fleet/arrivals.h"
 #include "fleet_rig.h"
 
 /* --- a death at every point --- */
@@ -12,7 +13,7 @@ static void set_target(struct rig *r, int stage)
 {
     static const int64_t want[3][2] = { { 3, 2 }, { 1, 0 }, { 0, 0 } };
 
-    spot_fleet_clear_target(r->fleet);
+    rig_clear(r);
     rig_want(r, "a", false, want[stage][0]);
     rig_want(r, "b", false, want[stage][1]);
     rig_price(r, "", false, 1);
@@ -238,7 +239,7 @@ START_TEST(an_unknown_launch_that_nobody_wants_any_more_is_given_up_or_ended)
         r->launches_in_vain = !does_launch;
         rig_want(r, "a", false, 2);
         rig_ticks(r, 1);
-        spot_fleet_clear_target(r->fleet);
+        rig_clear(r);
         rig_ticks(r, 20);
         ck_assert_int_eq(rig_alive(r, "a", -1), 1);
         ck_assert_int_eq(spot_fleet_total(r->fleet).held, 0);
@@ -359,7 +360,7 @@ START_TEST(a_machine_that_does_not_end_is_told_again_and_still_paid)
     rig_want(r, "a", false, 2);
     rig_ticks(r, 3);
     r->cannot_end = true;
-    spot_fleet_clear_target(r->fleet);
+    rig_clear(r);
     rig_want(r, "b", false, 2);
     rig_ticks(r, 50);
     ck_assert_int_eq(rig_alive(r, "b", -1), 0); /* the two are paid: there is no money */
@@ -466,7 +467,7 @@ START_TEST(a_drain_that_fails_or_never_ran_is_tried_again_before_the_end)
     rig_live(r);
     rig_want(r, "a", false, 2);
     rig_ticks(r, 2);
-    spot_fleet_clear_target(r->fleet);
+    rig_clear(r);
     rig_want(r, "a", false, 1);
     r->cannot_drain = true;
     rig_ticks(r, 4); /* fails twice, 20 s apart */
@@ -528,6 +529,120 @@ START_TEST(a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only)
 }
 END_TEST
 
+START_TEST(a_market_that_refuses_or_fails_has_its_pause_over_lives_of_one_turn)
+{
+    for (int does_fail = 0; does_fail < 2; does_fail++) {
+        struct rig *r = rig_new();
+
+        r->capacity = does_fail ? -1 : 1;
+        r->cannot_launch = r->launches_in_vain = does_fail;
+        live_turns(r, 360, 2); /* an hour */
+        ck_assert_int_le(r->n_run, 12);
+        ck_assert_int_ge(r->n_run, 6);
+        r->capacity = -1;
+        r->cannot_launch = r->launches_in_vain = false;
+        live_turns(r, 65, 2); /* the longest pause, and some */
+        ck_assert_int_eq(rig_alive(r, "a", -1), 1 + 2);
+        rig_free(r);
+    }
+}
+END_TEST
+
+START_TEST(what_stands_in_for_spot_stays_over_lives_of_one_turn)
+{
+    struct rig *r = rig_new();
+
+    r->capacity = 1;
+    for (int i = 0; i < 30; i++) {
+        rig_live(r);
+        rig_want(r, "a", false, 2);
+        rig_price(r, "", true, 3);
+        rig_tick(r);
+        ck_assert_int_eq(rig_alive(r, "a", 1), i ? 2 : 0);
+    }
+    ck_assert_int_eq(r->n, 1 + 2);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(the_time_of_a_fleet_goes_on_between_its_lives_and_never_back)
+{
+    struct rig *r = rig_new();
+    double before_s;
+
+    live_turns(r, 10, 1);
+    ck_assert_double_eq_tol(spot_fleet_elapsed_s(r->fleet), 100, .1);
+    before_s = spot_fleet_elapsed_s(r->fleet);
+    r->now_s -= 1e6; /* the wall clock */
+    live_turns(r, 1, 1);
+    ck_assert_double_ge(spot_fleet_elapsed_s(r->fleet), before_s);
+    live_turns(r, 10, 1);
+    ck_assert_double_eq_tol(spot_fleet_elapsed_s(r->fleet), before_s + 110, .1);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_plan_that_is_refused_changes_nothing_and_leaves_no_market)
+{
+    static struct spot_plan_buy many[SPOT_FLEET_MARKETS + 1];
+    static char zone[SPOT_FLEET_MARKETS + 1][16];
+    const struct spot_plan_buy bad[][2] = {
+        { { "c", "gpu", false, 1 }, { "a\tb", "gpu", false, 1 } },
+        { { "c", "gpu", false, SPOT_FLEET_MACHINES }, { "d", "gpu", false, 1 } },
+    };
+    struct rig *r = rig_new();
+    struct spot_err err = { 0 };
+
+    rig_want(r, "a", false, 2);
+    rig_ticks(r, 2);
+    for (size_t i = 0; i < SPOT_FLEET_MARKETS + 1; i++) {
+        snprintf(zone[i], sizeof(*zone), "z%zu", i);
+        many[i] = (struct spot_plan_buy){ zone[i], "gpu", false, 1 };
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(spot_fleet_set_target(r->fleet, bad[i], 2, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        err = (struct spot_err){ 0 };
+    }
+    ck_assert_int_eq(spot_fleet_set_target(r->fleet, many, SPOT_FLEET_MARKETS + 1, &err), -1);
+    ck_assert_uint_eq(spot_fleet_n_market(r->fleet), 1);
+    ck_assert_int_eq(spot_fleet_total(r->fleet).target, 2);
+    rig_ticks(r, 2);
+    ck_assert_int_eq(r->n, 1 + 2);
+    rig_free(r);
+}
+END_TEST
+
+/* --- the load --- */
+
+START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
+{
+    struct spot_fleet_arrivals a = { .kept_s = 100 };
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    ck_assert(!spot_fleet_arrivals_came(&a, 10) && !spot_fleet_arrivals_is_at_rest(&a));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 0, 5, 50, 100 });
+    ck_assert(!spot_fleet_arrivals_came(&a, 10)); /* of before it is not known when */
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10, 7, 70, 104 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 20, 8, 170, 104 });
+    ck_assert(spot_fleet_arrivals_came(&a, 10));
+    spot_fleet_arrivals_write(&a, out);
+    fclose(out);
+    ck_assert_str_eq(text, "time_s,prompt_tokens,output_tokens\n"
+                           "5.000,10,2\n10.000,10,2\n20.000,100,1\n");
+    for (int i = 0; i < 12; i++) {
+        ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 9);
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104 });
+    }
+    ck_assert(spot_fleet_arrivals_is_at_rest(&a) && !spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 150, 9, 170, 104 });
+    ck_assert(!spot_fleet_arrivals_is_at_rest(&a) && spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 160, 0, 0, 0 }); /* another front */
+    ck_assert_uint_eq(a.n, 1);
+}
+END_TEST
+
 /* --- money, order --- */
 
 START_TEST(a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought)
@@ -582,7 +697,7 @@ START_TEST(the_old_ones_stay_until_the_new_ones_run_and_are_drained_first)
     rig_live(r);
     rig_want(r, "a", false, 2);
     rig_ticks(r, 3);
-    spot_fleet_clear_target(r->fleet);
+    rig_clear(r);
     rig_want(r, "b", false, 2);
     r->lag = 2;
     for (int i = 0; i < 4; i++) {
@@ -646,6 +761,11 @@ int main(void)
     tcase_add_test(tc, a_drain_that_fails_or_never_ran_is_tried_again_before_the_end);
     tcase_add_test(tc, dead_before_a_drain_ran_the_next_life_runs_it);
     tcase_add_test(tc, a_wall_clock_that_goes_back_between_lives_makes_waits_longer_only);
+    tcase_add_test(tc, a_market_that_refuses_or_fails_has_its_pause_over_lives_of_one_turn);
+    tcase_add_test(tc, what_stands_in_for_spot_stays_over_lives_of_one_turn);
+    tcase_add_test(tc, the_time_of_a_fleet_goes_on_between_its_lives_and_never_back);
+    tcase_add_test(tc, a_plan_that_is_refused_changes_nothing_and_leaves_no_market);
+    tcase_add_test(tc, arrivals_are_what_was_counted_between_looks_and_rest_is_told);
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);

@@ -3,12 +3,15 @@
  * between calls knows what one call over everything knows. */
 #include "forecast/count_grid.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/hash.h"
+#include "common/out.h"
+#include "common/rng.h"
 #include "common/xalloc.h"
 #include "forecast/tracked.h"
 #include "suite.h"
@@ -139,40 +142,82 @@ static void call(const char *rows)
     spot_trackeds_release(&state);
 }
 
-static void read_state(struct spot_trackeds *state, double *prob)
+/* Rows at random times, some within a late row's reach of a grid point; `from` to `to` of them. */
+static void random_rows(uint64_t seed, int from, int to, char *rows, size_t n_byte)
 {
-    struct spot_err err = { 0 };
+    struct spot_rng rng;
+    double time_s = 0;
+    size_t n = (size_t)snprintf(rows, n_byte, "time_s,available\n");
 
-    memset(state, 0, sizeof(*state));
-    ck_assert_msg(!spot_trackeds_load(state, path, &key, model, &spec, &err), "%s", err.msg);
-    ck_assert_uint_eq(state->n, 1);
-    spot_predictor_predict(state->series[0].predictor, prob);
+    spot_rng_init(&rng, seed, 0);
+    for (int i = 0; i < to; i++) {
+        const int count = (int)spot_rng_below(&rng, 9);
+
+        if (i >= from)
+            n += (size_t)snprintf(rows + n, n_byte - n, "%.2f,%d\n", time_s, count);
+        time_s += spot_rng_below(&rng, 3) ? 0.2 * (double)(1 + spot_rng_below(&rng, 5))
+                                          : (double)(1 + spot_rng_below(&rng, 25));
+        if (!spot_rng_below(&rng, 3)) /* before a point, at it, behind it */
+            time_s = ceil(time_s / 10) * 10 + 0.25 * (double)spot_rng_below(&rng, 5) - 0.5;
+    }
 }
 
-START_TEST(two_calls_know_what_one_knows)
+/* What a call says of the series: the state, and with it what is not settled. */
+static void say(const char *rows, char **said, size_t *n_byte)
 {
-    static const char head[] = "time_s,available\n";
-    static const char first[] = "0,5\n10,3\n20,4\n35,6\n", second[] = "40,6\n50,2\n60,7\n70,7\n";
-    double prob[2][HORIZON * 9];
-    struct spot_trackeds state[2];
-    char rows[256];
+    struct spot_trackeds state = { 0 };
+    struct spot_count_grids grids;
+    struct spot_tracked *t, newest;
+    struct spot_err err = { 0 };
+    double prob[HORIZON * 9];
+    FILE *memory = spot_xmemory_open(said, n_byte);
 
-    snprintf(rows, sizeof(rows), "%s%s", head, first);
-    call(rows);
-    snprintf(rows, sizeof(rows), "%s%s%s", head, first + strlen(first) - 5, second);
-    call(rows);
-    read_state(&state[0], prob[0]);
-    unlink(path);
-    snprintf(rows, sizeof(rows), "%s%s%s", head, first, second);
-    call(rows);
-    read_state(&state[1], prob[1]);
-    ck_assert_uint_eq(state[1].series[0].n, 8);
-    ck_assert_uint_eq(state[0].series[0].n, state[1].series[0].n);
-    ck_assert_uint_eq(state[0].series[0].n_change, state[1].series[0].n_change);
-    ck_assert_int_eq(state[0].series[0].now, 7);
-    ck_assert_mem_eq(prob[0], prob[1], sizeof(prob[0]));
-    spot_trackeds_release(&state[0]);
-    spot_trackeds_release(&state[1]);
+    ck_assert_msg(!spot_trackeds_load(&state, path, &key, model, &spec, &err), "%s", err.msg);
+    make(&grids, rows, 8, false, &state);
+    t = spot_trackeds_take(&state, model, spec, &grids.grid[0]);
+    ck_assert(!spot_trackeds_save(&state, path, &key, &err));
+    spot_tracked_look(t, model, spec, &grids.grid[0], &newest);
+    spot_predictor_predict(newest.predictor, prob);
+    fwrite(prob, sizeof(prob), 1, memory);
+    fprintf(memory, "%zu %zu %d %d %d %.17g %.17g %.17g %.17g", newest.n, newest.n_change,
+            newest.now, newest.newest, newest.lowest, newest.time_s, newest.past.lost,
+            newest.past.instance_s, newest.past.since_s);
+    if (newest.predictor != t->predictor)
+        spot_predictor_free(newest.predictor);
+    spot_xmemory_close(memory);
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&state);
+}
+
+/* Wherever the calls cut the trace, and whether they get all rows again or the new ones only. */
+START_TEST(calls_that_keep_a_state_know_what_one_call_knows)
+{
+    enum { N = 12 };
+    char rows[1024], *want, *got;
+    size_t n_want, n_got;
+
+    for (uint64_t seed = 1; seed <= 8; seed++)
+        for (int cut = 1; cut < N * N; cut++) {
+            const int first = cut % N, second = cut / N, is_again = (int)(seed % 2);
+
+            if (!first || second <= first)
+                continue;
+            unlink(path);
+            random_rows(seed, 0, N, rows, sizeof(rows));
+            say(rows, &want, &n_want);
+            unlink(path);
+            random_rows(seed, 0, first, rows, sizeof(rows));
+            call(rows);
+            random_rows(seed, is_again ? 0 : first, second, rows, sizeof(rows));
+            call(rows);
+            random_rows(seed, is_again ? 0 : second, N, rows, sizeof(rows));
+            say(rows, &got, &n_got);
+            ck_assert_msg(n_got == n_want && !memcmp(got, want, n_got), "seed %d, %d, %d: %s|%s",
+                          (int)seed, first, second, got + sizeof(double[HORIZON * 9]),
+                          want + sizeof(double[HORIZON * 9]));
+            free(want);
+            free(got);
+        }
 }
 END_TEST
 
@@ -220,8 +265,8 @@ START_TEST(an_interval_that_is_not_over_is_looked_at_and_not_kept)
     spot_predictor_predict(t->predictor, again);
     ck_assert_mem_eq(kept, again, sizeof(kept));
     spot_count_grids_release(&grids);
-    make(&grids, "time_s,available\n0,5\n10,3\n20,4\n", 8, false, NULL);
-    spot_tracked_look(t, model, spec, &grids.grid[0], &newest); /* nothing is open */
+    make(&grids, "time_s,available\n0,5\n10,3\n20,4\n", 8, true, NULL);
+    spot_tracked_look(t, model, spec, &grids.grid[0], &newest); /* all is settled */
     ck_assert_ptr_eq(newest.predictor, t->predictor);
     ck_assert_int_eq(newest.now, 4);
     spot_count_grids_release(&grids);
@@ -372,7 +417,7 @@ int main(void)
     tcase_add_test(tc, another_cap_starts_again_with_the_values_that_are_kept);
     tcase_add_test(tc, series_are_sorted_by_name_and_go_on_without_rows);
     tcase_add_test(tc, a_state_with_a_record_that_cannot_be_is_refused);
-    tcase_add_test(tc, two_calls_know_what_one_knows);
+    tcase_add_test(tc, calls_that_keep_a_state_know_what_one_call_knows);
     tcase_add_test(tc, a_state_of_another_key_and_a_damaged_one_are_refused);
     return run_suite("count_grid", tc);
 }

@@ -37,10 +37,31 @@ START_TEST(a_command_tells_its_kind_by_the_program)
 }
 END_TEST
 
+/* Goal: a token of a NUL byte is a token like others: its id is told, its text is U+FFFD. */
+START_TEST(a_nul_byte_in_the_text_of_an_answer_is_a_token_like_others)
+{
+    static const char answer[] = "{\"content\":\"a\\u0000\\\\u0000\",\"tokens\":[0,7],"
+                                 "\"stop\":false,\"tokens_predicted\":2}";
+    static const char text[] = "a\xEF\xBF\xBD\\u0000";
+    struct spot_engine_event e = { 0 };
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_engine_event_read(spot_engine_preset_find("llama-server"), answer,
+                                          sizeof(answer) - 1, &e, &err),
+                  "%s", err.msg);
+    ck_assert_uint_eq(e.n_token, 2);
+    ck_assert_uint_eq(e.token[0].id, 0);
+    ck_assert_uint_eq(e.text.n, sizeof(text) - 1);
+    ck_assert_mem_eq(e.text.data, text, e.text.n);
+    spot_engine_event_release(&e);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("engine_preset");
 
     tcase_add_test(c, a_command_tells_its_kind_by_the_program);
+    tcase_add_test(c, a_nul_byte_in_the_text_of_an_answer_is_a_token_like_others);
     return run_case("engine_preset", c);
 }

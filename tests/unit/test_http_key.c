@@ -69,7 +69,11 @@ static const struct {
             { "one\nk\xc3\xa4se\n", ":2: a key has a byte that is not printable ASCII" },
             { "one\ntw\to\n", ":2: a key has a byte" },
             { "Bearer one\n", ":1: a key begins with 'Bearer'" },
-            { "bearer  one", ":1: a key begins with 'Bearer'" } };
+            { "bearer  one", ":1: a key begins with 'Bearer'" },
+            { "one share=0", ":1: share= takes" },
+            { "one share=x", ":1: share= takes" },
+            { "one\ntwo priority=1.5", ":2: priority= takes" },
+            { "one priority=101 share=1", ":1: priority= takes" } };
 
 START_TEST(a_key_that_no_client_could_send_is_refused_by_its_line)
 {
@@ -97,14 +101,18 @@ static const struct {
     const char *key;
     int status;
 } shown[] = {
-    { "spaced", 200 }, { "tab", 200 },         { "with space", 200 }, { "last", 200 },
-    { "#c", 401 },     { "# a comment", 401 }, { "with", 401 },       { "with#sign", 200 }
+    { "spaced", 200 },     { "tab", 200 },
+    { "with space", 200 }, { "last", 200 },
+    { "#c", 401 },         { "# a comment", 401 },
+    { "with", 401 },       { "with#sign", 200 },
+    { "termed", 200 },     { "termed share=2.5", 401 },
 };
 
 START_TEST(blanks_around_a_key_and_comments_open_no_door)
 {
     static const char text[] =
-        "# a comment\n\n  spaced  \r\n\ttab\t\n   \nwith space\n#c\nwith#sign\nlast";
+        "# a comment\n\n  spaced  \r\n\ttab\t\n   \nwith space\n#c\nwith#sign\n"
+        "termed share=2.5\tpriority=-3 \nlast";
     char header[64];
     struct client k;
     struct spot_err err = { 0 };

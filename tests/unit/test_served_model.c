@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* mkdtemp */
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "byte_level_rig.h"
 #include "serve/model_version.h"
 #include "serve_model_rig.h"
@@ -129,6 +132,42 @@ START_TEST(a_chat_ends_with_the_tokenizer_s_end_and_the_template_s)
 }
 END_TEST
 
+static const struct {
+    const char *config;
+    enum spot_pool pool;
+} pooling[] = {
+    { "{\"embedding_dimension\":8,\"pooling_mode\":\"mean\"}", SPOT_POOL_MEAN },
+    { "{\"pooling_mode\":\"lasttoken\",\"pooling_mode_mean_tokens\":true}", SPOT_POOL_LAST },
+    { "{\"pooling_mode\":[\"lasttoken\"]}", SPOT_POOL_LAST },
+    { "{\"pooling_mode\":[\"mean\",\"lasttoken\"]}", SPOT_POOL_NONE },
+    { "{\"pooling_mode\":\"weightedmean\"}", SPOT_POOL_NONE },
+    { "{\"pooling_mode\":7}", SPOT_POOL_NONE },
+    { "{\"pooling_mode_lasttoken\":true,\"pooling_mode_mean_tokens\":false}", SPOT_POOL_LAST },
+    { "{\"pooling_mode_mean_tokens\":true}", SPOT_POOL_MEAN },
+    { "{\"pooling_mode_lasttoken\":true,\"pooling_mode_mean_tokens\":true}", SPOT_POOL_NONE },
+    { "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":true}", SPOT_POOL_NONE },
+    { "{\"pooling_mode_cls_token\":true}", SPOT_POOL_NONE },
+    { "{\"pooling_mode_cls_token\":false}", SPOT_POOL_MEAN }, /* the library's */
+};
+
+/* What sentence-transformers 6.2 makes of it; what is not computed is left to the client. */
+START_TEST(embeddings_are_pooled_as_the_one_way_that_the_model_names)
+{
+    struct spot_served_model m;
+    struct spot_err err = { 0 };
+
+    ck_assert(!mkdir(in_dir("words/1_Pooling"), 0700) || errno == EEXIST);
+    write_text(in_dir("words/1_Pooling/config.json"), pooling[_i].config);
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
+    ck_assert_int_eq(m.pool, pooling[_i].pool);
+    spot_served_model_release(&m);
+    unlink(in_dir("words/1_Pooling/config.json"));
+    ck_assert_msg(!spot_served_model_open(&m, in_dir("words"), NULL, 0, &err), "%s", err.msg);
+    ck_assert_int_eq(m.pool, SPOT_POOL_LAST);
+    spot_served_model_release(&m);
+}
+END_TEST
+
 START_TEST(a_hash_tells_weights_and_end_tokens_apart)
 {
     const uint64_t plain = hash_of_model("words");
@@ -251,6 +290,8 @@ int main(void)
                         (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_add_test(tc, end_tokens_are_those_of_the_file_each_once);
     tcase_add_test(tc, a_chat_ends_with_the_tokenizer_s_end_and_the_template_s);
+    tcase_add_loop_test(tc, embeddings_are_pooled_as_the_one_way_that_the_model_names, 0,
+                        (int)(sizeof(pooling) / sizeof(pooling[0])));
     tcase_add_test(tc, a_hash_tells_weights_and_end_tokens_apart);
     tcase_add_test(tc, a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers);
     tcase_add_test(tc, what_is_no_model_is_refused_by_its_file);

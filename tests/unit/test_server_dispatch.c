@@ -76,33 +76,117 @@ static const struct spot_peer *whose_prompt(uint32_t first, size_t n)
     return whose(server.sequence[server.n_sequence - 1], 0);
 }
 
+/* In tokens, of which a quarter counts for each of a prompt that is not held, and half of the most
+ * that may come. */
 START_TEST(a_prompt_goes_to_who_has_computed_what_it_begins_with)
 {
     join(&peer[0]);
     join(&peer[1]);
     options.kept_byte = 1;
     server.n_at_once = 100;
-    ck_assert_ptr_eq(whose_prompt(0, 64), &peer[0]);
-    ck_assert_ptr_eq(whose_prompt(1, 64), &peer[1]);
-    ck_assert_ptr_eq(whose_prompt(0, 72), &peer[0]);
-    ck_assert_ptr_eq(whose_prompt(0, 70), &peer[0]); /* with twice the load */
-    ck_assert_ptr_eq(whose_prompt(2, 64), &peer[1]); /* nobody has it */
-    ck_assert_ptr_eq(whose_prompt(3, 10), &peer[1]); /* less than a page */
-    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[0]);
-    ck_assert_ptr_eq(whose_prompt(2, 200), &peer[1]); /* a third of it, and loads are equal */
-    server.n_at_once = 5;
-    while (peer[0].replica.load < 5)
-        (void)whose_prompt(0, 64);
-    ck_assert_ptr_eq(whose_prompt(0, 64), &peer[1]); /* no room */
+    ck_assert_ptr_eq(whose_prompt(0, 640), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(1, 640), &peer[1]);
+    ck_assert_ptr_eq(whose_prompt(0, 720), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(0, 700), &peer[0]); /* with twice the choices */
+    ck_assert_ptr_eq(whose_prompt(2, 640), &peer[1]); /* nobody has it */
+    ck_assert_ptr_eq(whose_prompt(3, 10), &peer[0]);  /* less than a page */
+    ck_assert_ptr_eq(whose_prompt(4, 640), &peer[0]);
+    ck_assert_ptr_eq(whose_prompt(2, 2000), &peer[1]); /* a third of it */
+    server.n_at_once = peer[0].replica.load;
+    ck_assert_ptr_eq(whose_prompt(0, 640), &peer[1]); /* no room */
     server.n_at_once = 100;
     spot_server_hold_nothing(&peer[1].replica);
-    peer[0].replica.load = 10;
-    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[0]);
-    peer[0].replica.load = 40;
-    ck_assert_ptr_eq(whose_prompt(4, 64), &peer[1]);
+    ck_assert_double_gt(peer[1].replica.work, peer[0].replica.work);
+    ck_assert_ptr_eq(whose_prompt(2, 640), &peer[0]);
     options.kept_byte = 0;
-    peer[0].replica.load = 10;
-    ck_assert_ptr_eq(whose_prompt(5, 64), &peer[1]);
+    ck_assert_ptr_eq(whose_prompt(2, 64), &peer[0]);
+}
+END_TEST
+
+/* Two long answers are more work than three short ones, and a choice that has told most of its own
+ * is nearly done. */
+START_TEST(work_is_counted_in_tokens)
+{
+    struct spot_completion *c[5];
+
+    join(&peer[0]);
+    c[0] = submit(1, 400);
+    ck_assert_ptr_eq(whose(server.sequence[0], 0), &peer[0]);
+    join(&peer[1]);
+    for (int i = 1; i < 4; i++) {
+        c[i] = submit(1, 40);
+        ck_assert_ptr_eq(whose(server.sequence[i], 0), &peer[1]);
+    }
+    for (int i = 0; i < 390; i++)
+        tell(&peer[0], 1, false);
+    c[4] = submit(1, 40);
+    ck_assert_ptr_eq(whose(server.sequence[4], 0), &peer[0]);
+    for (int i = 0; i < 5; i++)
+        spot_completion_unref(c[i]);
+}
+END_TEST
+
+/* Goal: of those that wait whoever has priority is next, and payers by their shares; a payer that
+ * fills the queue does not keep others out of it; who is refused hears when there is room. */
+static enum spot_admission ask(uint32_t payer, float share, int priority, uint32_t n_choice)
+{
+    struct spot_request r = { .n_prompt = 1,
+                              .n_choice = n_choice,
+                              .n_token_max = 40,
+                              .n_logprob = -1,
+                              .payer = payer,
+                              .share = share,
+                              .priority = priority };
+    struct spot_completion *c = NULL;
+    enum spot_admission how;
+
+    snprintf(r.id, sizeof(r.id), "cmpl-%u", (unsigned)++n_drawn);
+    r.prompt = spot_xcalloc(1, sizeof(*r.prompt));
+    how = spot_server_submit(&server, &r, &c);
+    spot_completion_unref(c);
+    return how;
+}
+
+START_TEST(who_waits_begins_by_priority_and_share)
+{
+    unsigned n[4] = { 0 };
+
+    server.served_s = spot_clock_s(); /* somebody was there a moment ago */
+    for (int i = 0; i < 9; i++)
+        ck_assert_int_eq(ask(1, 1, 0, 1), SPOT_ADMIT);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(ask(2, 3, 0, 1), SPOT_ADMIT);
+    ck_assert_int_eq(ask(3, 1, 1, 1), SPOT_ADMIT);
+    join(&peer[0]);
+    spot_server_dispatch(&server);
+    for (size_t i = 0; i < server.n_sequence; i++)
+        if (server.sequence[i]->place[0])
+            n[server.sequence[i]->work->completion->request.payer]++;
+    ck_assert_uint_eq(n[3], 1);
+    ck_assert_uint_eq(n[1] + n[2], BATCH - 1);
+    ck_assert_uint_ge(n[2], n[1]);
+    ck_assert_uint_ge(n[1], 1);
+    ck_assert_uint_eq(server.n_queued, 14 - BATCH);
+}
+END_TEST
+
+START_TEST(a_payer_that_fills_the_queue_keeps_nobody_out)
+{
+    double first_s, second_s;
+
+    server.served_s = spot_clock_s();
+    ck_assert_int_eq(ask(1, 1, 0, QUEUE), SPOT_ADMIT);
+    ck_assert_int_eq(ask(1, 1, 0, 1), SPOT_ADMIT_FULL);
+    server.rate = 10;
+    server.mean_output = 40;
+    first_s = spot_server_retry_after_s(&server);
+    second_s = spot_server_retry_after_s(&server);
+    ck_assert_double_eq_tol(first_s, 4, 0.1);
+    ck_assert_double_eq_tol(second_s, 8, 0.2);
+    ck_assert_int_eq(ask(2, 1, 0, QUEUE / 2), SPOT_ADMIT); /* of two the half */
+    ck_assert_int_eq(ask(2, 1, 0, 1), SPOT_ADMIT_FULL);
+    ck_assert_int_eq(ask(3, 2, 0, QUEUE / 2), SPOT_ADMIT);
+    ck_assert_int_eq(ask(4, 100, 0, 1), SPOT_ADMIT_FULL); /* twice the queue is the end */
 }
 END_TEST
 
@@ -507,6 +591,9 @@ int main(void)
     tcase_add_test(c, the_least_loaded_computes_and_the_rest_waits);
     tcase_add_test(c, load_is_shared_by_weight);
     tcase_add_test(c, a_prompt_goes_to_who_has_computed_what_it_begins_with);
+    tcase_add_test(c, work_is_counted_in_tokens);
+    tcase_add_test(c, who_waits_begins_by_priority_and_share);
+    tcase_add_test(c, a_payer_that_fills_the_queue_keeps_nobody_out);
     tcase_add_test(c, an_answer_is_held_where_it_was_computed);
     tcase_add_test(c, a_request_goes_to_its_own_version_alone);
     tcase_add_loop_test(c, who_may_not_take_gets_nothing_new, 0, WAYS);

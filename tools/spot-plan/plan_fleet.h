@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/demand_doc.h"
+#include "model/plan_buy.h"
 #include "model/price_doc.h"
 #include "plan/fleet.h"
 #include "plan/fleet_risk.h"
@@ -33,13 +34,6 @@ struct plan_fleet_offer {
     bool is_spot;
 };
 
-/* What is bought; the strings belong to somebody else. */
-struct plan_fleet_buy {
-    const char *zone, *type;
-    bool is_spot;
-    int64_t count;
-};
-
 struct plan_fleet {
     const struct plan_fleet_options *o;
     struct spot_json_doc json, current, price_json;
@@ -57,7 +51,7 @@ struct plan_fleet {
     struct spot_fleet_promise fresh; /* of scenarios that the plan has not seen */
     bool is_risk, has_fresh;
     size_t n_scenario;
-    struct plan_fleet_buy *held; /* of --current */
+    struct spot_plan_buy *held; /* of --current */
     size_t n_held;
     struct spot_fleet_scale scale;
     bool is_scaled, is_waiting; /* waiting: `held` is bought again */

@@ -376,8 +376,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default), train or replicas", 0,
               0 },
             SPOT_ROW_CATALOGUE(&o.catalogue),
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file",
-              "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
+            SPOT_ROW_DEMAND(&o.load),
             { SPOT_OPT_STRING, 0, "market", &o.market, "name",
               "on-demand, spot or both (default with --forecast, and to train)", 0, 0 },
             SPOT_ROW_FORECAST(&o.forecast),
@@ -422,10 +421,8 @@ static const struct spot_cli cli = {
               SPOT_HOLD_REPLICAS_MAX },
             { SPOT_OPT_REAL, 0, "per-replica", &hold.per_replica, "rate",
               "requests/s of --requests that one answers", 1e-9, 1e9 },
-            { SPOT_OPT_REAL, 0, "availability", &hold.availability, "share",
-              "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
-            { SPOT_OPT_STRING, 0, "state", &hold.state, "file",
-              "what was decided and missed so far, read and written", 0, 0 },
+            SPOT_ROW_AVAILABILITY(&hold.availability),
+            SPOT_ROW_DECIDED(&hold.state),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
@@ -502,10 +499,8 @@ static int serve(struct spot_err *err)
     return rc;
 }
 
-static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+static int plan_fleet(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     if (!strcmp(o.kind, "replicas"))
         return plan_replicas(err);
     return (!strcmp(o.kind, "train") ? plan_training : serve)(err);
@@ -516,5 +511,5 @@ const struct spot_command plan_fleet_command = {
     .brief = "the cheapest instances that answer a load, or train in time",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_fleet,
+    .run_alone = plan_fleet,
 };

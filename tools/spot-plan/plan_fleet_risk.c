@@ -292,12 +292,12 @@ static int64_t *held_counts(struct plan_fleet *s, double *usd_per_h)
 
     *usd_per_h = 0;
     for (size_t i = 0; i < s->n_held; i++) {
-        const struct plan_fleet_buy *buy = &s->held[i];
+        const struct spot_plan_buy *buy = &s->held[i];
         size_t k = 0;
 
-        while (k < s->demand.n_offer &&
-               (strcmp(s->offer[k].zone, buy->zone) != 0 ||
-                strcmp(s->offer[k].type, buy->type) != 0 || s->offer[k].is_spot != buy->is_spot))
+        while (k < s->demand.n_offer && (strcmp(s->offer[k].zone, buy->zone) != 0 ||
+                                         strcmp(s->offer[k].type, buy->type) != 0 ||
+                                         s->offer[k].is_spot == buy->is_on_demand))
             k++;
         if (k < s->demand.n_offer) {
             count[k] += buy->count;

@@ -9,8 +9,6 @@
 #include "plan_fleet.h"
 #include "trace/load_trace.h"
 
-enum { BUYS_MAX = 100000 };
-
 int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
 {
     struct spot_load load = { 0 };
@@ -48,26 +46,6 @@ int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err)
                         "no request came from %g to %g s: nothing to plan for", from_s, s->time_s);
 }
 
-static int read_buy(struct plan_fleet *s, const struct spot_json_value *row, size_t i,
-                    struct spot_err *err)
-{
-    const char *type = spot_json_text(spot_json_get(row, "instance_type"));
-    const char *zone = spot_json_text(spot_json_get(row, "zone"));
-    const char *market = spot_json_text(spot_json_get(row, "market"));
-    const struct spot_json_value *count = spot_json_get(row, "count");
-    char at[64];
-
-    snprintf(at, sizeof(at), "/buy/%zu", i);
-    if (!type || !market || (strcmp(market, "spot") != 0 && strcmp(market, "on-demand") != 0) ||
-        !spot_json_is_number(count) ||
-        !(spot_json_number(count) >= 0 && spot_json_number(count) <= 1e9))
-        return spot_json_fail(&s->current, at, err,
-                              "expected instance_type, market (spot or on-demand) and count");
-    s->held[s->n_held++] = (struct plan_fleet_buy){ zone ? zone : "", type, *market == 's',
-                                                    (int64_t)spot_json_number(count) };
-    return 0;
-}
-
 static int read_clock(struct plan_fleet *s, struct spot_err *err)
 {
     const struct spot_json_value *scale = spot_json_get(s->current.root, "autoscale");
@@ -88,20 +66,10 @@ static int read_clock(struct plan_fleet *s, struct spot_err *err)
 
 int plan_fleet_scale(struct plan_fleet *s, struct spot_err *err)
 {
-    const struct spot_json_value *list, *kind;
-
     if (spot_json_load_path(&s->current, s->o->current, err) ||
-        spot_json_expect_schema(&s->current, "spot.plan", 1, err) ||
-        spot_json_array(&s->current, s->current.root, "", "buy", true, BUYS_MAX, &list, err))
+        spot_plan_buy_read(&s->current, &s->held, &s->n_held, err))
         return -1;
-    kind = spot_json_get(s->current.root, "kind");
-    if (!spot_json_text(kind) || strcmp(spot_json_text(kind), "fleet") != 0)
-        return spot_json_fail(&s->current, "/kind", err, "expected fleet");
     spot_prov_add(&s->prov, s->current.source, s->current.hash);
-    s->held = spot_xcalloc(spot_json_array_size(list), sizeof(*s->held));
-    for (size_t i = 0; i < spot_json_array_size(list); i++)
-        if (read_buy(s, spot_json_entry(list, i), i, err))
-            return -1;
     s->is_scaled = true;
     return read_clock(s, err);
 }

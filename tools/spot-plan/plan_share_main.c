@@ -79,7 +79,7 @@ static int see_jobs(const struct session *s, struct spot_share_job_now *now, str
 
         now[i] = (struct spot_share_job_now){ .left = job->steps - job->done,
                                               .unsaved = job->unsaved,
-                                              .isolated_s = -1,
+                                              .isolated_s = job->isolated_s,
                                               .on_scale = job->on_scale };
         now[i].is_there = job->arrival_s <= o.time_s && now[i].left > 0;
         if (now[i].is_there && find_type(s, job, err, &now[i].on))
@@ -355,13 +355,11 @@ static void release(struct session *s)
     spot_prov_release(&s->prov);
 }
 
-static int plan_share(char **operand, size_t n, struct spot_err *err)
+static int plan_share(struct spot_err *err)
 {
     static struct session s;
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
         for (const struct spot_policy *p = spot_policy_share; p->name; p++)
             printf("%-22s %s\n", p->name, p->summary);
@@ -382,5 +380,5 @@ const struct spot_command plan_share_command = {
     .brief = "which of many jobs runs where on one cluster",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_share,
+    .run_alone = plan_share,
 };

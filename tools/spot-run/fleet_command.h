@@ -11,7 +11,7 @@
 
 enum {
     FLEET_COMMANDS_AT_ONCE = 16,
-    FLEET_COMMAND_ENV = 6,
+    FLEET_COMMAND_ENV = 14,
     FLEET_OUTPUT_MAX = 64 << 20, /* bytes of standard output */
 };
 

@@ -24,24 +24,33 @@
 #include "fleet/tick.h"
 #include "fleet_command.h"
 #include "fleet_log.h"
+#include "fleet_plan.h"
 #include "fleet_read.h"
 #include "run.h"
 
-enum { STATE_MAX = 64 << 20, PLAN_MAX = 16 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };
+enum { STATE_MAX = 64 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };
 
 static const char state_name[] = "fleet.csv";
 
 static struct options {
     struct spot_tool_common common;
-    const char *plan, *launch, *terminate, *drain, *list, *catalogue, *state, *name;
+    const char *launch, *terminate, *drain, *list, *state, *name;
+    struct fleet_plan_options plan;
+    uint64_t n;
     double max_usd_per_h, every_s, limit_s, grace_s;
     bool is_sure, is_once;
-} o = { .name = "fleet", .max_usd_per_h = INFINITY, .every_s = 30, .limit_s = 300 };
+} o = { .name = "fleet",
+        .max_usd_per_h = INFINITY,
+        .every_s = 30,
+        .limit_s = 300,
+        .n = 1,
+        .plan = { .availability = 0.9995, .cold_s = -1 } };
 
 /* What runs. */
 struct session {
     struct spot_fleet *fleet;
     struct fleet_runner *runner;
+    struct fleet_plan *plan;
     struct fleet_log *log; /* NULL: a dry run */
     struct fleet_list list;
     int dir_fd;
@@ -90,6 +99,28 @@ static int list(void *user, const struct spot_fleet_listed **listed, size_t *n,
     *listed = s->list.listed;
     *n = s->list.n;
     return rc;
+}
+
+/* The target and the prices of now; what cannot be had stays as it was. */
+static int plan(void *user, struct spot_fleet *fleet, struct spot_err *err)
+{
+    struct session *s = user;
+    struct spot_err why = { 0 };
+    const char *stays = "the last plan stays";
+    int rc = fleet_plan_make(s->plan, s->runner, fleet, &why);
+
+    if (!rc && o.plan.catalogue) {
+        stays = "prices that were not read anew stay";
+        rc = fleet_read_prices(fleet, o.plan.catalogue, &why);
+    }
+    if (rc && !s->has_plan) {
+        *err = why;
+        return -1;
+    }
+    if (rc)
+        spot_tool_warn("%s in force: %s", stays, why.msg);
+    s->has_plan = true;
+    return 0;
 }
 
 static void set_up(const struct spot_fleet_action *a, struct fleet_command *c)
@@ -170,39 +201,14 @@ static void note(void *user, const char *event, const char *machine, const char 
 
 /* --- a turn --- */
 
-/* The target and the prices of now; what cannot be had stays as it was. */
-static int look(struct session *s, struct spot_err *err)
-{
-    struct fleet_command c = { .script = o.plan, .out_max = PLAN_MAX };
-    struct spot_err why = { 0 };
-    const char *stays = "the last plan stays";
-    int rc = fleet_run_one(s->runner, &c, "--plan-command", &why);
-
-    if (!rc)
-        rc = fleet_read_plan(s->fleet, &c.out, &why);
-    fleet_command_release(&c);
-    if (!rc && o.catalogue) {
-        stays = "prices that were not read anew stay";
-        rc = fleet_read_prices(s->fleet, o.catalogue, &why);
-    }
-    if (rc && !s->has_plan) {
-        *err = why;
-        return -1;
-    }
-    if (rc)
-        spot_tool_warn("%s in force: %s", stays, why.msg);
-    s->has_plan = true;
-    return 0;
-}
-
 static int turn(struct session *s, struct spot_err *err)
 {
-    static const struct spot_fleet_world world = { now_s, save, list, run_all, NULL };
+    static const struct spot_fleet_world world = { now_s, save, list, plan, run_all, NULL };
     struct spot_fleet_world here = world;
 
     here.user = s;
     fleet_log_turn(s->log, spot_fleet_elapsed_s(s->fleet));
-    if (look(s, err) || spot_fleet_tick(s->fleet, &here, NULL, err))
+    if (spot_fleet_tick(s->fleet, &here, NULL, err))
         return -1;
     fleet_log_counts(s->log, s->fleet);
     return 0;
@@ -292,8 +298,9 @@ static int dry_turn(struct session *s, struct spot_err *err)
     size_t n, n_foreign;
     int rc;
 
-    if (look(s, err) || list(s, &listed, &n, err) ||
-        spot_fleet_observe(s->fleet, spot_clock_s(), listed, n, &n_foreign, err))
+    if (list(s, &listed, &n, err) ||
+        spot_fleet_observe(s->fleet, spot_clock_s(), listed, n, &n_foreign, err) ||
+        plan(s, s->fleet, err))
         return -1;
     n = spot_fleet_decide(s->fleet, spot_clock_s(), &action);
     total = spot_fleet_total(s->fleet);
@@ -377,6 +384,19 @@ static int open_fleet(struct session *s, struct spot_err *err)
     return s->log ? 0 : -1;
 }
 
+/* Without --yes nothing is kept. */
+static struct fleet_plan *open_plan(const struct session *s)
+{
+    struct fleet_plan_options plan = o.plan;
+
+    plan.n = (double)o.n;
+    plan.tick_s = o.every_s;
+    plan.cold_s = plan.cold_s < 0 ? o.every_s : plan.cold_s;
+    plan.dir = o.is_sure ? o.state : NULL;
+    plan.dir_fd = s->dir_fd;
+    return fleet_plan_new(&plan);
+}
+
 /* The first one ends it after its commands; a second one at once. */
 static void hear_signals(void)
 {
@@ -386,20 +406,24 @@ static void hear_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static int run(char **operand, size_t n, struct spot_err *err)
+static int run(struct spot_err *err)
 {
     struct session s = { .dir_fd = -1 };
     int rc;
 
-    (void)operand;
-    (void)n;
+    if (!o.plan.command && !o.plan.offers)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--plan-command or --offers is missing: where the plan is from");
     rc = open_fleet(&s, err);
+    if (!rc)
+        s.plan = open_plan(&s);
     if (!rc && o.is_sure)
         hear_signals();
     if (!rc)
         rc = o.is_sure ? turns(&s, err) : dry_turn(&s, err);
     if (fleet_log_free(s.log, rc ? NULL : err))
         rc = -1;
+    fleet_plan_free(s.plan);
     fleet_runner_free(s.runner);
     spot_fleet_free(s.fleet);
     fleet_list_release(&s.list);
@@ -409,9 +433,19 @@ static int run(char **operand, size_t n, struct spot_err *err)
 }
 
 static const struct spot_opt option[] = {
-    { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "plan-command", &o.plan, "cmd",
-      "prints the plan: spot.plan/1 of kind fleet (required)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "plan" },
+    { SPOT_OPT_STRING, 0, "plan-command", &o.plan.command, "cmd",
+      "prints the plan: spot.plan/1 of kind fleet", 0, 0 },
+    { SPOT_OPT_STRING, 0, "offers", &o.plan.offers, "cmd",
+      "or, to plan by itself, prints the trace of what was on offer so far", 0, 0 },
+    SPOT_ROW_CATALOGUE(&o.plan.catalogue),
+    SPOT_ROW_DEMAND(&o.plan.load),
+    SPOT_ROW_JOIN(&o.plan.join),
+    { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1, 256 },
+    { SPOT_OPT_REAL, 0, "availability", &o.plan.availability, "share",
+      "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
+    SPOT_ROW_COLD_START(&o.plan.cold_s),
+    { SPOT_OPT_GROUP, .help = "machines" },
     { SPOT_OPT_STRING, 0, "launch", &o.launch, "cmd",
       "launches SPOT_N machines, once a SPOT_TOKEN (required)", 0, 0 },
     { SPOT_OPT_STRING, 0, "terminate", &o.terminate, "cmd", "ends machine SPOT_ID (required)", 0,
@@ -423,7 +457,6 @@ static const struct spot_opt option[] = {
     SPOT_ROW_STATE(&o.state),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
       "name of the fleet, or NAME-ID of a lost one (default: fleet)", 0, 0 },
-    SPOT_ROW_CATALOGUE(&o.catalogue),
     { SPOT_OPT_REAL, 0, "max-usd-per-h", &o.max_usd_per_h, "usd",
       "never hold or ask for machines that cost more", 0, 1e9 },
     { SPOT_OPT_SECS, 0, "every", &o.every_s, "time", "time from turn to turn (default: 30s)", 0.1,
@@ -441,7 +474,6 @@ static const struct spot_opt option[] = {
 };
 
 static const struct spot_opt_required required[] = {
-    { "plan-command", "where the plan is from" },
     { "launch", "how machines come" },
     { "terminate", "how they go" },
     { "list", "which there are" },
@@ -450,13 +482,26 @@ static const struct spot_opt_required required[] = {
 };
 
 static const struct spot_opt_need need[] = {
-    { "once", "yes" }, { "format", "!yes" }, { "grace", "drain" }, { "max-usd-per-h", "catalogue" },
+    { "once", "yes" },
+    { "format", "!yes" },
+    { "grace", "drain" },
+    { "max-usd-per-h", "catalogue" },
+    { "offers", "!plan-command" },
+    { "offers", "catalogue" },
+    { "load", "offers" },
+    { "n", "offers" },
+    { "n", "!load" },
+    { "availability", "offers" },
+    { "availability", "!load" },
+    { "cold-start", "offers" },
+    { "join", "load" },
     { NULL, NULL },
 };
 
 static const struct spot_cli cli = {
     .name = "spot-run fleet",
-    .synopsis = "--plan-command CMD --launch CMD --terminate CMD --list CMD --state DIR [options]",
+    .synopsis = "--plan-command CMD|--offers CMD --launch CMD --terminate CMD --list CMD --state "
+                "DIR [options]",
     .summary = "Hold a fleet at what a plan says: launch, replace, drain and end its machines.",
     .examples =
         "  spot-run fleet --state fleet --plan-command ./plan.sh --list './cloud list' \\\n"
@@ -471,5 +516,5 @@ const struct spot_command run_fleet_command = {
     .brief = "hold a fleet of machines at what a plan says",
     .cli = &cli,
     .common = &o.common,
-    .run = run,
+    .run_alone = run,
 };

@@ -14,7 +14,7 @@
 
 /* --- a list --- */
 
-enum { ID, TOKEN, ZONE, TYPE, MARKET, STATE, N_COLUMN, BUYS_MAX = 10000 };
+enum { ID, TOKEN, ZONE, TYPE, MARKET, STATE, N_COLUMN };
 
 static const char *const column[N_COLUMN] = { "id",     "token", "zone", "instance_type",
                                               "market", "state" };
@@ -99,79 +99,19 @@ int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct
 
 /* --- a plan --- */
 
-struct row {
-    const char *zone, *type;
-    bool is_on_demand;
-    int64_t count;
-};
-
-static int read_row(const struct spot_json_doc *doc, const struct spot_json_value *value, size_t i,
-                    struct row *row, struct spot_err *err)
-{
-    const char *zone = spot_json_text(spot_json_get(value, "zone"));
-    const char *market = spot_json_text(spot_json_get(value, "market"));
-    const struct spot_json_value *count = spot_json_get(value, "count");
-    char at[64];
-
-    row->zone = zone ? zone : "";
-    row->type = spot_json_text(spot_json_get(value, "instance_type"));
-    snprintf(at, sizeof(at), "/buy/%zu", i);
-    if (!row->type || !*row->type || !market || read_market(market, &row->is_on_demand) ||
-        !spot_json_is_integer(count) || spot_json_integer(count) < 0 ||
-        spot_json_integer(count) > SPOT_FLEET_MACHINES)
-        return spot_json_fail(doc, at, err,
-                              "expected instance_type, market (spot or on-demand) and count (0 to "
-                              "%d)",
-                              SPOT_FLEET_MACHINES);
-    row->count = spot_json_integer(count);
-    return 0;
-}
-
-/* All of it is looked at before any of it is the target. */
-static int read_buy(struct spot_fleet *fleet, const struct spot_json_doc *doc, struct spot_err *err)
-{
-    const struct spot_json_value *list;
-    struct row *row;
-    int64_t sum = 0;
-    size_t n;
-    int rc = 0;
-
-    if (spot_json_array(doc, doc->root, "", "buy", true, BUYS_MAX, &list, err))
-        return -1;
-    n = spot_json_array_size(list);
-    row = spot_xcalloc(n + 1, sizeof(*row));
-    for (size_t i = 0; !rc && i < n; i++) {
-        rc = read_row(doc, spot_json_entry(list, i), i, &row[i], err);
-        sum += rc ? 0 : row[i].count;
-    }
-    if (!rc && sum > SPOT_FLEET_MACHINES)
-        rc = spot_json_fail(doc, "/buy", err, "%lld machines, more than %d", (long long)sum,
-                            SPOT_FLEET_MACHINES);
-    for (size_t i = 0; !rc && i < n; i++) /* may its market be? */
-        rc = spot_fleet_add_target(fleet, row[i].zone, row[i].type, row[i].is_on_demand, 0, err);
-    if (!rc)
-        spot_fleet_clear_target(fleet);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = spot_fleet_add_target(fleet, row[i].zone, row[i].type, row[i].is_on_demand,
-                                   row[i].count, err);
-    free(row);
-    return rc;
-}
-
 int fleet_read_plan(struct spot_fleet *fleet, const struct spot_buf *text, struct spot_err *err)
 {
+    struct spot_plan_buy *buy = NULL;
     struct spot_json_doc doc;
-    const char *kind;
+    size_t n;
     int rc;
 
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "--plan-command", err))
         return -1;
-    rc = spot_json_expect_schema(&doc, "spot.plan", 1, err);
-    kind = spot_json_text(spot_json_get(doc.root, "kind"));
-    if (!rc && (!kind || strcmp(kind, "fleet") != 0))
-        rc = spot_json_fail(&doc, "/kind", err, "expected fleet");
+    rc = spot_plan_buy_read(&doc, &buy, &n, err);
     if (!rc)
-        rc = read_buy(fleet, &doc, err);
+        rc = spot_fleet_set_target(fleet, buy, n, err);
+    free(buy);
     spot_json_release(&doc);
     return rc;
 }

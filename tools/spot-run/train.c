@@ -98,8 +98,7 @@ static const struct spot_opt option_table[] = {
     SPOT_ROW_STATE(&JOB.state),
     { SPOT_OPT_MAYBE, 0, "resume", &o.resume, "dir", "continue from --state, or from dir", 0, 0 },
     SPOT_ROW_EVENTS(&JOB.events),
-    { SPOT_OPT_STRING, 0, "metrics", &JOB.metrics, "addr",
-      "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH", 0, 0 },
+    SPOT_ROW_METRICS(&JOB.metrics),
     { SPOT_OPT_STRING, 0, "save", &JOB.save, "file|dir", "final weights", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
@@ -325,12 +324,10 @@ static void prepare_train(void)
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
 }
 
-static int run_train(char **operand, size_t n, struct spot_err *err)
+static int run_train(struct spot_err *err)
 {
     int rc;
 
-    (void)operand;
-    (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     spot_tool_never_wait();
     rc = train(err);
@@ -346,5 +343,5 @@ const struct spot_command run_train_command = {
     .brief = "coordinate a training job",
     .cli = &cli,
     .prepare = prepare_train,
-    .run = run_train,
+    .run_alone = run_train,
 };

@@ -10,10 +10,6 @@
 
 #include "engine/infer_state.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_infer_work {
     struct spot_infer *f;
     int thread, n_thread;
@@ -113,9 +109,5 @@ void spot_infer_experts(const struct spot_infer_work *w);
 /* --- attention of a layer: qkv to att --- */
 
 void spot_infer_attend(const struct spot_infer_work *w);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_ENGINE_CPU_INFER_PASS_H */

@@ -15,10 +15,6 @@
 #include "engine/backend.h"
 #include "engine/exact.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a tile does with the previous value of its output. */
 enum spot_tile {
     SPOT_TILE_STORE, /* c = chain from 0 */
@@ -145,9 +141,5 @@ extern const struct spot_vec spot_vec_avx2;
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
 double spot_log(double x);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_ENGINE_CPU_KERNEL_CPU_H */

@@ -7,10 +7,6 @@
 #ifndef SPOT_ENGINE_CPU_TARGET_H
 #define SPOT_ENGINE_CPU_TARGET_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define SPOT_PRAGMA(text) _Pragma(#text)
 
 #if !defined(__x86_64__) /* x86 code in files for all architectures is skipped */
@@ -28,10 +24,6 @@ extern "C" {
 #else
 #define SPOT_TARGET(isa) SPOT_PRAGMA(GCC target(isa))
 #define SPOT_TARGET_END
-#endif
-
-#ifdef __cplusplus
-}
 #endif
 
 #endif /* SPOT_ENGINE_CPU_TARGET_H */

@@ -129,15 +129,18 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
  * changes) */
 static void back_off(const float *seen, size_t width, int h, double *dist)
 {
-    double n = 0, distinct = 0, escape;
+    float many[4] = { 0 };
+    int different = 0;
+    double n, escape;
 
-    for (size_t i = 0; i < width; i++) {
-        n += (double)seen[i];
-        distinct += seen[i] > 0;
+    for (size_t i = 0; i < width; i++) { /* whole numbers */
+        many[i % 4] += seen[i];
+        different += seen[i] > 0;
     }
+    n = (double)many[0] + (double)many[1] + (double)many[2] + (double)many[3];
     if (n <= 0)
         return;
-    escape = 2 * sqrt(h) * sqrt(distinct);
+    escape = 2 * sqrt(h) * sqrt(different);
     for (size_t i = 0; i < width; i++)
         dist[i] = ((double)seen[i] + escape * dist[i]) / (n + escape);
 }

@@ -4,6 +4,7 @@
  * weights were chosen by hand on public traces; see docs/design/05-forecast.md.
  * Source: nearest-neighbour prediction (Lorenz 1969); features and kernel are ours. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,17 +64,18 @@ void spot_knn_observe(const struct spot_fc_spec *spec, void *state, const struct
 static void find_distances(const struct knn *c, const struct spot_fc_past *past, size_t n,
                            float *distance)
 {
-    const size_t first = c->n - past->n, now = (c->n - 1) % SPOT_FC_PAST;
+    const size_t first = (c->n - past->n) % SPOT_FC_PAST, now = (c->n - 1) % SPOT_FC_PAST;
+    const size_t before = first + n < SPOT_FC_PAST ? n : SPOT_FC_PAST - first;
 
     memset(distance, 0, n * sizeof(*distance));
     for (int f = 0; f < FEATURES; f++) {
-        const float *x = c->feature[f], here = x[now];
+        const float *x = c->feature[f] + first, here = c->feature[f][now];
 
-        for (size_t i = 0; i < n; i++) {
-            const float d = x[(first + i) % SPOT_FC_PAST] - here;
-
-            distance[i] += d * d;
-        }
+        for (size_t i = 0; i < before; i++)
+            distance[i] += (x[i] - here) * (x[i] - here);
+        x = c->feature[f];
+        for (size_t i = before; i < n; i++)
+            distance[i] += (x[i - before] - here) * (x[i - before] - here);
     }
 }
 
@@ -107,23 +109,53 @@ static float select_kth(float *x, size_t n, size_t k)
     return x[k];
 }
 
+/* The distance of the k-th nearest, k < n: among those that are not beyond a guess from every
+ * SAMPLE-th one, or among all where the guess was too near. */
+static float find_reach(const float *distance, size_t n, size_t k)
+{
+    enum { SAMPLE = 16 };
+    float near[SPOT_FC_PAST];
+    size_t n_near = 0;
+
+    for (size_t i = 0; i < n; i += SAMPLE)
+        near[n_near++] = distance[i];
+    if (k + k / 2 < n) {
+        const float guess = select_kth(near, n_near, (k + k / 2) * n_near / n);
+
+        n_near = 0;
+        for (size_t i = 0; i < n; i++) {
+            near[n_near] = distance[i];
+            n_near += distance[i] <= guess;
+        }
+        if (n_near > k)
+            return select_kth(near, n_near, k);
+    }
+    memcpy(near, distance, n * sizeof(*near));
+    return select_kth(near, n, k);
+}
+
 /* Add what followed at every step; the nearest weigh 1, the farthest a tenth. */
 static void add_moments(const struct spot_fc_spec *spec, const struct spot_fc_past *past,
                         const float *distance, size_t n, float reach, double *prob)
 {
     const int cap = spec->cap, now = past->y[past->n - 1];
     const double scale = reach > 0 ? 0.9 / (double)reach : 0;
+    uint16_t near[SPOT_FC_PAST];
+    size_t n_near = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const double weight = 1 - scale * (double)distance[i];
-        const int shift = now - past->y[i];
+        near[n_near] = (uint16_t)i;
+        n_near += distance[i] <= reach;
+    }
+    for (size_t m = 0; m < n_near; m++) {
+        const int *y = past->y + near[m], shift = now - y[0];
+        const double weight = 1 - scale * (double)distance[near[m]];
+        double *row = prob;
 
-        if (distance[i] > reach)
-            continue;
-        for (int h = 1; h <= spec->horizon; h++) {
-            const int k = past->y[i + (size_t)h] + shift;
+        for (int h = 1; h <= spec->horizon; h++, row += cap + 1) {
+            const int k = y[h] + shift;
 
-            spot_fc_row(spec, prob, h)[k < 0 ? 0 : k > cap ? cap : k] += weight;
+            row[k < 0 ? 0 : k > cap ? cap : k] += weight;
         }
     }
 }
@@ -134,13 +166,12 @@ void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct
     const struct spot_fc_past w = spot_fc_tail(spec, past);
     const int now = w.y[w.n - 1];
     const size_t n = w.n > (size_t)spec->horizon ? w.n - (size_t)spec->horizon : 0;
-    float distance[SPOT_FC_PAST], order[SPOT_FC_PAST], reach = 0;
+    float distance[SPOT_FC_PAST], reach;
 
     memset(prob, 0, (size_t)spec->horizon * ((size_t)spec->cap + 1) * sizeof(*prob));
     if (n) {
         find_distances(state, &w, n, distance);
-        memcpy(order, distance, n * sizeof(*order));
-        reach = select_kth(order, n, n > NEAREST ? NEAREST - 1 : n - 1);
+        reach = find_reach(distance, n, n > NEAREST ? NEAREST - 1 : n - 1);
         add_moments(spec, &w, distance, n, reach, prob);
     }
     for (int h = 1; h <= spec->horizon; h++) {

@@ -31,16 +31,27 @@ static void keep_better(struct smooth *best, const struct smooth *s)
         *best = *s;
 }
 
+/* Without a trend, all alphas side by side. */
 static struct smooth fit_level(const struct spot_fc_past *w)
 {
+    enum { ALPHAS = 20 };
     struct smooth best = { .sse = INFINITY };
+    double alpha[ALPHAS], level[ALPHAS], sse[ALPHAS] = { 0 };
 
-    for (int a = 20; a >= 1; a--) {
-        struct smooth s = { .alpha = a / 20.0, .phi = 1 };
-
-        smooth_run(w, &s);
-        keep_better(&best, &s);
+    for (int a = 0; a < ALPHAS; a++) {
+        alpha[a] = (ALPHAS - a) / (double)ALPHAS;
+        level[a] = w->y[0];
     }
+    for (size_t i = 1; i < w->n; i++)
+        for (int a = 0; a < ALPHAS; a++) {
+            const double error = w->y[i] - level[a];
+
+            level[a] += alpha[a] * error;
+            sse[a] += error * error;
+        }
+    for (int a = 0; a < ALPHAS; a++)
+        keep_better(&best, &(struct smooth){
+                               .alpha = alpha[a], .phi = 1, .level = level[a], .sse = sse[a] });
     return best;
 }
 

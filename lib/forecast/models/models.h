@@ -5,10 +5,6 @@
 
 #include "forecast/forecaster.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef void spot_fc_predict_fn(const struct spot_fc_spec *, void *, const struct spot_fc_past *,
                                 double *);
 typedef void spot_fc_observe_fn(const struct spot_fc_spec *, void *, const struct spot_fc_past *);
@@ -62,9 +58,5 @@ static inline double *spot_fc_row(const struct spot_fc_spec *spec, double *prob,
 {
     return prob + (size_t)(h - 1) * ((size_t)spec->cap + 1);
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_FORECAST_MODELS_MODELS_H */

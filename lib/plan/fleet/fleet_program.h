@@ -11,10 +11,6 @@
 #include "plan/fleet.h"
 #include "plan/lp.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_fleet_kind {
     size_t first, n, lead; /* order[first .. first + n); the one first in the catalogue */
 };
@@ -57,9 +53,5 @@ void spot_fleet_program_take(const struct spot_fleet_program *program, const str
 
 /* usd/h of these counts. */
 double spot_fleet_cost(const struct spot_fleet_demand *demand, const int64_t *count);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_PLAN_FLEET_FLEET_PROGRAM_H */

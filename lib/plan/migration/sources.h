@@ -11,10 +11,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_source_job {
     int64_t byte;
     const int *holder; /* [n_holder], ascending, at least one */
@@ -34,9 +30,5 @@ struct spot_sources {
 };
 
 void spot_sources_choose(struct spot_sources *sources);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_PLAN_MIGRATION_SOURCES_H */

@@ -13,10 +13,6 @@
 
 #include "model/count_chain.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct spot_horizon {
     int n_low, n_max, n_step;
     int start;       /* the count before the first step */
@@ -46,9 +42,5 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 /* How likely a count is after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* SPOT_PLAN_TRAIN_HORIZON_H */

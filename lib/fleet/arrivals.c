@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "fleet/arrivals.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS_MAX = 100000 }; /* between two looks */
+static const double rest_share = 0.9;
+
+void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fleet_look *look)
+{
+    size_t old = 0;
+
+    if (a->n && look->request < a->look[a->n - 1].request)
+        a->n = 0;
+    while (old < a->n &&
+           (a->look[old].time_s < look->time_s - a->kept_s || a->n - old == SPOT_FLEET_LOOKS))
+        old++;
+    a->n -= old;
+    memmove(a->look, a->look + old, a->n * sizeof(*a->look));
+    a->look[a->n++] = *look;
+}
+
+bool spot_fleet_arrivals_came(const struct spot_fleet_arrivals *a, double window_s)
+{
+    size_t i = a->n;
+
+    while (i > 1 && a->look[i - 1].time_s > a->look[a->n - 1].time_s - window_s)
+        i--;
+    return a->n && a->look[a->n - 1].request > a->look[i - 1].request;
+}
+
+bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *a)
+{
+    const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0];
+
+    return last->request == a->look[0].request &&
+           last->time_s - a->look[0].time_s >= rest_share * a->kept_s;
+}
+
+void spot_fleet_arrivals_write(const struct spot_fleet_arrivals *a, FILE *out)
+{
+    fputs("time_s,prompt_tokens,output_tokens\n", out);
+    for (size_t i = 1; i < a->n; i++) {
+        const struct spot_fleet_look *x = &a->look[i - 1], *y = &a->look[i];
+        const int64_t n = y->request - x->request < ROWS_MAX ? y->request - x->request : ROWS_MAX;
+
+        for (int64_t k = 1; k <= n; k++)
+            fprintf(out, "%.3f,%.0f,%.0f\n",
+                    x->time_s + (y->time_s - x->time_s) * (double)k / (double)n,
+                    fmax(1, (double)(y->prompt_token - x->prompt_token) / (double)n),
+                    fmax(1, (double)(y->output_token - x->output_token) / (double)n));
+    }
+}

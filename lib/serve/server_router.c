@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Who computes a choice, and which is next: work is counted in tokens. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "serve/server_state.h"
+
+/* Of a prompt, in tokens of an answer: many are computed in one pass. */
+static const double prompt_counts = 0.25;
+static const double retry_most_s = 600;
+
+/* --- work ------------------------------------------------------------------------ */
+
+double spot_server_left(const struct spot_server *s, const struct spot_sequence *q)
+{
+    const struct spot_completion *const c = q->work->completion;
+    const struct spot_request *const r = &c->request;
+    const int64_t n = (int64_t)c->choice[q->choice].n_counted;
+
+    return r->pool          ? 0
+           : r->ignores_end ? (double)(r->n_token_max - n)
+                            : spot_output_guess_left(&s->guess, r->n_token_max, n);
+}
+
+static double prompt_of(const struct spot_sequence *q)
+{
+    const struct spot_completion *const c = q->work->completion;
+    uint32_t k;
+    const struct spot_request part = spot_request_part(&c->request, q->choice, &k);
+
+    return prompt_counts * (double)(part.n_prompt + c->choice[q->choice].n_token);
+}
+
+double spot_server_prompt_work(const struct spot_server *s, const struct spot_replica *p,
+                               struct spot_sequence *q)
+{
+    return prompt_of(q) * (1 - spot_server_held(s, p, q));
+}
+
+void spot_server_count_work(struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_place; i++)
+        s->place[i]->work = 0;
+    for (size_t i = 0; i < s->n_sequence; i++)
+        for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
+            struct spot_sequence *const q = s->sequence[i];
+            struct spot_replica *const p = spot_server_place(s, q->place[k]);
+
+            if (p)
+                p->work += spot_server_left(s, q) + (q->has_told[k] ? 0 : q->prompt_work[k]);
+        }
+}
+
+void spot_server_note_output(struct spot_server *s, const struct spot_sequence *q)
+{
+    const struct spot_completion *const c = q->work->completion;
+    const int64_t n = (int64_t)c->choice[q->choice].n_counted;
+
+    if (c->request.pool || (c->choice[q->choice].finish != SPOT_FINISH_STOP &&
+                            c->choice[q->choice].finish != SPOT_FINISH_LENGTH))
+        return;
+    spot_output_guess_note(&s->guess, c->request.n_token_max, n);
+    s->mean_output += ((double)n - s->mean_output) / (s->mean_output > 0 ? 32 : 1);
+}
+
+/* --- whom ------------------------------------------------------------------------ */
+
+static bool has(const struct spot_sequence *q, const struct spot_replica *p)
+{
+    const uint32_t id = spot_peer_id(p->peer);
+
+    return q->place[0] == id || q->place[1] == id;
+}
+
+static bool fits(const char *wanted, const char *is)
+{
+    return !*wanted || !strcmp(wanted, is);
+}
+
+static double weight_of(const struct spot_server *s, const struct spot_replica *p)
+{
+    for (size_t i = 0; i < s->n_route; i++)
+        if (fits(s->route[i].node, spot_peer_name(p->peer)) &&
+            fits(s->route[i].zone, spot_peer_domain(p->peer)))
+            return s->route[i].weight;
+    return 1;
+}
+
+static bool has_room(const struct spot_server *s, const struct spot_replica *p)
+{
+    return spot_replica_may_take(p) && p->load < s->n_at_once;
+}
+
+bool spot_server_has_room(const struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_place; i++)
+        if (has_room(s, s->place[i]))
+            return true;
+    return false;
+}
+
+/* The one with copies of its pages; else that which is done first with all that it has and with
+ * this, and the one that just failed it last. */
+struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot_sequence *q)
+{
+    struct spot_replica *best = NULL;
+    bool best_failed = false;
+    double best_load = 0;
+
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+        bool failed;
+        double load;
+
+        if (!has_room(s, p) || p->version != q->work->version || has(q, p))
+            continue;
+        failed = !strcmp(spot_peer_name(p->peer), q->failed);
+        if (spot_sequence_has_copies(q, p))
+            return p;
+        load =
+            (p->work + spot_server_prompt_work(s, p, q) + spot_server_left(s, q)) / weight_of(s, p);
+        if (!best || (best_failed && !failed) || (best_failed == failed && load < best_load)) {
+            best = p;
+            best_failed = failed;
+            best_load = load;
+        }
+    }
+    return best;
+}
+
+/* --- which ----------------------------------------------------------------------- */
+
+static bool goes_before(const struct spot_sequence *a, const struct spot_sequence *b)
+{
+    const int pa = a->work->completion->request.priority,
+              pb = b->work->completion->request.priority;
+
+    return pa != pb ? pa > pb : a->tag != b->tag ? a->tag < b->tag : a->number < b->number;
+}
+
+static size_t place_in_queue(const struct spot_server *s, const struct spot_sequence *q)
+{
+    size_t low = 0, high = s->n_queued;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (goes_before(s->queued[mid], q))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+void spot_server_queue(struct spot_server *s, struct spot_sequence *q)
+{
+    const struct spot_request *const r = &q->work->completion->request;
+    size_t at;
+
+    q->tag = spot_fair_queue_add(&s->fair, r->payer, r->share > 0 ? (double)r->share : 1,
+                                 prompt_of(q) + spot_server_left(s, q));
+    at = place_in_queue(s, q);
+    s->queued =
+        spot_xgrow(s->queued, &s->cap_queued, s->n_queued + 1, sizeof(struct spot_sequence *));
+    memmove(s->queued + at + 1, s->queued + at,
+            (s->n_queued++ - at) * sizeof(struct spot_sequence *));
+    s->queued[at] = q;
+    q->is_queued = true;
+}
+
+void spot_server_unqueue(struct spot_server *s, struct spot_sequence *q, bool begins)
+{
+    const uint32_t payer = q->work->completion->request.payer;
+    size_t at;
+
+    if (!q->is_queued)
+        return;
+    at = place_in_queue(s, q);
+    memmove(s->queued + at, s->queued + at + 1,
+            (--s->n_queued - at) * sizeof(struct spot_sequence *));
+    q->is_queued = false;
+    if (begins)
+        spot_fair_queue_begin(&s->fair, payer, q->tag);
+    else
+        spot_fair_queue_leave(&s->fair, payer);
+}
+
+/* The queue is one for all. Where others fill it, a payer has its part of as many places again. */
+bool spot_server_has_queue_for(const struct spot_server *s, const struct spot_request *r)
+{
+    const double most = (double)s->options->n_queue;
+    const size_t n = spot_server_waiting(s) + r->n_choice;
+    const size_t own = spot_fair_queue_n(&s->fair, r->payer) + r->n_choice;
+    const double share = r->share > 0 ? (double)r->share : 1;
+
+    if ((double)n <= most)
+        return true;
+    return own < n && (double)n <= 2 * most &&
+           (double)own <= most * spot_fair_queue_part(&s->fair, r->payer, share);
+}
+
+/* When a place is free for who is told now: those who were told before come first. */
+double spot_server_retry_after_s(void *server)
+{
+    struct spot_server *const s = server;
+    const double now_s = spot_clock_s();
+    const double per_s = s->rate > 0 && s->mean_output > 0 ? s->rate / s->mean_output : 1;
+
+    s->n_told = fmax(0, s->n_told - (now_s - s->told_s) * per_s) + 1;
+    s->told_s = now_s;
+    return fmin(s->n_told / per_s, retry_most_s);
+}

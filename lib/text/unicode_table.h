@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* unicode_table.h - the numbers of unicode.inc: digits from '(' on, of which one below 64 ends a
+ * number and those before it count 23 each. Private to unicode_*.c. */
+#ifndef SPOT_TEXT_UNICODE_TABLE_H
+#define SPOT_TEXT_UNICODE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct spot_unicode_table {
+    const char *const *line; /* NULL ends them */
+    const char *at;          /* NULL: at the first */
+};
+
+static inline bool spot_unicode_ends(struct spot_unicode_table *t)
+{
+    t->at = t->at ? t->at : *t->line;
+    if (t->at && !*t->at)
+        t->at = *++t->line;
+    return !t->at;
+}
+
+static inline uint32_t spot_unicode_next(struct spot_unicode_table *t)
+{
+    uint32_t high = 0;
+
+    while (!spot_unicode_ends(t)) {
+        const uint32_t digit = (uint32_t)(*t->at++ - '(');
+
+        if (digit < 64)
+            return 64 * high + digit;
+        high = 23 * high + digit - 63;
+    }
+    return high;
+}
+
+/* A difference. */
+static inline uint32_t spot_unicode_step(struct spot_unicode_table *t)
+{
+    const uint32_t n = spot_unicode_next(t);
+
+    return n % 2 ? 0 - (n + 1) / 2 : n / 2;
+}
+
+#endif /* SPOT_TEXT_UNICODE_TABLE_H */
