@@ -14,7 +14,7 @@
 
 #include "common/xalloc.h"
 #include "sim/fleet_mixed.h"
-#include "sim/fleet_route.h"
+#include "plan/fleet_route.h"
 #include "sim/fleet_season.h"
 #include "sim/seen.h"
 
