@@ -13,8 +13,7 @@ _spot() {
     'spot-migrate extract') options='--tensor --raw --base --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate send') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --plan --epoch --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate recv') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --threads --output --quiet --verbose --error-format --help --version' ;;
-    'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
+    'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --cache-tokens --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --scenarios --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --n --availability --state --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
@@ -22,12 +21,12 @@ _spot() {
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --params --usd-per-h --restart --roofline --catalogue --type --dtype --max-batch --prompt-tokens --output-tokens --context --name --output --format --seed --quiet --verbose --provenance --error-format --help --version --catalogue' ;;
     'spot-plan '*) commands='train serve fleet deadline share job' options='' ;;
-    'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-predict '*) commands='' options='--kind --interval --horizon --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --output-tokens --lengths --context --swing --instance-type --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-replay describe') options='--kind --from --to --scale --context --plot --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --time --strict --prompt-tokens --output-tokens --lengths --origin --merge --max-age --interval --steps --events --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --error-format --help --version' ;;
-    'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --interval --horizon --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --interval --horizon --from --to --scale --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --layout --link-rate --load-time --grace --capacity --boot --batching --pool --cache-tokens --slo --merge --until-end --steps --interval --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --catalogue --egress-usd --hour-usd --from --tick --usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --reset --switch --checkpoint --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -46,9 +45,9 @@ _spot() {
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --error-format --help --version' ;;
-    'spot-run fleet') options='--plan-command --offers --catalogue --load --join --n --availability --cold-start --launch --terminate --list --drain --grace --state --name --max-usd-per-h --every --limit --once --yes --format --quiet --verbose --error-format --help --version --launch' ;;
+    'spot-run fleet') options='--plan-command --offers --catalogue --load --join --n --availability --cold-start --launch --terminate --list --drain --grace --state --metrics --name --max-usd-per-h --every --limit --once --yes --format --quiet --verbose --error-format --help --version --launch' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --error-format --help --version' ;;
-    'spot-run status') options='--join --key-file --join-timeout --format --watch --error-format --help --version' ;;
+    'spot-run status') options='--join --key-file --join-timeout --format --error-format --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --usd-per-h --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --error-format --help --version' ;;
     'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --error-format --help --version' ;;
@@ -60,7 +59,7 @@ _spot() {
     'spot-migrate plan --tensor-groups') values='spread whole' ;;
     'spot-migrate plan --links') values='duplex shared' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
-    'spot-migrate pack --codec') values='planes raw' ;;
+    'spot-migrate pack --codec') values='auto planes raw' ;;
     'spot-migrate send --codec') values='auto planes raw' ;;
     'spot-plan train --objective') values='samples usd-per-sample mix' ;;
     'spot-plan train --solver') values='dp liveput' ;;

@@ -15,7 +15,6 @@ int main(int argc, char **argv)
         &migrate_extract_command,
         &migrate_send_command,
         &migrate_recv_command,
-        &migrate_bench_command,
         NULL,
     };
 

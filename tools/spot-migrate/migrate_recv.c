@@ -219,9 +219,8 @@ static struct recv receiver = {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "transport (default: a stream from standard input)" },
     NET_OPTIONS(&receiver.net),
-    { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
-      "connections to each address of --connect A,B (default: 1)", 1, NET_STREAMS_MAX },
-    SPOT_ROW_ALL_THREADS(&receiver.n_thread),
+    SPOT_ROW_STREAMS(&receiver.n_stream),
+    SPOT_ROW_THREADS(&receiver.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
                             "file to write (required); partial data is kept beside it"),
     { SPOT_OPT_END },

@@ -101,7 +101,7 @@ out:
 
 #define STREAM_OPTIONS(u)                                                 \
     { SPOT_OPT_GROUP, .help = "stream" }, SPOT_ROW_BASE(&(u)->base_path), \
-        SPOT_ROW_ALL_THREADS(&(u)->n_thread)
+        SPOT_ROW_THREADS(&(u)->n_thread)
 
 static struct unpack unpack_run = { .common = SPOT_TOOL_COMMON_DEFAULT };
 

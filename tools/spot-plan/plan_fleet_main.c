@@ -417,10 +417,8 @@ static const struct spot_cli cli = {
             { SPOT_OPT_MORE, .help = "--kind replicas" },
             { SPOT_OPT_U64, 0, "n", &hold.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_HOLD_REPLICAS_MAX },
-            { SPOT_OPT_REAL, 0, "availability", &hold.availability, "share",
-              "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
-            { SPOT_OPT_STRING, 0, "state", &hold.state, "file",
-              "what was decided and missed so far, read and written", 0, 0 },
+            SPOT_ROW_AVAILABILITY(&hold.availability),
+            SPOT_ROW_DECIDED(&hold.state),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
@@ -494,10 +492,8 @@ static int serve(struct spot_err *err)
     return rc;
 }
 
-static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+static int plan_fleet(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     if (!strcmp(o.kind, "replicas"))
         return plan_replicas(err);
     return (!strcmp(o.kind, "train") ? plan_training : serve)(err);
@@ -508,5 +504,5 @@ const struct spot_command plan_fleet_command = {
     .brief = "the cheapest instances that answer a load, or train in time",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_fleet,
+    .run_alone = plan_fleet,
 };

@@ -249,20 +249,6 @@ static void add_steps(struct spot_table *table, const struct session *s)
         }
 }
 
-int replay_fleet_print(const struct replay_fleet_options *options, const struct spot_table *table,
-                       struct spot_err *err)
-{
-    enum spot_format format;
-    struct spot_out out;
-
-    if (spot_format_parse(options->common.format, &format, err) ||
-        spot_out_open(&out, options->common.output, err))
-        return -1;
-    spot_table_print(table, out.file,
-                     spot_format_settle(format, options->common.output, SPOT_FORMAT_CSV));
-    return spot_out_finish(&out, 0, err);
-}
-
 static int print(const struct session *s, struct spot_err *err)
 {
     static const struct spot_column total[] = {
@@ -277,13 +263,11 @@ static int print(const struct session *s, struct spot_err *err)
         { "state", false },
     };
     struct spot_table table;
-    int rc;
 
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 10 : 9);
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 10 : 9, err))
+        return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
-    rc = replay_fleet_print(&o, &table, err);
-    spot_table_release(&table);
-    return rc;
+    return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
 /* Ever, or the first: a picture has one. */
@@ -441,8 +425,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
               "spot.demand/1: request sizes, and how many each type answers", 0, 0 },
             SPOT_ROW_CATALOGUE(&o.catalogue),
-            { SPOT_OPT_REAL, 0, "availability", &o.availability, "share",
-              "availability that spot and omniscient aim at (default: 0.9995)", 1e-6, 0.999999 },
+            SPOT_ROW_AVAILABILITY(&o.availability),
             SPOT_ROW_UNSERVED(&o.unserved),
             SPOT_ROW_RHO(&o.rho),
             SPOT_ROW_WINDOW(&o.window_s),
@@ -472,13 +455,11 @@ static int run(struct session *s, struct spot_err *err)
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }
 
-static int replay_fleet(char **operand, size_t n, struct spot_err *err)
+static int replay_fleet(struct spot_err *err)
 {
     struct session s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
         for (int p = 0; p < SPOT_FLEET_POLICIES; p++)
             printf("%-20s %s\n", spot_fleet_policy_name[p], spot_fleet_policy_about[p]);
@@ -506,5 +487,5 @@ const struct spot_command replay_fleet_command = {
     .brief = "availability and cost of replicas on spot of several zones, under policies",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_fleet,
+    .run_alone = replay_fleet,
 };

@@ -61,8 +61,6 @@ int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_t
 /* --- output: replay_fleet.c --- */
 
 void replay_fleet_put(struct spot_table *table, double x);
-int replay_fleet_print(const struct replay_fleet_options *o, const struct spot_table *table,
-                       struct spot_err *err);
 
 struct replay_fleet_picture {
     const char *title;

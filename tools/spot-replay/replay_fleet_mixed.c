@@ -358,13 +358,12 @@ static int print(const struct replay_mixed *m, struct spot_err *err)
         { "ready", true },   { "unserved_per_s", true }, { "usd", true },
     };
     struct spot_table table;
-    int rc;
 
-    spot_table_init(&table, m->o->steps ? step : total, m->o->steps ? 7 : 9);
+    if (spot_tool_table(&m->o->common, &table, m->o->steps ? step : total, m->o->steps ? 7 : 9,
+                        err))
+        return -1;
     (m->o->steps ? add_steps : add_totals)(&table, m);
-    rc = replay_fleet_print(m->o, &table, err);
-    spot_table_release(&table);
-    return rc;
+    return spot_tool_table_write(&m->o->common, &table, 0, err);
 }
 
 static int draw(const struct replay_mixed *m, struct spot_err *err)

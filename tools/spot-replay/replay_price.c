@@ -7,7 +7,6 @@
 #include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
-#include "common/out.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "peers/price_sim.h"
@@ -178,8 +177,8 @@ static int read_policies(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static int add_row(struct spot_table *table, enum spot_format format, const struct session *s,
-                   enum spot_price_policy policy, struct spot_err *err)
+static int add_row(struct spot_table *table, const struct session *s, enum spot_price_policy policy,
+                   struct spot_err *err)
 {
     const size_t end = s->n_day - REST_DAYS, first = end > o.starts ? end - o.starts : 0;
     const double n = (double)(end - first);
@@ -201,11 +200,11 @@ static int add_row(struct spot_table *table, enum spot_format format, const stru
         cut += r.is_cut;
     }
     spot_table_text(table, spot_price_policy_name[policy]);
-    spot_table_rounded(table, format, sum[0], 4);
-    spot_table_rounded(table, format, least, 4);
-    spot_table_rounded(table, format, most, 4);
-    spot_table_rounded(table, format, sum[1], 4);
-    spot_table_rounded(table, format, sum[2], 4);
+    spot_table_rounded(table, sum[0], 4);
+    spot_table_rounded(table, least, 4);
+    spot_table_rounded(table, most, 4);
+    spot_table_rounded(table, sum[1], 4);
+    spot_table_rounded(table, sum[2], 4);
     spot_table_int(table, (long long)(end - first));
     spot_table_int(table, (long long)cut);
     return 0;
@@ -217,24 +216,14 @@ static int print(const struct session *s, struct spot_err *err)
         { "policy", false }, { "usd", true },   { "usd_min", true }, { "usd_max", true },
         { "hours", true },   { "moves", true }, { "starts", true },  { "cut", true },
     };
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
     int rc = 0;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, column, sizeof(column) / sizeof(column[0]), err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
     for (size_t i = 0; !rc && i < s->n_policy; i++)
-        rc = add_row(&table, format, s, s->policy[i], err);
-    rc = rc ? rc : spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
+        rc = add_row(&table, s, s->policy[i], err);
+    return spot_tool_table_write(&o.common, &table, rc, err);
 }
 
 static const struct spot_cli cli = {
@@ -267,13 +256,11 @@ static const struct spot_cli cli = {
         },
 };
 
-static int replay_price(char **operand, size_t n, struct spot_err *err)
+static int replay_price(struct spot_err *err)
 {
     struct session s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
         for (int p = 0; p < SPOT_PRICE_POLICIES; p++)
             printf("%-16s %s\n", spot_price_policy_name[p], spot_price_policy_about[p]);
@@ -297,5 +284,5 @@ const struct spot_command replay_price_command = {
     .brief = "cost of a job at recorded spot prices, in one place or moving",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_price,
+    .run_alone = replay_price,
 };

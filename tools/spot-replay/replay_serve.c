@@ -9,7 +9,6 @@
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
-#include "common/out.h"
 #include "common/xalloc.h"
 #include "replay.h"
 #include "replay_serve.h"
@@ -207,25 +206,14 @@ static int play_all(struct replay_serve *s, struct spot_err *err)
 
 static int print(const struct replay_serve *s, struct spot_err *err)
 {
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
-    int rc;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? replay_serve_step : replay_serve_total,
+                        o.steps ? REPLAY_SERVE_STEPS : REPLAY_SERVE_TOTALS, err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? replay_serve_step : replay_serve_total,
-                    o.steps ? REPLAY_SERVE_STEPS : REPLAY_SERVE_TOTALS);
     table.break_at = 9;
-    (o.steps ? replay_serve_print_steps : replay_serve_print_totals)(s, &table, format);
-    rc = spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
+    (o.steps ? replay_serve_print_steps : replay_serve_print_totals)(s, &table);
+    return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
 static void list_policies(void)
@@ -268,8 +256,7 @@ static const struct spot_cli cli = {
               "measured bytes per second of an instance's link, each way", 1, 1e15 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
               "time to load weights from storage (default: 25s)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default: 30s)",
-              0, 1e6 },
+            SPOT_ROW_GRACE(&o.grace_s),
             { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
               "rerouting: choose the grid for n instances (default: the first count)", 1,
               SPOT_GRID_MAX },
@@ -294,13 +281,11 @@ static const struct spot_cli cli = {
         },
 };
 
-static int replay_serve(char **operand, size_t n, struct spot_err *err)
+static int replay_serve(struct spot_err *err)
 {
     struct replay_serve s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
         list_policies();
         return 0;
@@ -331,5 +316,5 @@ const struct spot_command replay_serve_command = {
     .brief = "simulate a load on a trace, under policies of serving",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_serve,
+    .run_alone = replay_serve,
 };
