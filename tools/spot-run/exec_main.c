@@ -118,7 +118,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_REAL, 0, "slow-rank", &o.job.slow_factor, "factor",
       "no place for a node with a rank so many times slower than the median", 1.05, 1e6 },
     SPOT_ROW_GRACE(&GROUP.grace_s),
-    SPOT_ROW_REJOIN(&AGENT.join_timeout_s),
+    SPOT_ROW_REACH(&AGENT.join_timeout_s),
     SPOT_ROW_REBALANCE(&o.node.leave.on_rebalance),
     { .type = SPOT_OPT_END },
 };
