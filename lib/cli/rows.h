@@ -166,7 +166,7 @@ extern "C" {
       "the data are text for this tokenizer (default: the model's, if any)", 0, 0 }
 #define SPOT_ROW_NAME(v) \
     { SPOT_OPT_STRING, 0, "name", v, "id", \
-      "name of this member (default: its pid)", 0, 0 }
+      "name of this member (default: a number)", 0, 0 }
 #define SPOT_ROW_DOMAIN(v) \
     { SPOT_OPT_STRING, 0, "domain", v, "id", \
       "failure domain, such as the zone (default: its own)", 0, 0 }
