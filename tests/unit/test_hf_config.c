@@ -95,7 +95,13 @@ START_TEST(eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes)
 }
 END_TEST
 
-enum { CASES = 23 };
+#define EXPERTS(kind)                                                            \
+    "\"model_type\": \"" kind "\", \"hidden_size\": 64, \"intermediate_size\": " \
+    "172, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, "                \
+    "\"num_key_value_heads\": 4, \"vocab_size\": 256, \"num_experts\": 4, "      \
+    "\"num_experts_per_tok\": 2"
+
+enum { CASES = 28 };
 
 START_TEST(what_is_not_computed_is_refused_with_its_place)
 {
@@ -153,6 +159,14 @@ START_TEST(what_is_not_computed_is_refused_with_its_place)
           "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "
           "\"hidden_act\": \"relu\"}",
           "/hidden_act: expected silu, gelu_new, gelu_pytorch_tanh or gelu, got 'relu'" },
+        { "{" EXPERTS("qwen3_moe") ", \"decoder_sparse_step\": 0}", "/decoder_sparse_step: 0 is" },
+        { "{" EXPERTS("qwen3_moe") ", \"mlp_only_layers\": [0, 3]}", "/mlp_only_layers: entry 1" },
+        { "{" EXPERTS("qwen2_moe") ", \"mlp_only_layers\": [\"0\"]}", "/mlp_only_layers: entry 0" },
+        { "{" EXPERTS("olmoe") ", \"clip_qkv\": 8}", "/clip_qkv" },
+        { "{\"model_type\": \"mistral\", \"hidden_size\": 64, \"intermediate_size\": 172, "
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 256, "
+          "\"sliding_window\": 0}",
+          "/sliding_window" },
     };
     struct spot_shape s;
     struct spot_err err;
