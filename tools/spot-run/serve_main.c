@@ -191,7 +191,6 @@ static int check_foreign(struct spot_err *err)
 {
     const char *const what = server.group.n_local             ? "--workers"
                              : o.grid                         ? "--grid"
-                             : server.group.plan              ? "--plan"
                              : server.adapters                ? "--lora"
                              : server.has_buddies             ? "--kv-buddies"
                              : o.kv_byte > 0                  ? "--kv-byte"
