@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # fish completion for the spot tools; written by `make completions`.
 
-complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
+complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import'
@@ -31,7 +31,7 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'planes raw'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
@@ -110,15 +110,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l output -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l format -x -a 'json jsonl csv tsv table md'
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l seed -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l quiet
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l verbose
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l provenance
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l error-format -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l help
-complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l forecast -r
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l now -r
@@ -204,6 +195,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -x -a 'spot spotdnn-code spotdnn-paper'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l n -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
@@ -293,7 +285,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from job' -l catalogue
 complete -c spot-predict -n 'true' -l kind -x -a 'availability load price'
 complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
-complete -c spot-predict -n 'true' -l history -r
 complete -c spot-predict -n 'true' -l cap -r
 complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l hazard -r
@@ -418,7 +409,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l horizon -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
@@ -869,7 +859,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from status' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l format -x -a 'json table'
-complete -c spot-run -n '__fish_seen_subcommand_from status' -l watch
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l version

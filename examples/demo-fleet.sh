@@ -2,49 +2,29 @@
 # SPDX-License-Identifier: MIT
 # A model served on machines that a controller buys, of zones that take them away: no request fails.
 #
-#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60 SPOT_DEMO_SEED=44 SPOT_DEMO_FROM=6960 SPOT_DEMO_GRACE=2 SPOT_DEMO_KEEP=DIR
+#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60 SPOT_DEMO_SEED=44 SPOT_DEMO_FROM=6960 SPOT_DEMO_GRACE=2
 #
 # A trace of three zones is drawn. fleet/cloud.sh plays it, a minute in a second, with processes as
 # machines; `spot-run fleet` holds at them what is planned from a forecast of what was seen so far,
 # and `spot-run serve` is in front. The closing table has what the replay of the same trace says, too.
 set -eu
-cd "$(dirname "$0")/.."
-PATH=$PWD/build/release/bin:$PWD/build/release/tests:$PATH
+fleet='' others=''
+children() { echo "$others"; }
+# shellcheck source=examples/demo-parts.sh
+. "$(dirname "$0")/demo-parts.sh"
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
-tmp=$(mktemp -d) # a socket's path must be short
 export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=${SPOT_DEMO_FROM:-6960} CLOUD_SPEED=60 CLOUD_GRACE=${SPOT_DEMO_GRACE:-2}
 export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
 cloud=examples/fleet/cloud.sh
-fleet='' others=''
 
 # The controller first: what it launches while it ends is ended behind it.
-end() {
+end_first() {
     [ -z "$fleet" ] || kill "$fleet" 2>/dev/null || true
     [ -z "$fleet" ] || wait "$fleet" || true
     fleet=''
     for at in "$CLOUD"/machine/*/; do
         [ ! -d "$at" ] || SPOT_ID=$(basename "$at") $cloud terminate || true
     done
-}
-finish() {
-    status=$?
-    trap - EXIT
-    trap '' INT TERM
-    end
-    for pid in $others; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    [ -z "${SPOT_DEMO_KEEP-}" ] || cp -r "$tmp" "$SPOT_DEMO_KEEP"
-    rm -rf "$tmp"
-    exit $status
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-say() {
-    printf '\n== %s\n' "$*" >&2
 }
 
 say 'three zones that lose machines often'
@@ -112,7 +92,7 @@ failed=0
 wait "$client" || failed=1
 seen=$(date +%s.%N | awk -v end="$begin" -v begin="$(cat "$CLOUD/begin")" '{ print end - begin }')
 held=$(date +%s.%N | awk -v begin="$(cat "$CLOUD/begin")" '{ print $1 - begin }')
-end
+end_first
 
 say 'what came of it, and what the replay says of the same time'
 spot-run report --format json -o "$tmp/report.json" "$tmp/events.jsonl"

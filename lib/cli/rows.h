@@ -16,10 +16,7 @@ extern "C" {
       "where the job listens, or its store", 0, 0 }
 #define SPOT_ROW_REACH(v) \
     { SPOT_OPT_SECS, 0, "join-timeout", v, "time", \
-      "time limit for reaching the job (default: 0)", 0, 86400 }
-#define SPOT_ROW_REJOIN(v) \
-    { SPOT_OPT_SECS, 0, "join-timeout", v, "time", \
-      "time limit for joining or rejoining (default: 30s)", 0, 1e7 }
+      "time limit for reaching the job (default: 30s for a member, else 0)", 0, 1e7 }
 #define SPOT_ROW_KEY_FILE(v) \
     { SPOT_OPT_STRING, 0, "key-file", v, "file", \
       "32-byte key for TLS, mode 0600; required beyond this host", 0, 0 }
@@ -28,7 +25,7 @@ extern "C" {
       "log of events: spot.event/1", 0, 0 }
 #define SPOT_ROW_GRACE(v) \
     { SPOT_OPT_SECS, 0, "grace", v, "time", \
-      "time between the notice of a member and its end", 0, 86400 }
+      "time from a notice to the end (default: 30s replayed, 2s live)", 0, 1e6 }
 #define SPOT_ROW_LEASE(v) \
     { SPOT_OPT_SECS, 0, "lease", v, "time", \
       "drop a member that is silent for longer (default: 2s)", 0.5, 3600 }
@@ -37,10 +34,7 @@ extern "C" {
       "drop a member that makes no progress for this long (default: 30s)", 1, 86400 }
 #define SPOT_ROW_THREADS(v) \
     { SPOT_OPT_U64, 0, "threads", v, "n", \
-      "threads of each local worker (default: 1)", 1, 256 }
-#define SPOT_ROW_ALL_THREADS(v) \
-    { SPOT_OPT_U64, 0, "threads", v, "n", \
-      "threads (default: one per processor)", 1, 1024 }
+      "threads of a process (default: 1 of a worker, else all processors)", 1, 256 }
 #define SPOT_ROW_WORKERS(v) \
     { SPOT_OPT_U64, 0, "workers", v, "n", \
       "local members (default: 1; 0 with --listen)", 0, 512 }
@@ -227,6 +221,24 @@ extern "C" {
 #define SPOT_ROW_NODE_FORM(v) \
     { SPOT_OPT_FLAG, 0, "events", v, NULL, \
       "node form: add and remove of named nodes", 0, 0 }
+#define SPOT_ROW_CONTEXT(v) \
+    { SPOT_OPT_U64, 0, "context", v, "n", \
+      "most tokens of prompt and answer together", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX }
+#define SPOT_ROW_AVAILABILITY(v) \
+    { SPOT_OPT_REAL, 0, "availability", v, "share", \
+      "share of the time to aim at (default: 0.9995)", 1e-6, 0.999999 }
+#define SPOT_ROW_DECIDED(v) \
+    { SPOT_OPT_STRING, 0, "state", v, "file", \
+      "what was decided so far, read and written", 0, 0 }
+#define SPOT_ROW_SPACING(v) \
+    { SPOT_OPT_SECS, 0, "interval", v, "time", \
+      "time between rows (default: 60s; import: of the input)", 1e-3, 1e7 }
+#define SPOT_ROW_STREAMS(v) \
+    { SPOT_OPT_U64, 0, "streams", v, "n", \
+      "connections to each address (default: send 4, recv 1)", 1, NET_STREAMS_MAX }
+#define SPOT_ROW_CODEC(v) \
+    { SPOT_OPT_STRING, 0, "codec", v, "name", \
+      "planes, raw or auto: planes unless the link is faster (default)", 0, 0 }
 #define SPOT_ROW_SAMPLES(v) \
     { SPOT_OPT_U64, 0, "global-batch", v, "n", \
       "samples of a step over all ranks", 1, 1e9 }

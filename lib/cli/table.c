@@ -85,12 +85,19 @@ void spot_table_fixed(struct spot_table *table, double value, int digits)
     spot_table_text(table, isfinite(value) ? text : "");
 }
 
-void spot_table_rounded(struct spot_table *table, enum spot_format format, double value, int digits)
+void spot_table_exact(struct spot_table *table, double value, int digits)
 {
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+    if (table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD)
         spot_table_fixed(table, value, digits);
     else
-        spot_table_real(table, round(value * 1e6) / 1e6);
+        spot_table_real(table, value);
+}
+
+void spot_table_rounded(struct spot_table *table, double value, int digits)
+{
+    const bool is_read = table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD;
+
+    spot_table_exact(table, is_read ? value : round(value * 1e6) / 1e6, digits);
 }
 
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)

@@ -11,6 +11,7 @@
 
 #include "common/edit_distance.h"
 #include "common/json_writer.h"
+#include "common/out.h"
 #include "common/outlet.h"
 #include "common/utf8.h"
 #include "common/version.h"
@@ -175,6 +176,32 @@ static int finish(int rc, struct spot_err *err)
     return rc ? spot_err_exit_status(err) : EXIT_SUCCESS;
 }
 
+int spot_tool_table(const struct spot_tool_common *common, struct spot_table *table,
+                    const struct spot_column *column, size_t n_column, struct spot_err *err)
+{
+    enum spot_format format;
+
+    if (spot_format_parse(common->format, &format, err))
+        return -1;
+    spot_table_init(table, column, n_column);
+    table->format = spot_format_settle(format, common->output, SPOT_FORMAT_CSV);
+    return 0;
+}
+
+int spot_tool_table_write(const struct spot_tool_common *common, struct spot_table *table, int rc,
+                          struct spot_err *err)
+{
+    struct spot_out out;
+
+    rc = rc ? rc : spot_out_open(&out, common->output, err);
+    if (!rc) {
+        spot_table_print(table, out.file, table->format);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    spot_table_release(table);
+    return rc;
+}
+
 void spot_tool_set_verbosity(const struct spot_tool_common *common)
 {
     is_quiet = common->quiet;
@@ -239,7 +266,7 @@ static int run(const struct spot_command *command, int argc, char **argv)
 {
     struct spot_err err = { 0 };
     enum spot_cli_action action;
-    int first;
+    int first, rc;
 
     if (command->prepare)
         command->prepare();
@@ -248,7 +275,9 @@ static int run(const struct spot_command *command, int argc, char **argv)
         return finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
     if (command->common)
         spot_tool_set_verbosity(command->common);
-    return finish(command->run(argv + first, (size_t)(argc - first), &err), &err);
+    rc = command->run_alone ? command->run_alone(&err)
+                            : command->run(argv + first, (size_t)(argc - first), &err);
+    return finish(rc, &err);
 }
 
 int spot_tool_run(const struct spot_command *command, int argc, char **argv)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "cli/opt.h"
+#include "cli/table.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -58,6 +59,14 @@ struct spot_tool_common {
     }
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
+/* A table that is all a command writes: by --format, CSV if that says nothing and it is for a
+ * program. Returns 0, or -1 with *err and there is none. */
+int spot_tool_table(const struct spot_tool_common *common, struct spot_table *table,
+                    const struct spot_column *column, size_t n_column, struct spot_err *err);
+/* If rc is 0, write it. *table is released either way. Returns 0, or -1 with *err. */
+int spot_tool_table_write(const struct spot_tool_common *common, struct spot_table *table, int rc,
+                          struct spot_err *err);
+
 /* Messages on stderr: "tool: warning: ..."; "tool: ..." for notes always, for info with --verbose.
  * spot_tool_set_verbosity applies --quiet and --verbose. */
 void spot_tool_set_verbosity(const struct spot_tool_common *common);
@@ -89,6 +98,7 @@ struct spot_command {
     /* operand [n], followed by NULL. Returns 0, or -1 with *err; an empty message sets the exit
      * status only. */
     int (*run)(char **operand, size_t n, struct spot_err *err);
+    int (*run_alone)(struct spot_err *err); /* instead, of a command that takes no operands */
 };
 
 /* Find argv[1] in the table (ends with NULL) and run it; handles --help, --version, a missing and

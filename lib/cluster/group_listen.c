@@ -8,7 +8,6 @@
 
 #include "cluster/group_state.h"
 #include "cluster/private_dir.h"
-#include "common/temp.h"
 
 enum { PATH_LENGTH_MAX = 99 }; /* of 107, for what workers add: a dot and their process id */
 

@@ -41,6 +41,7 @@ struct spot_http_line {
     size_t n_seen, n_sent; /* bytes of `in` without an end of a head; of `out` */
     struct spot_http_call *call;
     size_t n_dropped;
+    double linger_end_s;
     bool is_ready, has_ended; /* the client has ended its side */
     bool closes, lingers;     /* behind `out` there is no other call; our side is ended too */
 };

@@ -69,6 +69,9 @@ void spot_recal_observe(struct spot_recal *recal, int y);
  * O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
+/* How many values the newest one stands for, if it is to be learned from. */
+double spot_recal_weight(const struct spot_recal *recal);
+
 /* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn` keep
  * them, to learn from their outcomes. `day`: intervals in a day, 0 if not known. */
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,

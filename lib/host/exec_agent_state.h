@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cluster/protocol.h"
+#include "common/elapsed.h"
 #include "host/exec_agent.h"
 #include "host/exec_ledger.h"
 #include "host/exec_protocol.h"
@@ -101,7 +102,8 @@ struct spot_exec_agent {
     int64_t round;
     bool has_begun, has_voted; /* in that epoch: ROUND was received */
     bool has_told;             /* how the ranks ended */
-    bool is_away;              /* the coordinator is away */
+    bool is_away;              /* the coordinator is away, */
+    struct spot_wait away;     /* so long */
 
     bool has_ranks;   /* started, and not known to have stopped */
     bool is_stopping; /* stopping was requested */
@@ -196,6 +198,7 @@ void spot_exec_adopt_found(struct spot_exec_agent *e);
 bool spot_exec_drop_found(struct spot_exec_agent *e);
 /* There is no coordinator: store what the only node that writes has completed. */
 void spot_exec_take_away(struct spot_exec_agent *e);
+void spot_exec_tell_away(struct spot_exec_agent *e); /* call it often while it is */
 
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cluster/group.h"
+#include "common/elapsed.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
 #include "host/ledger_plan.h"
@@ -176,6 +177,7 @@ struct spot_exec_job {
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
     bool has_begun;             /* a round, under this coordinator */
+    struct spot_wait wait;      /* for nodes */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -273,6 +275,7 @@ void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
 void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n);
+void spot_exec_news_wait(struct spot_exec_job *job); /* there are too few nodes */
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED]);
 
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */

@@ -12,7 +12,6 @@
 #include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
-#include "trace/trace_write.h"
 
 enum { LINE_MAX_BYTE = 1 << 20 };
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "comm/monitor.h"
-#include "common/clock.h"
 #include "common/metric.h"
 #include "common/xalloc.h"
 #include "model/report.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "train/trainer_step_state.h"
 
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err)

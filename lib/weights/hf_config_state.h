@@ -18,12 +18,13 @@ struct spot_hf_values {
     const char *kind, *activation, *gelu;
     int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
     int64_t window, window_layers, window_period, unturned_period, original;
-    int64_t n_expert, n_experts, n_chosen, expert_ffn, sparse_step;
+    int64_t n_expert, n_experts, n_chosen, expert_ffn, shared_ffn, sparse_step;
     double eps, theta, theta_local;
     double rotary_share; /* of a head that turns */
     double query_scalar, attention_cap, logit_cap;
     double embed, attention, residual, logits; /* multipliers */
     bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses, uses_window, renorms;
+    bool qkv_bias;
     bool is_bidirectional;
 };
 

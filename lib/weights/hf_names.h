@@ -33,8 +33,8 @@ struct spot_hf_name {
     enum spot_hf_part part;
 };
 
-/* The tensors of a kind of bundle, in the order of the file; returns how many. */
-size_t spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
+/* The tensors of a bundle, in the order of the file; returns how many. */
+size_t spot_hf_names(const struct spot_shape *shape, int bundle,
                      struct spot_hf_name list[SPOT_HF_NAMES_MAX]);
 
 /* Of how many tensors, one for each expert, it is the name; else 1. */

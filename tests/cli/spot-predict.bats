@@ -474,11 +474,11 @@ forecast_of() {
     at far.csv 2 1
 }
 
-@test "--history is how many changes a model sees: the newest rows alone tell it the same" {
+@test "NAME@HISTORY is how many changes a model sees: the newest rows alone tell it the same" {
     { head -1 t.csv; tail -n 11 t.csv; } >tail.csv
     for model in empirical knn birthdeath; do
-        available() { spot-predict --model $model --cap 9 --no-provenance "$@" | jq -c '.series[0].available'; }
-        [ "$(available --history 10 t.csv)" = "$(available --history 10 tail.csv)" ]
-        [ "$(available --history 10 t.csv)" != "$(available t.csv)" ]
+        available() { spot-predict --cap 9 --no-provenance --model "$@" | jq -c '.series[0].available'; }
+        [ "$(available $model@10 t.csv)" = "$(available $model@10 tail.csv)" ]
+        [ "$(available $model@10 t.csv)" != "$(available $model t.csv)" ]
     done
 }

@@ -366,11 +366,6 @@ class Strikes:
         self.client(['status', '--format', r.choice(['json', 'table'])], {0, 4})
         return 'status'
 
-    def strike_watch(self, r):
-        p = self.client(['status', '--watch', '0.05s', '--format', 'json'], {0, 4})
-        self.after(r.uniform(0.05, 2), lambda: p.send(r.choice([KILL, TERM])))
-        return 'watch'
-
     def strike_export(self, r):
         self.serial += 1
         self.mark('question', 1)

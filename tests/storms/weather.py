@@ -16,7 +16,7 @@ STRIKES = [
     ('stranger', 5, 'strangers'), ('stranger_at_worker', 4, 'strangers'), ('wrong_key', 2, 'strangers'),
     ('limit_files', 3, 'limits'), ('limit_size', 2, 'limits'), ('limit_memory', 2, 'limits'),
     ('unreachable', 3, 'unreachable'), ('bad_path', 4, 'bad paths'),
-    ('status', 3, 'questions'), ('watch', 1, 'questions'), ('export', 2, 'questions'),
+    ('status', 3, 'questions'), ('export', 2, 'questions'),
     ('wipe', 1, 'state lost'),
 ]
 COUNTS = list(dict.fromkeys(kind for _, _, kind in STRIKES))

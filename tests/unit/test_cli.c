@@ -98,7 +98,8 @@ START_TEST(programs_get_six_places_and_people_as_many_as_are_asked_for)
     for (int i = 0; i < 2; i++) {
         spot_table_init(&table, column, 3);
         spot_table_row(&table, "a b 7", "%d", 3);
-        spot_table_rounded(&table, format[i], 1.2345678, 3);
+        table.format = format[i];
+        spot_table_rounded(&table, 1.2345678, 3);
         got = printed(&table, format[i]);
         ck_assert_str_eq(got, want[i]);
         free(got);
@@ -549,20 +550,9 @@ int main(void)
     if (!mkdtemp(dir))
         return 77;
     tcase_add_loop_test(tc, a_table_has_each_form, 0, sizeof(shown) / sizeof(shown[0]));
-    tcase_add_test(tc, a_wide_table_goes_on_below);
-    tcase_add_test(tc, programs_get_six_places_and_people_as_many_as_are_asked_for);
-    tcase_add_test(tc, a_format_has_a_name);
-    tcase_add_test(tc, a_trend_rises_from_the_lowest_glyph_to_the_highest);
-    tcase_add_test(tc, a_script_holds_the_data_and_quotes_what_it_is_told);
-    tcase_add_test(tc, panels_and_multiples_have_a_drawing_for_each);
-    tcase_add_test(tc, where_no_figure_can_be_is_told);
-    tcase_add_test(tc, text_goes_to_stdout_and_a_picture_to_its_file);
-    tcase_add_test(tc, options_are_read_wherever_they_stand);
     tcase_add_loop_test(tc, a_command_line_without_sense_is_refused, 0,
                         sizeof(refused) / sizeof(refused[0]));
-    tcase_add_test(tc, a_tool_answers_for_its_commands);
-    tcase_add_test(tc, a_tool_says_as_much_as_it_may);
-    tcase_add_test(tc, help_tells_the_common_options_and_all_of_them_when_asked);
+    add_tests(tc);
     status = run_suite("cli", tc);
     snprintf(text, sizeof(text), "rm -r '%s'", dir);
     return system(text) ? EXIT_FAILURE : status;

@@ -15,6 +15,5 @@ extern const struct spot_command migrate_list_command;
 extern const struct spot_command migrate_extract_command;
 extern const struct spot_command migrate_send_command;
 extern const struct spot_command migrate_recv_command;
-extern const struct spot_command migrate_bench_command;
 
 #endif /* SPOT_MIGRATE_COMMANDS_H */

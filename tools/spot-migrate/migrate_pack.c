@@ -185,28 +185,28 @@ int pack_to_output(const struct pack_options *options, const char *path, struct 
     return rc;
 }
 
-uint64_t default_threads(void)
+uint64_t threads_of(uint64_t given)
 {
     const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return n_cpu < 1 ? 1 : n_cpu < 64 ? (uint64_t)n_cpu : 64;
+    return given ? given : n_cpu < 1 ? 1 : n_cpu < 64 ? (uint64_t)n_cpu : 64;
 }
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-static const char *codec_name = "planes", *base_path;
+static const char *codec_name = "auto", *base_path;
 static bool is_compat;
 static uint64_t n_thread;
 static double chunk_byte = SPOT_CHUNK_BYTE;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
-    { SPOT_OPT_STRING, 0, "codec", &codec_name, "name", "planes or raw (default: planes)", 0, 0 },
+    SPOT_ROW_CODEC(&codec_name),
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL, "no filter: 'zstd -dc' restores the file", 0,
       0 },
     SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
-    SPOT_ROW_ALL_THREADS(&n_thread),
+    SPOT_ROW_THREADS(&n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
 };
@@ -219,7 +219,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "base", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
-    .choice = (const struct spot_opt_choice[]){ { "codec", "planes|raw" }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "codec", "auto|planes|raw" }, { NULL, NULL } },
     .synopsis = "[options] [model.safetensors]",
     .summary =
         "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
@@ -228,20 +228,15 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare_pack(void)
-{
-    n_thread = default_threads();
-}
-
 static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
                                     .base_path = base_path,
-                                    .n_thread = n_thread,
+                                    .n_thread = threads_of(n_thread),
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
-    options.codec = (enum spot_codec)(is_compat ? SPOT_CODEC_RAW : spot_codec_parse(codec_name));
+    options.codec = is_compat || !strcmp(codec_name, "raw") ? SPOT_CODEC_RAW : SPOT_CODEC_PLANES;
     return pack_to_output(&options, operand[0], err);
 }
 
@@ -250,6 +245,5 @@ const struct spot_command migrate_pack_command = {
     .brief = "turn safetensors into a verified .zst stream",
     .cli = &cli,
     .common = &common,
-    .prepare = prepare_pack,
     .run = migrate_pack,
 };

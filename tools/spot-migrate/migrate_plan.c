@@ -150,10 +150,8 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static int migrate_plan(char **operand, size_t n, struct spot_err *err)
+static int migrate_plan(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     return check_options(&options, err) || run_plan(&options, err) ? -1 : 0;
 }
 
@@ -162,5 +160,5 @@ const struct spot_command migrate_plan_command = {
     .brief = "who sends what to whom when the grid changes",
     .cli = &cli,
     .common = &options.common,
-    .run = migrate_plan,
+    .run_alone = migrate_plan,
 };

@@ -80,7 +80,7 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
     if (input_open(&w.in, path, err))
         return -1;
     w.reader = spot_stream_reader_new(&sink, w.in.name);
-    spot_stream_reader_set_jobs(w.reader, r->n_thread);
+    spot_stream_reader_set_jobs(w.reader, threads_of(r->n_thread));
     rc = input_stream(&w.in, w.reader, err);
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
@@ -219,9 +219,8 @@ static struct recv receiver = {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "transport (default: a stream from standard input)" },
     NET_OPTIONS(&receiver.net),
-    { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
-      "connections to each address of --connect A,B (default: 1)", 1, NET_STREAMS_MAX },
-    SPOT_ROW_ALL_THREADS(&receiver.n_thread),
+    SPOT_ROW_STREAMS(&receiver.n_stream),
+    SPOT_ROW_THREADS(&receiver.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
                             "file to write (required); partial data is kept beside it"),
     { SPOT_OPT_END },
@@ -245,11 +244,6 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare(void)
-{
-    receiver.n_thread = default_threads();
-}
-
 static int migrate_recv(char **operand, size_t n, struct spot_err *err)
 {
     (void)n;
@@ -261,6 +255,5 @@ const struct spot_command migrate_recv_command = {
     .brief = "receive a file",
     .cli = &cli,
     .common = &receiver.common,
-    .prepare = prepare,
     .run = migrate_recv,
 };

@@ -252,7 +252,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
             err, SPOT_EUSAGE,
             "--deadline requires a two-way transport: --connect, --listen, --via or --duplex");
     if (is_one_way) {
-        pack.n_thread = s->n_thread;
+        pack.n_thread = threads_of(s->n_thread);
         pack.chunk_byte = (uint32_t)s->chunk_byte;
         pack.epoch = (int64_t)s->epoch;
         return pack_to_output(&pack, path, err);
@@ -279,11 +279,9 @@ static struct send sender = { .common = SPOT_TOOL_COMMON_DEFAULT,
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "transport (default: a stream to standard output)" },
     NET_OPTIONS(&sender.net),
-    { SPOT_OPT_U64, 0, "streams", &sender.n_stream, "n", "parallel connections (default: 4)", 1,
-      NET_STREAMS_MAX },
+    SPOT_ROW_STREAMS(&sender.n_stream),
     { SPOT_OPT_GROUP, .help = "what" },
-    { SPOT_OPT_STRING, 0, "codec", &sender.codec_name, "name",
-      "planes, raw, or auto: by link speed (default: auto)", 0, 0 },
+    SPOT_ROW_CODEC(&sender.codec_name),
     { SPOT_OPT_SIZE, 0, "chunk", &sender.chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     { SPOT_OPT_SECS, 0, "deadline", &sender.deadline_s, "duration",
@@ -292,7 +290,7 @@ static const struct spot_opt option[] = {
       0 },
     { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "epoch of the plan (default: 0)", 0,
       9007199254740991 },
-    SPOT_ROW_ALL_THREADS(&sender.n_thread),
+    SPOT_ROW_THREADS(&sender.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&sender.common, "write a one-way stream here (default: stdout)"),
     { SPOT_OPT_END },
 };
@@ -316,11 +314,6 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare(void)
-{
-    sender.n_thread = default_threads();
-}
-
 static int migrate_send(char **operand, size_t n, struct spot_err *err)
 {
     int rc;
@@ -337,6 +330,5 @@ const struct spot_command migrate_send_command = {
     .brief = "send a file to another machine",
     .cli = &cli,
     .common = &sender.common,
-    .prepare = prepare,
     .run = migrate_send,
 };

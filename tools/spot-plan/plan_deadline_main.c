@@ -482,15 +482,13 @@ static const struct spot_cli cli = {
         },
 };
 
-static int plan_deadline(char **operand, size_t n, struct spot_err *err)
+static int plan_deadline(struct spot_err *err)
 {
     struct session s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
     const int rc = run(&s, err);
 
-    (void)operand;
-    (void)n;
     spot_prov_release(&s.prov);
     spot_trace_release(&s.trace);
     spot_forecast_release(&s.forecast);
@@ -507,5 +505,5 @@ const struct spot_command plan_deadline_command = {
     .brief = "spot, on demand or nothing now, to meet a deadline",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_deadline,
+    .run_alone = plan_deadline,
 };

@@ -331,7 +331,9 @@ static const struct spot_cli cli = {
                                             { "rho", "kind serve" },
                                             { "policy", "kind serve" },
                                             { "zone-max", "kind serve" },
-                                            { "requests", "kind serve" },
+                                            { "requests", "!kind train" },
+                                            { "per-replica", "kind replicas" },
+                                            { "per-replica", "requests" },
                                             { "limit", "kind serve" },
                                             { "unserved", "kind serve" },
                                             { "scenarios", "kind serve" },
@@ -417,10 +419,10 @@ static const struct spot_cli cli = {
             { SPOT_OPT_MORE, .help = "--kind replicas" },
             { SPOT_OPT_U64, 0, "n", &hold.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_HOLD_REPLICAS_MAX },
-            { SPOT_OPT_REAL, 0, "availability", &hold.availability, "share",
-              "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
-            { SPOT_OPT_STRING, 0, "state", &hold.state, "file",
-              "what was decided and missed so far, read and written", 0, 0 },
+            { SPOT_OPT_REAL, 0, "per-replica", &hold.per_replica, "rate",
+              "requests/s of --requests that one answers", 1e-9, 1e9 },
+            SPOT_ROW_AVAILABILITY(&hold.availability),
+            SPOT_ROW_DECIDED(&hold.state),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_EXPLAIN(&o.explain),
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
@@ -459,6 +461,9 @@ static int plan_replicas(struct spot_err *err)
     h.forecast = o.forecast;
     h.current = o.current;
     h.cold_s = o.cold_start_s;
+    h.requests = o.requests;
+    if (o.requests && !(h.per_replica > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--requests of replicas needs --per-replica");
     return plan_fleet_hold(&h, err);
 }
 
@@ -494,10 +499,8 @@ static int serve(struct spot_err *err)
     return rc;
 }
 
-static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+static int plan_fleet(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     if (!strcmp(o.kind, "replicas"))
         return plan_replicas(err);
     return (!strcmp(o.kind, "train") ? plan_training : serve)(err);
@@ -508,5 +511,5 @@ const struct spot_command plan_fleet_command = {
     .brief = "the cheapest instances that answer a load, or train in time",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_fleet,
+    .run_alone = plan_fleet,
 };

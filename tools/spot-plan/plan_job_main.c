@@ -14,6 +14,7 @@
 #include "model/job_doc.h"
 #include "plan_commands.h"
 #include "plan_job_roofline.h"
+#include "trace/load_trace.h"
 
 enum { POINTS_MAX = 256, WORKERS = 64 };
 
@@ -198,8 +199,7 @@ static const struct spot_opt option_table[] = {
       "tokens of a typical prompt (default: 512)", 1, 1 << 24 },
     { SPOT_OPT_U64, 0, "output-tokens", &opt.roofline.output_token, "n",
       "tokens of a typical answer (default: 128)", 1, 1 << 24 },
-    { SPOT_OPT_U64, 0, "context", &opt.roofline.context, "n",
-      "most tokens of prompt and answer together (default: a typical request)", 1, 1 << 25 },
+    SPOT_ROW_CONTEXT(&opt.roofline.context),
     { SPOT_OPT_GROUP, .help = "the job" },
     SPOT_ROW_JOB_NAME(&opt.name),
     SPOT_TOOL_OPTIONS_AS(&opt.common, "json"),
@@ -238,10 +238,8 @@ static const struct spot_cli cli = {
     .option = option_table,
 };
 
-static int plan_job(char **operand, size_t n, struct spot_err *err)
+static int plan_job(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     if (!opt.ddp && !opt.roofline.model)
         return spot_err_set(err, SPOT_EUSAGE,
                             "neither --ddp, step times of training, nor --roofline, a model that "
@@ -254,5 +252,5 @@ const struct spot_command plan_job_command = {
     .brief = "a job document from measured step times or a roofline",
     .cli = &cli,
     .common = &opt.common,
-    .run = plan_job,
+    .run_alone = plan_job,
 };

@@ -423,7 +423,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_CACHE(&o.cache),
             SPOT_ROW_SLO(&o.slo),
             PLAN_ROW_CURRENT(&o.current),
-            PLAN_ROW_STATE(&o.state),
+            SPOT_ROW_DECIDED(&o.state),
             { SPOT_OPT_SECS, 0, "stay", &o.stay_s, "time",
               "expected time to the next change (default: from losses, 1m to 1h)", 1, 1e9 },
             { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
@@ -441,15 +441,13 @@ static const struct spot_cli cli = {
         },
 };
 
-static int plan_serve(char **operand, size_t n, struct spot_err *err)
+static int plan_serve(struct spot_err *err)
 {
     struct session s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
     const int rc = run(&s, err);
 
-    (void)operand;
-    (void)n;
     spot_prov_release(&s.prov);
     spot_serve_plan_release(&s.plan);
     serve_places_release(&s.places);
@@ -464,5 +462,5 @@ const struct spot_command plan_serve_command = {
     .brief = "the grid that requests should be answered on",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_serve,
+    .run_alone = plan_serve,
 };

@@ -355,13 +355,11 @@ static void release(struct session *s)
     spot_prov_release(&s->prov);
 }
 
-static int plan_share(char **operand, size_t n, struct spot_err *err)
+static int plan_share(struct spot_err *err)
 {
     static struct session s;
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
         for (const struct spot_policy *p = spot_policy_share; p->name; p++)
             printf("%-22s %s\n", p->name, p->summary);
@@ -382,5 +380,5 @@ const struct spot_command plan_share_command = {
     .brief = "which of many jobs runs where on one cluster",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_share,
+    .run_alone = plan_share,
 };

@@ -7,12 +7,6 @@
 #include "common/err.h"
 #include "plan/decision.h"
 
-#define PLAN_ROW_STATE(v)                                                               \
-    {                                                                                   \
-        SPOT_OPT_STRING, 0, "state", v, "file",                                         \
-            "what was decided last, read and written: --current of the next call", 0, 0 \
-    }
-
 #define PLAN_ROW_CURRENT(v)                                        \
     {                                                              \
         SPOT_OPT_STRING, 0, "current", v, "grid",                  \

@@ -494,7 +494,7 @@ static const struct spot_opt option[] = {
     PLAN_ROW_CURRENT(&o.current),
     { SPOT_OPT_SECS, 0, "pending", &o.pending_s, "duration",
       "left of an unfinished change to --current", 0, 1e9 },
-    PLAN_ROW_STATE(&o.state),
+    SPOT_ROW_DECIDED(&o.state),
     { SPOT_OPT_STRING, 0, "starts", &o.starts, "when",
       "the grid starts now (default) or with the next interval", 0, 0 },
     { SPOT_OPT_STRING, 0, "told", &o.told, "kinds",
@@ -531,10 +531,8 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static int plan_train(char **operand, size_t n, struct spot_err *err)
+static int plan_train(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     struct session s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
@@ -549,5 +547,5 @@ const struct spot_command plan_train_command = {
     .brief = "the grid a training job should run on next",
     .cli = &cli,
     .common = &o.common,
-    .run = plan_train,
+    .run_alone = plan_train,
 };

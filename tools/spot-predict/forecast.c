@@ -107,8 +107,6 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
 
     if (!model)
         return -1;
-    if (options->history && !strchr(options->model, '@'))
-        spec.history = (int)options->history;
     rc =
         options->state ? spot_trackeds_load(&trackeds, options->state, &key, model, &spec, err) : 0;
     if (!rc)

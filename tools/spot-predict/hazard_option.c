@@ -16,7 +16,6 @@ struct spot_tracked_key options_key(const struct options *options)
     return (struct spot_tracked_key){ .model = options->model,
                                       .interval_s = options->interval_s,
                                       .horizon = (int)options->horizon,
-                                      .history = (int)options->history,
                                       .hazard_xxh3 = options->table.xxh3 };
 }
 

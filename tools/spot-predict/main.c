@@ -75,8 +75,6 @@ static const struct spot_opt option[] = {
       "length of a step (default: 60s; of prices 1h)", 1e-3, 1e9 },
     { SPOT_OPT_U64, 0, "horizon", &options.horizon, "n", "steps ahead (default: 12)", 1,
       SPOT_FC_HORIZON_MAX },
-    { SPOT_OPT_U64, 0, "history", &options.history, "n",
-      "number of recent changes to use (default: the model's own)", 2, SPOT_FC_PAST - 1 },
     { SPOT_OPT_U64, 0, "cap", &options.cap, "n",
       "most instances there can be (default: column requested, or the most)", 1, SPOT_FC_CAP_MAX },
     { SPOT_OPT_STRING, 0, "model", &options.model, "name",

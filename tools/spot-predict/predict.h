@@ -20,7 +20,7 @@ struct options {
     struct spot_tool_common common;
     enum spot_format format;
     double interval_s;
-    uint64_t horizon, history, cap; /* history and cap 0: by model, by series */
+    uint64_t horizon, cap; /* cap 0: by series */
     const char *model;
 
     bool is_load, is_price, is_backtest;

@@ -38,7 +38,7 @@ int prices_model(const struct options *options, const char *text,
 
     memset(predictor, 0, sizeof(*predictor));
     predictor->horizon = (size_t)options->horizon;
-    predictor->history = options->history ? (size_t)options->history : SPOT_PRICE_HISTORY;
+    predictor->history = SPOT_PRICE_HISTORY;
     if (predictor->horizon > SPOT_PRICE_HORIZON_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "--horizon: prices are forecast at most %d steps",
                             SPOT_PRICE_HORIZON_MAX);

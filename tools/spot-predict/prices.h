@@ -11,7 +11,7 @@
 int prices_load(struct spot_price_trace *trace, const char *path, struct spot_prov *prov,
                 struct spot_err *err);
 
-/* NAME[@HISTORY], with the horizon and the history of the options. Returns 0, or -1 with *err. */
+/* NAME[@HISTORY], with the horizon of the options. Returns 0, or -1 with *err. */
 int prices_model(const struct options *options, const char *text,
                  struct spot_price_predictor *predictor, struct spot_err *err);
 

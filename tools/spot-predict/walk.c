@@ -27,8 +27,6 @@ static int entries_parse(struct entries *entries, const struct options *options,
         e->model = spot_forecaster_find(e->text, &e->spec, err);
         if (!e->model)
             return -1;
-        if (options->history && !strchr(e->text, '@'))
-            e->spec.history = (int)options->history;
         at += len + (at[len] == ',');
     }
     if (!entries->n)

@@ -68,9 +68,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),
-            { SPOT_OPT_U64, 0, "context", &opt.context, "n",
-              "load: refuse requests longer than this many tokens", 2,
-              2 * (double)SPOT_LOAD_TOKENS_MAX },
+            SPOT_ROW_CONTEXT(&opt.context),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_PLOT(&opt.plot),
             { SPOT_OPT_FLAG, 0, "fit", &opt.fit, NULL,
@@ -482,8 +480,8 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
     if (opt.hazard) {
         rc = describe_hazard(&trace, path && strcmp(path, "-") != 0 ? path : "<stdin>",
                              opt.from_s < 0 ? trace.start_s : opt.from_s,
-                             opt.to_s < 0 ? trace.end_s : opt.to_s, opt.min_losses,
-                             opt.common.output, format, err);
+                             opt.to_s < 0 ? trace.end_s : opt.to_s, opt.min_losses, &opt.common,
+                             err);
         spot_trace_release(&trace);
         return rc;
     }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "cli/tool.h"
-#include "common/out.h"
 #include "trace/lifetimes.h"
 
 static const struct spot_column column[] = {
@@ -13,38 +12,27 @@ static const struct spot_column column[] = {
     { "losses", true }, { "machine_h", true },    { "alive", true },
 };
 
-/* People read few digits, programs all. */
-static void put(struct spot_table *table, enum spot_format format, double x, int digits)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, digits);
-    else
-        spot_table_real(table, x);
-}
-
-static void fill(struct spot_table *table, const struct spot_age_class *c, size_t n,
-                 enum spot_format format)
+static void fill(struct spot_table *table, const struct spot_age_class *c, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        put(table, format, c[k].age_s, 0);
-        put(table, format, c[k].per_s * 3600, 4);
-        put(table, format, c[k].low_s * 3600, 4);
-        put(table, format, c[k].high_s * 3600, 4);
+        spot_table_exact(table, c[k].age_s, 0);
+        spot_table_exact(table, c[k].per_s * 3600, 4);
+        spot_table_exact(table, c[k].low_s * 3600, 4);
+        spot_table_exact(table, c[k].high_s * 3600, 4);
         spot_table_int(table, (long long)c[k].lost);
-        put(table, format, c[k].lived_s / 3600, 2);
-        put(table, format, c[k].alive, 4);
+        spot_table_exact(table, c[k].lived_s / 3600, 2);
+        spot_table_exact(table, c[k].alive, 4);
     }
 }
 
 int describe_hazard(const struct spot_trace *trace, const char *source, double from_s, double to_s,
-                    size_t least, const char *output, enum spot_format format, struct spot_err *err)
+                    size_t least, const struct spot_tool_common *common, struct spot_err *err)
 {
     struct spot_age_class class[SPOT_AGE_CLASSES_MAX];
     size_t n_life, n, lost = 0;
     double lived_s = 0;
     struct spot_life *life = spot_lives(trace, source, from_s, to_s, &n_life, err);
     struct spot_table table;
-    struct spot_out out;
 
     if (!life)
         return -1;
@@ -61,12 +49,8 @@ int describe_hazard(const struct spot_trace *trace, const char *source, double f
                             lived_s / 3600, lived_s > 0 ? 3 / (lived_s / 3600) : 3600);
     if (lost < least)
         spot_tool_warn("%zu loss%s: one hazard for all ages", lost, lost == 1 ? "" : "es");
-    if (spot_out_open(&out, output, err))
+    if (spot_tool_table(common, &table, column, sizeof(column) / sizeof(column[0]), err))
         return -1;
-    format = spot_format_settle(format, output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
-    fill(&table, class, n, format);
-    spot_table_print(&table, out.file, format);
-    spot_table_release(&table);
-    return spot_out_finish(&out, 0, err);
+    fill(&table, class, n);
+    return spot_tool_table_write(common, &table, 0, err);
 }

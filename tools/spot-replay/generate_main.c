@@ -81,8 +81,7 @@ static const struct spot_cli cli = {
               SPOT_GENERATE_ZONES_MAX },
             { SPOT_OPT_U64, 0, "cap", &opt.cap, "n", "machines of a full zone (default: 32)", 1,
               SPOT_GENERATE_CAP_MAX },
-            { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time",
-              "time between rows (default: 60s)", 1, 86400 },
+            SPOT_ROW_SPACING(&opt.interval_s),
             SPOT_ROW_CHANGES(&opt.steps),
             SPOT_ROW_NODE_FORM(&opt.events),
             { SPOT_OPT_GROUP, .help = "law of a trace" },
@@ -104,8 +103,7 @@ static const struct spot_cli cli = {
               "output lengths, in the same form (default: 128)", 0, 0 },
             { SPOT_OPT_STRING, 0, "lengths", &opt.load.lengths, "file",
               "draw both lengths from the requests of this load", 0, 0 },
-            { SPOT_OPT_U64, 0, "context", &opt.load.context, "n",
-              "most tokens of prompt and answer together", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX },
+            SPOT_ROW_CONTEXT(&opt.load.context),
             { SPOT_OPT_STRING, 0, "swing", &opt.load.swing, "share[:day[:peak]]",
               "daily swing of the rate, length and peak of a day (24h:14h)", 0, 0 },
             { SPOT_OPT_MORE, .help = "more of a trace" },
@@ -300,10 +298,8 @@ static int list_model(struct spot_err *err)
     return 0;
 }
 
-static int replay_generate(char **operand, size_t n, struct spot_err *err)
+static int replay_generate(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     if (!strcmp(opt.kind, "load"))
         return replay_generate_load(&opt.load, opt.hours > 0 || opt.load.n_request ? opt.hours : 12,
                                     &opt.common, err);
@@ -317,5 +313,5 @@ const struct spot_command replay_generate_command = {
     .brief = "make a trace or a load from a seeded model",
     .cli = &cli,
     .common = &opt.common,
-    .run = replay_generate,
+    .run_alone = replay_generate,
 };

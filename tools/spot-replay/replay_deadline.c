@@ -8,9 +8,8 @@
 #include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
-#include "common/out.h"
 #include "common/xalloc.h"
-#include "peers/uniform_progress.h"
+#include "peers/registry.h"
 #include "plan/market_read.h"
 #include "replay.h"
 #include "sim/deadline_sim.h"
@@ -50,44 +49,15 @@ struct session {
     size_t n_played;
 };
 
-/* Of ours, then of others; NULL behind the last. */
-static const struct spot_deadline_policy *policy_at(size_t i)
-{
-    const struct spot_deadline_policy *p = spot_deadline_policies;
-
-    for (; p->name && i; i--)
-        p++;
-    return p->name ? p : spot_uniform_progress[i].name ? &spot_uniform_progress[i] : NULL;
-}
-
-static int add_policy(struct session *s, const char *name, struct spot_err *err)
-{
-    const struct spot_deadline_policy *policy;
-    size_t i = 0;
-
-    while ((policy = policy_at(i)) && strcmp(name, policy->name) != 0)
-        i++;
-    if (!policy)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                            name);
-    if (s->n_played == POLICIES_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
-    s->played[s->n_played++].policy = policy;
-    return 0;
-}
-
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    const struct spot_deadline_policy *policy;
-    int rc = 0;
+    const void *row[POLICIES_MAX];
 
-    for (size_t i = 0; !strcmp(o.policy, "all") && (policy = policy_at(i)); i++)
-        rc = rc ? rc : add_policy(s, policy->name, err);
-    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
-        rc = add_policy(s, name, err);
-    free(copy);
-    return rc;
+    if (spot_registry_read("deadline", o.policy, POLICIES_MAX, row, &s->n_played, err))
+        return -1;
+    for (size_t i = 0; i < s->n_played; i++)
+        s->played[i].policy = row[i];
+    return 0;
 }
 
 static int read_places(struct session *s, struct spot_err *err)
@@ -194,14 +164,14 @@ static int play_all(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
+static void add_totals(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
         const struct played *p = &s->played[k];
 
         spot_table_text(table, p->policy->name);
-        spot_table_rounded(table, format, p->result.usd, 3);
-        spot_table_rounded(table, format, p->result.finish_s / 3600, 3);
+        spot_table_rounded(table, p->result.usd, 3);
+        spot_table_rounded(table, p->result.finish_s / 3600, 3);
         spot_table_int(table, p->result.is_late);
         spot_table_int(table, (long long)p->result.switches);
     }
@@ -217,7 +187,7 @@ static int places_up(const struct session *s, size_t i)
     return up;
 }
 
-static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
+static void add_steps(struct spot_table *table, const struct session *s)
 {
     static const char *const name[] = { "idle", "spot", "on-demand" };
 
@@ -226,13 +196,13 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
             const struct played *p = &s->played[k];
 
             spot_table_text(table, p->policy->name);
-            spot_table_rounded(table, format, (double)i * o.tick_s, 3);
+            spot_table_rounded(table, (double)i * o.tick_s, 3);
             spot_table_int(table, places_up(s, i));
             spot_table_text(table, name[p->tick[i].step.mode]);
-            spot_table_rounded(table, format, p->done_h[i + 1], 3);
+            spot_table_rounded(table, p->done_h[i + 1], 3);
             spot_table_text(table,
                             p->tick[i].step.mode ? s->names.zone[p->tick[i].step.place] : "");
-            spot_table_rounded(table, format, (double)p->tick[i].pending * o.tick_s, 3);
+            spot_table_rounded(table, (double)p->tick[i].pending * o.tick_s, 3);
         }
 }
 
@@ -276,23 +246,12 @@ static int print(const struct session *s, struct spot_err *err)
                                                { "has_spot", true },   { "mode", false },
                                                { "done_h", true },     { "zone", false },
                                                { "launching_s", true } };
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
-    int rc;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 7 : 5, err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 5);
-    (o.steps ? add_steps : add_totals)(&table, format, s);
-    rc = spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
+    (o.steps ? add_steps : add_totals)(&table, s);
+    return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
 static const struct spot_cli cli = {
@@ -344,18 +303,13 @@ static int run(struct session *s, struct spot_err *err)
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }
 
-static int replay_deadline(char **operand, size_t n, struct spot_err *err)
+static int replay_deadline(struct spot_err *err)
 {
     struct session s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
-        const struct spot_deadline_policy *policy;
-
-        for (size_t i = 0; (policy = policy_at(i)); i++)
-            printf("%-22s %s\n", policy->name, policy->about);
+        replay_list("deadline");
         return 0;
     }
     if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))
@@ -376,5 +330,5 @@ const struct spot_command replay_deadline_command = {
     .brief = "cost of a job with a deadline, under policies of spot and on demand",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_deadline,
+    .run_alone = replay_deadline,
 };

@@ -15,6 +15,8 @@
 /* The autoscaler follows a load that was above or below for so long. */
 enum { REPLAY_FLEET_UP_S = 300, REPLAY_FLEET_DOWN_S = 1200 };
 
+enum { REPLAY_FLEET_POLICIES_MAX = 16 };
+
 struct replay_fleet_options {
     struct spot_tool_common common;
     const char *trace, *policy, *plot, *load, *demand, *catalogue;
@@ -61,8 +63,6 @@ int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_t
 /* --- output: replay_fleet.c --- */
 
 void replay_fleet_put(struct spot_table *table, double x);
-int replay_fleet_print(const struct replay_fleet_options *o, const struct spot_table *table,
-                       struct spot_err *err);
 
 struct replay_fleet_picture {
     const char *title;

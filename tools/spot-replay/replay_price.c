@@ -7,10 +7,10 @@
 #include "cli/rows.h"
 #include "cli/table.h"
 #include "cli/tool.h"
-#include "common/out.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "peers/price_sim.h"
+#include "peers/registry.h"
 #include "replay.h"
 #include "trace/price_trace.h"
 #include "trace/region.h"
@@ -155,31 +155,20 @@ static int read_all(struct session *s, struct spot_err *err)
 
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    int rc = 0;
+    const void *row[SPOT_PRICE_POLICIES];
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_PRICE_POLICIES; p++)
-        s->policy[s->n_policy++] = (enum spot_price_policy)p;
-    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest))) {
-        int p = 0;
-
-        while (p < SPOT_PRICE_POLICIES && strcmp(name, spot_price_policy_name[p]) != 0)
-            p++;
-        if (p == SPOT_PRICE_POLICIES || s->n_policy == SPOT_PRICE_POLICIES)
-            rc = spot_err_set(err, SPOT_EUSAGE,
-                              "--policy has no '%.40s', or too many; --policy list shows them",
-                              name);
-        else
-            s->policy[s->n_policy++] = (enum spot_price_policy)p;
-    }
-    free(copy);
-    return rc;
+    if (spot_registry_read("price", o.policy, SPOT_PRICE_POLICIES, row, &s->n_policy, err))
+        return -1;
+    for (size_t i = 0; i < s->n_policy; i++)
+        s->policy[i] =
+            (enum spot_price_policy)((const struct spot_price_row *)row[i] - spot_price_row);
+    return 0;
 }
 
 /* --- output --- */
 
-static int add_row(struct spot_table *table, enum spot_format format, const struct session *s,
-                   enum spot_price_policy policy, struct spot_err *err)
+static int add_row(struct spot_table *table, const struct session *s, enum spot_price_policy policy,
+                   struct spot_err *err)
 {
     const size_t end = s->n_day - REST_DAYS, first = end > o.starts ? end - o.starts : 0;
     const double n = (double)(end - first);
@@ -200,12 +189,12 @@ static int add_row(struct spot_table *table, enum spot_format format, const stru
         most = fmax(most, r.usd);
         cut += r.is_cut;
     }
-    spot_table_text(table, spot_price_policy_name[policy]);
-    spot_table_rounded(table, format, sum[0], 4);
-    spot_table_rounded(table, format, least, 4);
-    spot_table_rounded(table, format, most, 4);
-    spot_table_rounded(table, format, sum[1], 4);
-    spot_table_rounded(table, format, sum[2], 4);
+    spot_table_text(table, spot_price_row[policy].name);
+    spot_table_rounded(table, sum[0], 4);
+    spot_table_rounded(table, least, 4);
+    spot_table_rounded(table, most, 4);
+    spot_table_rounded(table, sum[1], 4);
+    spot_table_rounded(table, sum[2], 4);
     spot_table_int(table, (long long)(end - first));
     spot_table_int(table, (long long)cut);
     return 0;
@@ -217,24 +206,14 @@ static int print(const struct session *s, struct spot_err *err)
         { "policy", false }, { "usd", true },   { "usd_min", true }, { "usd_max", true },
         { "hours", true },   { "moves", true }, { "starts", true },  { "cut", true },
     };
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
     int rc = 0;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, column, sizeof(column) / sizeof(column[0]), err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
     for (size_t i = 0; !rc && i < s->n_policy; i++)
-        rc = add_row(&table, format, s, s->policy[i], err);
-    rc = rc ? rc : spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
+        rc = add_row(&table, s, s->policy[i], err);
+    return spot_tool_table_write(&o.common, &table, rc, err);
 }
 
 static const struct spot_cli cli = {
@@ -267,16 +246,13 @@ static const struct spot_cli cli = {
         },
 };
 
-static int replay_price(char **operand, size_t n, struct spot_err *err)
+static int replay_price(struct spot_err *err)
 {
     struct session s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_PRICE_POLICIES; p++)
-            printf("%-16s %s\n", spot_price_policy_name[p], spot_price_policy_about[p]);
+        replay_list("price");
         return 0;
     }
     if (!o.trace || !o.catalogue || !(o.work_s > 0))
@@ -297,5 +273,5 @@ const struct spot_command replay_price_command = {
     .brief = "cost of a job at recorded spot prices, in one place or moving",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_price,
+    .run_alone = replay_price,
 };

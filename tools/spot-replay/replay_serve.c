@@ -9,8 +9,8 @@
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
-#include "common/out.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "replay.h"
 #include "replay_serve.h"
 #include "trace/load_seen.h"
@@ -51,11 +51,13 @@ static int add_policy(struct replay_serve *s, const char *name, struct spot_err 
                                 "--policy: on-demand-N has N from 1 to %d, got '%s'", SPOT_GRID_MAX,
                                 name);
     } else {
-        while (c.policy < SPOT_SERVE_ON_DEMAND && strcmp(name, spot_serve_row[c.policy].name) != 0)
-            c.policy++;
+        const struct spot_serve_row *row = spot_registry_find("serve", name, err);
+
+        if (!row)
+            return -1;
+        c.policy = (enum spot_serve_policy)(row - spot_serve_row);
         if (c.policy == SPOT_SERVE_ON_DEMAND)
-            return spot_err_set(err, SPOT_EUSAGE,
-                                "--policy has no '%.40s'; --policy list shows them", name);
+            return spot_err_set(err, SPOT_EUSAGE, "--policy: on-demand-N says how many, as N");
     }
     snprintf(c.name, sizeof(c.name), "%s", name);
     s->played[s->n_played++] = c;
@@ -207,31 +209,14 @@ static int play_all(struct replay_serve *s, struct spot_err *err)
 
 static int print(const struct replay_serve *s, struct spot_err *err)
 {
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
-    int rc;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? replay_serve_step : replay_serve_total,
+                        o.steps ? REPLAY_SERVE_STEPS : REPLAY_SERVE_TOTALS, err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? replay_serve_step : replay_serve_total,
-                    o.steps ? REPLAY_SERVE_STEPS : REPLAY_SERVE_TOTALS);
     table.break_at = 9;
-    (o.steps ? replay_serve_print_steps : replay_serve_print_totals)(s, &table, format);
-    rc = spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
-}
-
-static void list_policies(void)
-{
-    for (size_t k = 0; k < SPOT_SERVE_POLICIES; k++)
-        printf("%-18s %s\n", spot_serve_row[k].name, spot_serve_row[k].about);
+    (o.steps ? replay_serve_print_steps : replay_serve_print_totals)(s, &table);
+    return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
 static const struct spot_cli cli = {
@@ -268,8 +253,7 @@ static const struct spot_cli cli = {
               "measured bytes per second of an instance's link, each way", 1, 1e15 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
               "time to load weights from storage (default: 25s)", 0, 1e6 },
-            { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default: 30s)",
-              0, 1e6 },
+            SPOT_ROW_GRACE(&o.grace_s),
             { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
               "rerouting: choose the grid for n instances (default: the first count)", 1,
               SPOT_GRID_MAX },
@@ -294,15 +278,13 @@ static const struct spot_cli cli = {
         },
 };
 
-static int replay_serve(char **operand, size_t n, struct spot_err *err)
+static int replay_serve(struct spot_err *err)
 {
     struct replay_serve s = { 0 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
-        list_policies();
+        replay_list("serve");
         return 0;
     }
     if (!o.job || !o.trace || !o.load)
@@ -331,5 +313,5 @@ const struct spot_command replay_serve_command = {
     .brief = "simulate a load on a trace, under policies of serving",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_serve,
+    .run_alone = replay_serve,
 };

@@ -31,10 +31,8 @@ struct replay_serve {
 };
 
 /* A row for each policy, or for each and interval. */
-void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table,
-                               enum spot_format format);
-void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table,
-                              enum spot_format format);
+void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table);
+void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table);
 extern const struct spot_column replay_serve_total[], replay_serve_step[];
 enum { REPLAY_SERVE_TOTALS = 21, REPLAY_SERVE_STEPS = 23 };
 

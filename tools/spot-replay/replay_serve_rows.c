@@ -90,12 +90,9 @@ static struct lists collect(const struct replay_serve *s, const struct spot_serv
     return l;
 }
 
-static void put(struct spot_table *table, enum spot_format format, double x)
+static void put(struct spot_table *table, double x)
 {
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, 3);
-    else
-        spot_table_real(table, x);
+    spot_table_exact(table, x, 3);
 }
 
 static double price_of(const struct replay_serve *s, const struct replay_served *c)
@@ -105,7 +102,7 @@ static double price_of(const struct replay_serve *s, const struct replay_served 
     return c->policy == SPOT_SERVE_ON_DEMAND ? cost->on_demand_usd_per_h : cost->usd_per_h;
 }
 
-static void add_row(struct spot_table *table, enum spot_format format, const struct replay_serve *s,
+static void add_row(struct spot_table *table, const struct replay_serve *s,
                     const struct replay_served *c)
 {
     const struct spot_serve_result *r = &c->result;
@@ -118,32 +115,31 @@ static void add_row(struct spot_table *table, enum spot_format format, const str
     spot_table_int(table, (long long)r->totals.finished);
     spot_table_int(table, (long long)r->totals.lost);
     spot_table_int(table, (long long)r->totals.repeated);
-    put(table, format, replay_serve_rank(l.ttft, l.n_ttft, 0.5));
-    put(table, format, replay_serve_rank(l.ttft, l.n_ttft, 0.99));
-    put(table, format, replay_serve_rank(l.tbt, l.n_tbt, 0.5));
-    put(table, format, replay_serve_rank(l.tbt, l.n_tbt, 0.99));
-    put(table, format, l.n_e2e ? l.e2e_sum / (double)l.n_e2e : NAN);
-    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
-    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
-    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
-    put(table, format, (double)(s->load.n - l.n_e2e) / (double)s->load.n);
-    put(table, format, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
+    put(table, replay_serve_rank(l.ttft, l.n_ttft, 0.5));
+    put(table, replay_serve_rank(l.ttft, l.n_ttft, 0.99));
+    put(table, replay_serve_rank(l.tbt, l.n_tbt, 0.5));
+    put(table, replay_serve_rank(l.tbt, l.n_tbt, 0.99));
+    put(table, l.n_e2e ? l.e2e_sum / (double)l.n_e2e : NAN);
+    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
+    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
+    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
+    put(table, (double)(s->load.n - l.n_e2e) / (double)s->load.n);
+    put(table, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
     spot_table_int(table, (long long)l.token);
-    put(table, format, usd);
-    put(table, format, l.token > 0 ? usd / l.token * 1e6 : NAN);
+    put(table, usd);
+    put(table, l.token > 0 ? usd / l.token * 1e6 : NAN);
     spot_table_int(table, (long long)r->changes);
-    put(table, format, r->instance_s / 3600);
-    put(table, format, l.prompt > 0 ? l.cached / l.prompt : 0);
+    put(table, r->instance_s / 3600);
+    put(table, l.prompt > 0 ? l.cached / l.prompt : 0);
     free(l.ttft);
     free(l.tbt);
     free(l.e2e);
 }
 
-void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table,
-                               enum spot_format format)
+void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table)
 {
     for (size_t k = 0; k < s->n_played; k++)
-        add_row(table, format, s, &s->played[k]);
+        add_row(table, s, &s->played[k]);
 }
 
 /* --- an interval --- */
@@ -200,9 +196,9 @@ static void add_decided(struct spot_table *table, const struct spot_serve_decide
     spot_table_text(table, d->state);
 }
 
-static void add_step(struct spot_table *table, enum spot_format format,
-                     const struct replay_serve *s, const struct replay_served *c,
-                     const struct interval *v, size_t at, long long in_system, double *e2e)
+static void add_step(struct spot_table *table, const struct replay_serve *s,
+                     const struct replay_served *c, const struct interval *v, size_t at,
+                     long long in_system, double *e2e)
 {
     static const struct spot_serve_step none = { 0 };
     const struct spot_serve_result *r = &c->result;
@@ -219,16 +215,15 @@ static void add_step(struct spot_table *table, enum spot_format format,
     spot_table_int(table, step->D ? step->M : 0);
     spot_table_int(table, (long long)(v->to - v->from));
     spot_table_int(table, in_system);
-    put(table, format, replay_serve_rank(e2e, n, 0.5));
-    put(table, format, replay_serve_rank(e2e, n, 0.99));
-    put(table, format,
-        v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0);
-    put(table, format, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
+    put(table, replay_serve_rank(e2e, n, 0.5));
+    put(table, replay_serve_rank(e2e, n, 0.99));
+    put(table, v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0);
+    put(table, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
     spot_table_int(table, (long long)losses_in(s, v));
 }
 
-static void add_steps(struct spot_table *table, enum spot_format format,
-                      const struct replay_serve *s, const struct replay_served *c)
+static void add_steps(struct spot_table *table, const struct replay_serve *s,
+                      const struct replay_served *c)
 {
     const struct spot_load *load = &s->load;
     const struct spot_serve_result *r = &c->result;
@@ -250,16 +245,15 @@ static void add_steps(struct spot_table *table, enum spot_format format,
             at++;
         while (made < r->n_decided && r->decided[made].time_s <= v.from_s)
             made++;
-        add_step(table, format, s, c, &v, at, (long long)(v.to - ended), e2e);
+        add_step(table, s, c, &v, at, (long long)(v.to - ended), e2e);
         add_decided(table, made ? &r->decided[made - 1] : NULL);
     }
     free(e2e);
     free(end);
 }
 
-void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table,
-                              enum spot_format format)
+void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table)
 {
     for (size_t k = 0; k < s->n_played; k++)
-        add_steps(table, format, s, &s->played[k]);
+        add_steps(table, s, &s->played[k]);
 }

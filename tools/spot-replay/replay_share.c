@@ -9,9 +9,8 @@
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
-#include "common/out.h"
 #include "common/xalloc.h"
-#include "peers/share_peers.h"
+#include "peers/registry.h"
 #include "plan/decision.h"
 #include "replay.h"
 #include "sim/share_play.h"
@@ -48,30 +47,15 @@ struct session {
 
 /* --- input --- */
 
-static int add_player(struct session *s, const struct spot_share_player *player,
-                      struct spot_err *err)
-{
-    if (!player)
-        return -1;
-    if (s->n_played == PLAYED_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%.40s' is one too many", player->name);
-    s->played[s->n_played++].player = player;
-    return 0;
-}
-
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    const bool all = !strcmp(o.policy, "all");
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    const struct spot_share_player *player;
-    int rc = 0;
+    const void *row[PLAYED_MAX];
 
-    for (size_t i = 0; all && !rc && (player = spot_share_player_at(i)); i++)
-        rc = add_player(s, player, err);
-    while (!all && !rc && (name = strtok_r(rest, ",", &rest)))
-        rc = add_player(s, spot_share_player_find(name, err), err);
-    free(copy);
-    return rc;
+    if (spot_registry_read("share", o.policy, PLAYED_MAX, row, &s->n_played, err))
+        return -1;
+    for (size_t i = 0; i < s->n_played; i++)
+        s->played[i].player = row[i];
+    return 0;
 }
 
 static int check_supply(const struct session *s, struct spot_err *err)
@@ -113,39 +97,30 @@ static int read_all(struct session *s, struct spot_err *err)
 
 /* --- rows --- */
 
-static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
+static void add_totals(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
         const struct spot_share_outcome *p = &s->played[k].outcome;
 
         spot_table_text(table, s->played[k].player->name);
         spot_table_int(table, (long long)p->n_done);
-        spot_table_rounded(table, format, p->jct_mean_s / 3600, 3);
-        spot_table_rounded(table, format, p->jct_p99_s / 3600, 3);
-        spot_table_rounded(table, format, p->makespan_s / 3600, 3);
-        spot_table_rounded(table, format, p->ftf_max, 3);
-        spot_table_rounded(table, format, p->utilisation, 3);
-        spot_table_rounded(table, format, p->usd, 3);
-        spot_table_rounded(table, format, p->jct_p50_s / 3600, 3);
-        spot_table_rounded(table, format, p->jct_p90_s / 3600, 3);
-        spot_table_rounded(table, format, p->ftf_mean, 3);
+        spot_table_rounded(table, p->jct_mean_s / 3600, 3);
+        spot_table_rounded(table, p->jct_p99_s / 3600, 3);
+        spot_table_rounded(table, p->makespan_s / 3600, 3);
+        spot_table_rounded(table, p->ftf_max, 3);
+        spot_table_rounded(table, p->utilisation, 3);
+        spot_table_rounded(table, p->usd, 3);
+        spot_table_rounded(table, p->jct_p50_s / 3600, 3);
+        spot_table_rounded(table, p->jct_p90_s / 3600, 3);
+        spot_table_rounded(table, p->ftf_mean, 3);
         spot_table_int(table, (long long)p->switches);
         spot_table_int(table, (long long)p->preemptions);
-        spot_table_rounded(table, format, p->lost_s / 3600, 3);
+        spot_table_rounded(table, p->lost_s / 3600, 3);
         spot_table_int(table, (long long)p->n_failed);
     }
 }
 
-/* For programs to the last digit: a plan made of it is the same. */
-static void exact(struct spot_table *table, enum spot_format format, double value)
-{
-    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, value, 3);
-    else
-        spot_table_real(table, value);
-}
-
-static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
+static void add_steps(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++)
         for (size_t i = 0; i < s->played[k].outcome.n_step; i++) {
@@ -157,13 +132,13 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
             spot_table_text(table, step->type < 0 ? "" : s->cluster.type[step->type].name);
             spot_table_int(table, (long long)step->first_worker);
             spot_table_int(table, (long long)step->scale);
-            exact(table, format, step->start_s);
-            exact(table, format, step->end_s);
-            exact(table, format, job->steps - step->left);
-            exact(table, format, step->unsaved);
+            spot_table_exact(table, step->start_s, 3);
+            spot_table_exact(table, step->end_s, 3);
+            spot_table_exact(table, job->steps - step->left, 3);
+            spot_table_exact(table, step->unsaved, 3);
             spot_table_text(table, step->on < 0 ? "" : s->cluster.type[step->on].name);
             spot_table_int(table, step->on < 0 ? 0 : (long long)step->on_scale);
-            exact(table, format, step->isolated_s);
+            spot_table_exact(table, step->isolated_s, 3);
         }
 }
 
@@ -181,23 +156,12 @@ static int print(const struct session *s, struct spot_err *err)
         { "workers", true }, { "start_s", true }, { "end_s", true },          { "done", true },
         { "unsaved", true }, { "on", false },     { "on_workers", true },     { "isolated_s", true }
     };
-    enum spot_format format;
     struct spot_table table;
-    struct spot_out out;
-    int rc;
 
-    if (spot_format_parse(o.common.format, &format, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 12 : 15, err))
         return -1;
-    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 12 : 15);
-    (o.steps ? add_steps : add_totals)(&table, format, s);
-    rc = spot_out_open(&out, o.common.output, err);
-    if (!rc) {
-        spot_table_print(&table, out.file, format);
-        rc = spot_out_finish(&out, 0, err);
-    }
-    spot_table_release(&table);
-    return rc;
+    (o.steps ? add_steps : add_totals)(&table, s);
+    return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
 /* --- pictures --- */
@@ -307,18 +271,13 @@ static int run(struct session *s, struct spot_err *err)
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }
 
-static int replay_share(char **operand, size_t n, struct spot_err *err)
+static int replay_share(struct spot_err *err)
 {
     static struct session s;
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!strcmp(o.policy, "list")) {
-        const struct spot_share_player *p;
-
-        for (size_t i = 0; (p = spot_share_player_at(i)); i++)
-            printf("%-22s %s\n", p->name, p->policy ? p->policy->summary : p->about);
+        replay_list("share");
         return 0;
     }
     if (!o.jobs || !o.cluster)
@@ -339,5 +298,5 @@ const struct spot_command replay_share_command = {
     .brief = "simulate jobs that share a cluster, under policies",
     .cli = &cli,
     .common = &o.common,
-    .run = replay_share,
+    .run_alone = replay_share,
 };

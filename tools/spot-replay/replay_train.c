@@ -14,6 +14,7 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "model/measured_cost.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "plan/cost_table.h"
 #include "replay.h"
@@ -21,7 +22,7 @@
 #include "trace/trace.h"
 
 static struct {
-    const char *job, *trace, *policy, *cost, *sweep, *plot, *picture, *events;
+    const char *job, *trace, *policy, *cost, *plot, *picture, *events;
     const char *throughput, *peer_model;
     double interval_s, from_s, to_s, notice_s[2];
     uint64_t look_ahead, scale;
@@ -39,9 +40,7 @@ static struct {
 
 static const struct spot_cli cli = {
     .name = "spot-replay train",
-    .need =
-        (const struct spot_opt_need[]){
-            { "picture", "plot" }, { "steps", "!sweep" }, { "plot", "!sweep" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "picture", "plot" }, { NULL, NULL } },
     .reads = (const char *const[]){ "job", "trace", "events", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "cost", "parcae|measured" },
@@ -75,8 +74,6 @@ static const struct spot_cli cli = {
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
             SPOT_ROW_SCALE(&opt.scale),
-            { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
-              "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_TICKS(&opt.steps),
             SPOT_ROW_PLOT(&opt.plot),
@@ -170,18 +167,12 @@ static int count_most(const struct replay_train *s, struct spot_err *err)
     return spot_sim_cap(&s->job, seen);
 }
 
-/* What has to be made anew when a constant of the job changes. */
 static int prepare(struct replay_train *s, struct spot_err *err)
 {
     const int most = count_most(s, err);
 
     if (most < 0)
         return -1;
-    if (s->is_ready) {
-        spot_cost_table_release(&s->table);
-        spot_throughput_release(&s->throughput);
-        s->is_ready = false;
-    }
     if (spot_throughput_init(&s->throughput, &s->job, most, s->source, err))
         return -1;
     make_table(s);
@@ -204,33 +195,17 @@ static int prepare(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
-/* --policy a,b,c: "all" is every one. */
 static int find_policies(struct replay_train *s, struct spot_err *err)
 {
-    char *list = spot_xstrdup(opt.policy), *rest = list, *name;
-    int rc = 0;
+    const void *row[REPLAY_POLICIES_MAX];
+    size_t n;
 
     s->is_all = !strcmp(opt.policy, "all");
-    if (s->is_all) {
-        while ((s->policy[s->n_policy] = spot_peer_policy_at((size_t)s->n_policy)))
-            s->n_policy++;
-        free(list);
-        return 0;
-    }
-    while (!rc && (name = strtok_r(rest, ",", &rest))) {
-        const struct spot_sim_policy *p = spot_peer_policy_find(name, err);
-
-        if (!p)
-            rc = -1;
-        else if (s->n_policy == REPLAY_POLICIES_MAX)
-            rc = spot_err_set(err, SPOT_EUSAGE, "more than %d policies", REPLAY_POLICIES_MAX);
-        else
-            s->policy[s->n_policy++] = p;
-    }
-    if (!rc && !s->n_policy)
-        rc = spot_err_set(err, SPOT_EUSAGE, "--policy names none");
-    free(list);
-    return rc;
+    if (spot_registry_read("train", opt.policy, REPLAY_POLICIES_MAX, row, &n, err))
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        s->policy[s->n_policy++] = row[i];
+    return 0;
 }
 
 static int parse_options(struct replay_train *s, struct spot_err *err)
@@ -264,7 +239,7 @@ static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct sp
 {
     struct spot_sim_total t;
 
-    if (spot_sim_train_run(&s->sim, spot_peer_policy_find("ideal", err), row, err))
+    if (spot_sim_train_run(&s->sim, spot_registry_find("train", "ideal", err), row, err))
         return -1;
     spot_sim_total(row, s->n, &t);
     s->ideal = t.samples;
@@ -292,46 +267,6 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
     return rc < 0 ? -1 : 0;
 }
 
-/* key=a:b:step: all policies for each value of one constant of the job. */
-static int run_sweep(struct replay_train *s, struct spot_table *table, struct spot_err *err)
-{
-    struct spot_sim_row *row;
-    double from, to, step;
-    char key[32];
-    int rc = 0;
-
-    /* all four are counted. NOLINTNEXTLINE(cert-err34-c) */
-    if (sscanf(opt.sweep, "%31[a-z-]=%lf:%lf:%lf", key, &from, &to, &step) != 4 || !(step > 0) ||
-        !(to >= from) || (to - from) / step > 10000)
-        return spot_err_set(err, SPOT_EUSAGE, "--sweep: expected key=a:b:step, got '%.64s'",
-                            opt.sweep);
-    for (int i = 0; rc >= 0 && from + i * step <= to + step * 1e-9; i++) {
-        const double value = from + i * step;
-
-        if ((rc = replay_train_set(s, key, value, err)) ||
-            (!strcmp(key, "interval") && (free(s->available), rc = load_trace(s, err))) ||
-            (rc = prepare(s, err)))
-            break;
-        row = spot_xcalloc(s->n, sizeof(*row));
-        rc = run_ideal(s, row, err);
-        for (int k = 0; k < s->n_policy && rc >= 0; k++) {
-            struct spot_sim_total t;
-
-            if ((rc = replay_train_play(s, k, row, err)))
-                continue;
-            spot_sim_total(row, s->n, &t);
-            spot_table_text(table, key);
-            spot_table_real(table, value);
-            spot_table_text(table, s->policy[k]->name);
-            replay_train_put(table, s, t.samples, 0);
-            replay_train_put_share(table, s, s->policy[k], t.samples);
-            replay_train_put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
-        }
-        free(row);
-    }
-    return rc < 0 ? -1 : 0;
-}
-
 /* --cost measured: the terms of a real run for those of the job, charged to every policy. */
 static int load_costs(struct replay_train *s, struct spot_err *err)
 {
@@ -345,11 +280,6 @@ static int load_costs(struct replay_train *s, struct spot_err *err)
                    m.n_change, opt.events, m.leave_s, m.join_s, m.byte_s * 1e9, m.restore_s,
                    m.n_restore, m.step_s);
     return 0;
-}
-
-static enum replay_rows kind_of_table(void)
-{
-    return opt.sweep ? REPLAY_ROWS_SWEEP : opt.steps ? REPLAY_ROWS_STEPS : REPLAY_ROWS_TOTAL;
 }
 
 static void warn_misspelt(const char *sentence)
@@ -379,9 +309,9 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     if (spot_out_open(&out, opt.common.output, err))
         return -1;
-    replay_train_begin(s, kind_of_table(), &table);
+    replay_train_begin(s, opt.steps, &table);
     replay_train_watch(opt.common.quiet);
-    rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
+    rc = run_policies(s, &table, &figure, err);
     replay_train_warn(s);
     if (!rc && !spot_plot_takes_stdout(opt.plot, opt.common.output))
         spot_table_print(&table, out.file, s->format);
@@ -393,15 +323,13 @@ static int run(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
-static int replay_train(char **operand, size_t n, struct spot_err *err)
+static int replay_train(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     struct replay_train s = { 0 };
     int rc;
 
     if (!strcmp(opt.policy, "list")) {
-        replay_train_list();
+        replay_list("train");
         return 0;
     }
     if (spot_tool_stdin_is_idle(opt.trace))
@@ -416,5 +344,5 @@ const struct spot_command replay_train_command = {
     .brief = "simulate a training job on a trace, under many policies",
     .cli = &cli,
     .common = &opt.common,
-    .run = replay_train,
+    .run_alone = replay_train,
 };

@@ -31,9 +31,6 @@ struct replay_train {
     enum spot_format format;
 };
 
-/* Set one constant by its --sweep name. */
-int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err);
-
 /* Run policy k of the list into row[n]. Returns 0, 1 if it cannot be played (SPOT_EINFEASIBLE) and
  * is left out with a warning beside others, or -1 with *err. */
 int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
@@ -44,22 +41,11 @@ void replay_train_watch(bool is_quiet);
 
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);
-void replay_train_list(void); /* of the policies, to standard output */
 
-/* Rows of a table: begin it, then add. People read few digits, programs all. */
-enum replay_rows {
-    REPLAY_ROWS_TOTAL,
-    REPLAY_ROWS_STEPS,
-    REPLAY_ROWS_SWEEP,
-};
-void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
-                        struct spot_table *table);
+/* Rows of a table, totals or steps: begin it, then add. People read few digits, programs all. */
+void replay_train_begin(const struct replay_train *s, bool has_steps, struct spot_table *table);
 void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits);
 
-/* Its share of ideal's samples; nothing if it ran grids that ideal does not know: that means
- * nothing, also where a warning is not read. */
-void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
-                            const struct spot_sim_policy *policy, double samples);
 void replay_train_print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table);
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay train: sweeping a constant, drawing the result. */
+/* spot-replay train: what is left out or takes long. */
 #define _XOPEN_SOURCE 700 /* setitimer. NOLINT(bugprone-reserved-identifier) */
 #include <signal.h>
 #include <stdlib.h>
@@ -12,36 +12,6 @@
 #include "replay_train.h"
 
 enum { PATIENCE_S = 5 }; /* of processor time, in which most replays end */
-
-int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err)
-{
-    struct spot_job_cost *c = &s->job.cost;
-    const struct {
-        const char *key;
-        double *at;
-    } known[] = { { "restart", &c->restart_s },
-                  { "checkpoint", &c->checkpoint_s },
-                  { "price", &c->usd_per_h },
-                  { "interval", &s->interval_s } };
-
-    if (value < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--sweep: %g is negative", value);
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-        if (!strcmp(key, known[i].key)) {
-            if (known[i].at == &s->interval_s && value < 1e-3)
-                return spot_err_set(err, SPOT_EUSAGE, "--sweep: an interval of %g s", value);
-            *known[i].at = value;
-            return 0;
-        }
-    if (!strcmp(key, "look-ahead") && value >= 1 && value <= 256) {
-        s->look_ahead = (int)value;
-        return 0;
-    }
-    return spot_err_set(err, SPOT_EUSAGE,
-                        "--sweep: expected restart, checkpoint, price, interval or look-ahead "
-                        "(1..256), got '%.32s'",
-                        key);
-}
 
 void replay_train_leave_out(struct replay_train *s)
 {

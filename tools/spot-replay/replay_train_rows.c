@@ -95,13 +95,10 @@ static const struct spot_column read_column[] = {
     { "may_beat", false },
 };
 
-static const struct spot_column sweep_column[] = {
-    { "key", false },    { "value", true },       { "policy", false },
-    { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
-};
-
-void replay_train_put_share(struct spot_table *table, const struct replay_train *s,
-                            const struct spot_sim_policy *policy, double samples)
+/* Its share of ideal's samples; nothing if it ran grids that ideal does not know: that means
+ * nothing, also where a warning is not read. */
+static void put_share(struct spot_table *table, const struct replay_train *s,
+                      const struct spot_sim_policy *policy, double samples)
 {
     for (int k = 0; k < s->n_policy; k++)
         if (s->policy[k] == policy && s->is_beyond[k]) {
@@ -122,7 +119,7 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
         all += t.class_s[c];
     spot_table_text(table, policy->name);
     replay_train_put(table, s, t.samples, 0);
-    replay_train_put_share(table, s, policy, t.samples);
+    put_share(table, s, policy, t.samples);
     replay_train_put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
     if (t.usd > 0) {
         replay_train_put(table, s, t.usd, 2);
@@ -143,13 +140,10 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
     spot_table_text(table, policy->above ? policy->above : "");
 }
 
-void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
-                        struct spot_table *table)
+void replay_train_begin(const struct replay_train *s, bool has_steps, struct spot_table *table)
 {
 #define COLUMNS(of) of, sizeof(of) / sizeof(*(of))
-    if (rows == REPLAY_ROWS_SWEEP)
-        spot_table_init(table, COLUMNS(sweep_column));
-    else if (rows == REPLAY_ROWS_STEPS)
+    if (has_steps)
         spot_table_init(table, COLUMNS(step_column));
     else if (is_read(s))
         spot_table_init(table, COLUMNS(read_column));
@@ -158,12 +152,4 @@ void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
 #undef COLUMNS
     if (table->column == read_column)
         table->break_at = 8; /* where the time went */
-}
-
-void replay_train_list(void)
-{
-    const struct spot_sim_policy *p;
-
-    for (size_t i = 0; (p = spot_peer_policy_at(i)); i++)
-        printf("%-20s %s\n", p->name, p->summary);
 }

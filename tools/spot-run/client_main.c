@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands that ask a running job: replan, stop and status. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/opt.h"
 #include "cli/rows.h"
@@ -14,9 +11,7 @@
 #include "cluster/client.h"
 #include "cluster/find_leader.h"
 #include "comm/endpoint.h"
-#include "common/clock.h"
 #include "common/json.h"
-#include "common/num.h"
 #include "model/grid.h"
 #include "model/plan_doc.h"
 #include "model/status_doc.h"
@@ -160,10 +155,8 @@ static const struct spot_cli stop_cli = {
     .option = stop_option,
 };
 
-static int run_stop(char **operand, size_t n, struct spot_err *err)
+static int run_stop(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     return stop(is_quiet, err);
 }
 
@@ -171,7 +164,7 @@ const struct spot_command run_stop_command = {
     .name = "stop",
     .brief = "stop a running job with its state durable",
     .cli = &stop_cli,
-    .run = run_stop,
+    .run_alone = run_stop,
 };
 
 /* "warm 50 %: 1", the stages that it has all of. */
@@ -398,81 +391,18 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     return 0;
 }
 
-/* One of many on a line each. */
-static int print_line(const struct spot_buf *text, struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    struct spot_jw jw;
-
-    if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
-        return -1;
-    spot_jw_init(&jw, stdout, false);
-    spot_jw_tree(&jw, NULL, doc.root);
-    spot_json_release(&doc);
-    return spot_jw_close(&jw, err);
-}
-
-/* Nobody listens where the job did. */
-static bool is_over(const struct spot_err *err)
-{
-    return err->sys_errno == ECONNREFUSED || err->sys_errno == ENOENT;
-}
-
-/* A table takes the place of the one before on a terminal; elsewhere each has its own lines. */
-static int watch(double every_s, enum spot_format format, struct spot_err *err)
-{
-    const char *const before =
-        format == SPOT_FORMAT_TABLE && isatty(STDOUT_FILENO) ? "\033[H\033[J" : "";
-    const struct spot_buf nothing = { 0 };
-
-    for (int n = 0, n_failed = 0;; n++) {
-        struct spot_buf answer = { 0 };
-        int rc = ask(SPOT_MSG_STATUS, &nothing, &answer, err);
-
-        n_failed = rc ? n_failed + 1 : 0;
-        if (rc && n && is_over(err))
-            return 0;
-        if (!rc) {
-            fputs(before, stdout);
-            rc = format == SPOT_FORMAT_TABLE ? print_status(&answer, format, err)
-                                             : print_line(&answer, err);
-            n_failed = rc ? 2 : 0;
-        }
-        spot_buf_release(&answer);
-        if (n_failed > (n > 0)) /* one may have been cut off by the end of the job */
-            return rc;
-        if (fflush(stdout))
-            return spot_err_sys(err, "cannot write the status");
-        if (!n_failed)
-            spot_clock_sleep(every_s);
-    }
-}
-
-static int parse_every(const char *text, double *every_s, struct spot_err *err)
-{
-    *every_s = 1;
-    if (*text && (spot_num_parse_secs(text, every_s) || *every_s < 0.01 || *every_s > 86400))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--watch must be a duration of 0.01s to 1d, such as 2s, got '%s'",
-                            text);
-    return 0;
-}
-
-static const char *format_name, *watch_every;
+static const char *format_name;
 
 static int status(struct spot_err *err)
 {
     const struct spot_buf nothing = { 0 };
     struct spot_buf answer = { 0 };
     enum spot_format format;
-    double every_s;
     int rc;
 
     if (spot_format_parse(format_name, &format, err))
         return -1;
     format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
-    if (watch_every)
-        return parse_every(watch_every, &every_s, err) ? -1 : watch(every_s, format, err);
     rc = ask(SPOT_MSG_STATUS, &nothing, &answer, err);
     if (!rc)
         rc = print_status(&answer, format, err);
@@ -483,8 +413,6 @@ static int status(struct spot_err *err)
 static const struct spot_opt status_option[] = {
     JOB_OPTIONS,
     { SPOT_OPT_STRING, 0, "format", &format_name, "name", "table on a terminal, else json", 0, 0 },
-    { SPOT_OPT_MAYBE, 0, "watch", &watch_every, "time",
-      "repeat at this interval until the job ends (default: 1s)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 
@@ -492,23 +420,16 @@ static const struct spot_cli status_cli = {
     .name = "spot-run status",
     .required = job_required,
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
-    .synopsis = "--join ADDR [--key-file FILE] [--format json|table] [--watch [TIME]]",
+    .synopsis = "--join ADDR [--key-file FILE] [--format json|table]",
     .summary = "Show what a running job is doing: members, grid, step, loss, rate, "
                "time left, last events.",
     .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
     .option = status_option,
 };
 
-static int run_status(char **operand, size_t n, struct spot_err *err)
-{
-    (void)operand;
-    (void)n;
-    return status(err);
-}
-
 const struct spot_command run_status_command = {
     .name = "status",
     .brief = "show what a running job is doing",
     .cli = &status_cli,
-    .run = run_status,
+    .run_alone = status,
 };

@@ -110,14 +110,13 @@ static int read_answer(const struct spot_buf *line, struct spot_err *err)
     return rc;
 }
 
-static int run_commit(char **operand, size_t n, struct spot_err *err)
+static int run_commit(struct spot_err *err)
 {
     const char *const path = getenv(SPOT_SOCKET_ENV);
     struct spot_buf answer = { 0 };
     char line[4096];
     int rc;
 
-    (void)operand, (void)n;
     if (!path || !*path)
         return spot_err_set(err, SPOT_EUSAGE,
                             "SPOT_SOCKET is not set: run this in a rank of spot-run exec");
@@ -136,5 +135,5 @@ const struct spot_command run_commit_command = {
     .name = "commit",
     .brief = "in a rank of exec: commit what lies in SPOT_STATE_DIR",
     .cli = &cli,
-    .run = run_commit,
+    .run_alone = run_commit,
 };

@@ -378,7 +378,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_FLAG, 0, "across", &o.across, NULL,
       "also predict the token after each window, as in training", 0, 0 },
     { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows per batch (default: 1)", 1, 4096 },
-    SPOT_ROW_ALL_THREADS(&o.job.c.n_thread),
+    SPOT_ROW_THREADS(&o.job.c.n_thread),
     SPOT_ROW_DEVICE(&o.job.device),
     { SPOT_OPT_GROUP, .help = "common" },
     { SPOT_OPT_STRING, 'o', "output", &o.common.output, "file",
@@ -420,15 +420,13 @@ static void prepare_eval(void)
     o.state.timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
 }
 
-static int run_eval(char **operand, size_t n, struct spot_err *err)
+static int run_eval(struct spot_err *err)
 {
     struct spot_saved_model model = { .bundle = NULL };
     struct spot_corpus corpus = { .fd = -1 };
     struct spot_bpe *bpe = NULL;
     int rc;
 
-    (void)operand;
-    (void)n;
     o.has_step = was_said("step");
     rc = eval(&o, &model, &corpus, &bpe, err);
     spot_corpus_release(&corpus);
@@ -445,5 +443,5 @@ const struct spot_command run_eval_command = {
     .cli = &cli,
     .common = &o.common,
     .prepare = prepare_eval,
-    .run = run_eval,
+    .run_alone = run_eval,
 };

@@ -195,13 +195,11 @@ static const struct spot_cli cli = {
     .examples = "  spot-run export --state state --dtype bf16 -o model\n",
     .option = option,
 };
-static int run_export(char **operand, size_t n, struct spot_err *err)
+static int run_export(struct spot_err *err)
 {
     struct spot_saved_model model = { .bundle = NULL };
     int rc;
 
-    (void)operand;
-    (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet });
     o.has_step = said[STEP];
     o.state.timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
@@ -214,5 +212,5 @@ const struct spot_command run_export_command = {
     .name = "export",
     .brief = "write the weights of a job as a model",
     .cli = &cli,
-    .run = run_export,
+    .run_alone = run_export,
 };

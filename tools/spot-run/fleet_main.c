@@ -438,13 +438,11 @@ static void hear_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static int run(char **operand, size_t n, struct spot_err *err)
+static int run(struct spot_err *err)
 {
     struct session s = { .dir_fd = -1 };
     int rc;
 
-    (void)operand;
-    (void)n;
     if (!o.plan.command && !o.plan.offers)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plan-command or --offers is missing: where the plan is from");
@@ -554,5 +552,5 @@ const struct spot_command run_fleet_command = {
     .brief = "hold a fleet of machines at what a plan says",
     .cli = &cli,
     .common = &o.common,
-    .run = run,
+    .run_alone = run,
 };

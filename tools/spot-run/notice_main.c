@@ -75,12 +75,10 @@ static void catch_signals(void)
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked it */
 }
 
-static int run_notice(char **operand, size_t n, struct spot_err *err)
+static int run_notice(struct spot_err *err)
 {
     int rc;
 
-    (void)operand;
-    (void)n;
     notice_split(&o);
     o.noticed = told;
     o.warn = is_quiet ? NULL : spot_tool_warn;
@@ -107,5 +105,5 @@ const struct spot_command run_notice_command = {
     .name = "notice",
     .brief = "report when this machine will be taken away",
     .cli = &cli,
-    .run = run_notice,
+    .run_alone = run_notice,
 };

@@ -216,10 +216,8 @@ static const struct spot_cli cli = {
     .option = option_table,
 };
 
-static int run_profile(char **operand, size_t n, struct spot_err *err)
+static int run_profile(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     int rc;
 
     p.info = spot_tool_info;
@@ -237,5 +235,5 @@ const struct spot_command run_profile_command = {
     .cli = &cli,
     .common = &common,
     .prepare = catch_signals,
-    .run = run_profile,
+    .run_alone = run_profile,
 };

@@ -283,10 +283,8 @@ static void settle(struct spot_server_options *s)
                                                : kept_most);
 }
 
-static int run_serve(char **operand, size_t n, struct spot_err *err)
+static int run_serve(struct spot_err *err)
 {
-    (void)operand;
-    (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
     if (!server.http && !server.batch)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -322,5 +320,5 @@ const struct spot_command run_serve_command = {
     .brief = "answer requests with a model",
     .cli = &cli,
     .prepare = prepare_serve,
-    .run = run_serve,
+    .run_alone = run_serve,
 };

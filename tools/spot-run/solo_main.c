@@ -40,7 +40,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
     SPOT_ROW_DEVICE(&o.device),
-    SPOT_ROW_ALL_THREADS(&o.threads),
+    SPOT_ROW_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },
     { SPOT_OPT_STRING, 0, "prompt", &o.prompt, "text",
       "answer this (default: a chat on a terminal, else stdin)", 0, 0 },
@@ -311,7 +311,7 @@ static int generate(struct spot_solo *s, struct spot_err *err)
     return rc;
 }
 
-static int run_generate(char **operand, size_t n, struct spot_err *err)
+static int run_generate(struct spot_err *err)
 {
     struct device_option device = { .number = NULL };
     const struct spot_solo_options options = {
@@ -325,8 +325,6 @@ static int run_generate(char **operand, size_t n, struct spot_err *err)
     struct spot_solo *s;
     int rc;
 
-    (void)operand;
-    (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
     if (spot_adapter_check(o.lora, err))
         return -1;
@@ -349,5 +347,5 @@ const struct spot_command run_generate_command = {
     .name = "generate",
     .brief = "let a model answer, here",
     .cli = &cli,
-    .run = run_generate,
+    .run_alone = run_generate,
 };

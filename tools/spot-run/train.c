@@ -324,12 +324,10 @@ static void prepare_train(void)
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
 }
 
-static int run_train(char **operand, size_t n, struct spot_err *err)
+static int run_train(struct spot_err *err)
 {
     int rc;
 
-    (void)operand;
-    (void)n;
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     spot_tool_never_wait();
     rc = train(err);
@@ -345,5 +343,5 @@ const struct spot_command run_train_command = {
     .brief = "coordinate a training job",
     .cli = &cli,
     .prepare = prepare_train,
-    .run = run_train,
+    .run_alone = run_train,
 };

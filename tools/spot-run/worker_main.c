@@ -80,7 +80,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "engine-kind", &engine_kind, "name",
       "vllm, llama-server, sglang, tgi, ... (default: as found)", 0, 0 },
     SPOT_ROW_STATE_COMMAND(&o.state_command),
-    SPOT_ROW_REJOIN(&o.join_timeout_s),
+    SPOT_ROW_REACH(&o.join_timeout_s),
     SPOT_ROW_NOTICE(&leave.watched.from),
     SPOT_ROW_REBALANCE(&leave.on_rebalance),
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL,
@@ -147,6 +147,7 @@ static int serve_with_engine(struct spot_agent *agent, struct spot_err *err)
         .kind = engine_kind,
         .start_s = derived("SPOT_TEST_ENGINE_START_S", engine ? 1800 : o.join_timeout_s),
         .silent_s = derived("SPOT_TEST_ENGINE_SILENT_S", 10),
+        .room_byte = derived("SPOT_TEST_ENGINE_ROOM", 512e6),
         .note = o.warn,
     };
 
@@ -215,12 +216,10 @@ static int settle_engine(struct spot_err *err)
                               engine_url);
 }
 
-static int run_worker(char **operand, size_t n, struct spot_err *err)
+static int run_worker(struct spot_err *err)
 {
     int rc;
 
-    (void)operand;
-    (void)n;
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
     o.state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
@@ -245,5 +244,5 @@ const struct spot_command run_worker_command = {
     .brief = "be one instance of a job",
     .cli = &cli,
     .prepare = prepare_worker,
-    .run = run_worker,
+    .run_alone = run_worker,
 };

@@ -80,6 +80,8 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 #if defined(__x86_64__)
 extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avxvnni, spot_infer_avx512,
     spot_infer_avx512bf16;
+#elif defined(__aarch64__)
+extern const struct spot_infer_kernel spot_infer_neon, spot_infer_neondot;
 #endif
 
 #ifdef __cplusplus

@@ -141,6 +141,8 @@ extern const struct spot_vec spot_vec_sse2;
 #define SPOT_CPU_X86 1
 extern const struct spot_micro spot_micro_portable_avx2, spot_micro_fma_avx2, spot_micro_fma_avx512;
 extern const struct spot_vec spot_vec_avx2;
+#elif defined(__aarch64__)
+extern const struct spot_micro spot_micro_fma_neon;
 #endif
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
