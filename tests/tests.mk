@@ -97,9 +97,11 @@ run-fuzz: $(fuzzers:%=$(B)/%)
 
 # --- lint ----------------------------------------------------------------
 
-headers: # every header alone, and those of CUDA as C++ too: finds a missing include or extern "C"
-	$(Q)for h in $$(find lib -name '*.h'); do for l in c $$(case $$h in *cuda/*) echo c++ ;; esac); do \
-	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - || exit 1; done; done
+headers: # every header alone, as C and as C++: finds a missing include or extern "C"
+	$(Q)for h in $$(find lib -name '*.h'); do for l in c c++; do \
+	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - \
+	    || exit 1; done; \
+	  case $$(grep -c '^extern "C" {' $$h) in 1) ;; *) echo "$$h: no extern \"C\" guard" >&2; exit 1 ;; esac; done
 	$(Q)find lib -name '*.h' ! -path '*cuda*' ! -name '*nccl*' -printf '#include "%P"\n' | sort | \
 	  $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x c - # and all together: one name, one meaning
 
@@ -122,7 +124,7 @@ run-lint: headers tidy all $(B)/tests/schema
 	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
 	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \
 	  --inline-suppr --suppress=identicalInnerCondition -Ilib -D_POSIX_C_SOURCE=200809L lib tools
-	$(Q)shellcheck $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
+	$(Q)shellcheck -x $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)$(path); for l in lint/man-options lint/option-count lint/schema lint/schema-tables \

@@ -15,6 +15,10 @@
 #include "common/hash.h"
 #include "shard/bundle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_BUNDLE_FILE_NAME = 24 };
 
 /* A file that has been synced. */
@@ -48,5 +52,9 @@ int spot_bundle_object_write(struct spot_objects *objects, uint64_t nonce,
 
 /* Does a file of this size exist? Its content is checked when it is read. */
 int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_BUNDLE_FILE_H */

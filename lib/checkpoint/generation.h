@@ -17,6 +17,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
 struct spot_generations {
@@ -114,5 +118,9 @@ int spot_generation_scan(const struct spot_generations *generations, int64_t ste
 /* A bundle whose size and hash match the manifest, freed by the caller; NULL with *err. */
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_GENERATION_H */

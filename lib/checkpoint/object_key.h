@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_OBJECT_KEY_SIZE = 96 };
 
 void spot_object_key(char key[SPOT_OBJECT_KEY_SIZE], int64_t step, uint64_t nonce,
@@ -27,5 +31,9 @@ struct spot_object_line {
 
 /* Parse the next line of a list, which is modified; false at the end. Text in it is borrowed. */
 bool spot_object_next_line(char **at, struct spot_object_line *line);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_OBJECT_KEY_H */

@@ -21,6 +21,10 @@
 #include "checkpoint/object_key.h"
 #include "checkpoint/state_command.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_objects;
 
 /* The command is borrowed. Runs nothing yet. */
@@ -89,5 +93,9 @@ int spot_objects_drop(struct spot_objects *objects, int64_t step, struct spot_er
 void spot_objects_drop_unfinished(struct spot_objects *objects, int64_t step, uint64_t nonce);
 /* Mark it as damaged. */
 void spot_objects_set_aside(struct spot_objects *objects, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_OBJECT_STORE_H */

@@ -19,6 +19,10 @@
 #include "checkpoint/generation.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_STORE_PATH = 2 * PATH_MAX };
 
 struct spot_store;
@@ -124,5 +128,9 @@ enum { SPOT_STORE_GONE = -2 };
  * is one of those left; 0 when there is no news. */
 int spot_store_fd(const struct spot_store *store);
 int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_STORE_H */

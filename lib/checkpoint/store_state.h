@@ -10,6 +10,10 @@
 #include "checkpoint/generation.h"
 #include "checkpoint/store.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A bundle of a generation: how it was written, or that the thread has its bytes. */
 struct spot_piece {
     struct spot_written written;
@@ -87,5 +91,9 @@ bool spot_store_end(struct spot_store *s);
 
 /* Pass a complete generation to the thread, or queue it until the thread is free. */
 void spot_store_hand_over(struct spot_store *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CHECKPOINT_STORE_STATE_H */

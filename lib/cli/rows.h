@@ -6,6 +6,10 @@
 
 #include "cli/opt.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* clang-format off */
 #define SPOT_ROW_JOIN(v) \
     { SPOT_OPT_STRING, 0, "join", v, "addr", \
@@ -239,5 +243,9 @@
     { SPOT_OPT_U64, 0, "global-batch", v, "n", \
       "samples of a step over all ranks", 1, 1e9 }
 /* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLI_ROWS_H */

@@ -34,6 +34,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Functions that return int return 0, or -1 with *err, which ends the agent; `job` is the
  * workload's object. A NULL function does nothing. */
 struct spot_agent_workload {
@@ -146,5 +150,9 @@ void spot_agent_set_unfit(struct spot_agent *agent, bool is_unfit);
  * wait and is kept for later: NULL with SPOT_EPREEMPTED. The caller frees the frame. */
 struct spot_frame *spot_agent_await(struct spot_agent *agent, uint32_t type, uint64_t tag,
                                     struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_AGENT_H */

@@ -8,6 +8,10 @@
 #include "cluster/agent.h"
 #include "cluster/protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* agent_join.c: connect, retrying until a coordinator answers or the time limit; close
  * everything. */
 int spot_agent_join(struct spot_agent *agent, struct spot_err *err);
@@ -23,5 +27,9 @@ int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_agent_set_aside(struct spot_agent *agent, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_AGENT_STATE_H */

@@ -7,6 +7,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Send a client message and wait for the answer; its text is appended to `answer`. key_file is the
  * job's, or NULL. wait_s > 0 is a time limit within which connecting is retried while nothing
  * listens or the listener is not a job; 0: one attempt. In both cases the answer may take 10 s
@@ -16,5 +20,9 @@
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_CLIENT_H */

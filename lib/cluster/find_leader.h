@@ -8,6 +8,10 @@
 #include "comm/endpoint.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Does a --join name a store? */
 bool spot_leader_is_stored(const char *join);
 
@@ -16,5 +20,9 @@ bool spot_leader_is_stored(const char *join);
  * does not answer. */
 const char *spot_leader_find(const char *join, char text[SPOT_ADDRESS_MAX + 8],
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_FIND_LEADER_H */

@@ -22,6 +22,10 @@
 #include "cluster/workload.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_group_options {
     const char *name; /* prefix of private directories */
     /* appended to the refusal of a plan that is too old: how to force it; NULL */
@@ -213,5 +217,9 @@ bool spot_view_wants_change(const struct spot_view *view);
 int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err);
 /* To be called in `commit`: the round that will be next. */
 int64_t spot_view_reached(const struct spot_view *view);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_GROUP_H */

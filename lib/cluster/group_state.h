@@ -13,6 +13,10 @@
 #include "comm/endpoint.h"
 #include "comm/link.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A connection; a member once its HELLO was accepted. */
 struct spot_peer {
     struct spot_group *group;
@@ -183,5 +187,9 @@ void spot_group_resign(struct spot_group *group);
 int spot_group_local_start(struct spot_group *group, struct spot_err *err);
 int spot_group_local_keep(struct spot_group *group, struct spot_err *err);
 void spot_group_local_stop(struct spot_group *group);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_GROUP_STATE_H */

@@ -19,6 +19,10 @@
 #include "common/err.h"
 #include "common/json_writer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64, SPOT_JOURNAL_ROOM = 1 << 23 };
 
 /* Recent events, for clients of a running job; the workload's frequent ones are left out. */
@@ -103,5 +107,9 @@ int spot_journal_sync(const struct spot_journal *journal, struct spot_err *err);
 /* Waits for a reader that reads, and patience_s for one that does not. Returns 0, or -1 with *err
  * (SPOT_ESYS): the disk is full, or events were left out. */
 int spot_journal_close(struct spot_journal *journal, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_JOURNAL_H */

@@ -26,6 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_phase {
     SPOT_PHASE_WAIT,    /* nothing runs; every member has reported what it holds */
     SPOT_PHASE_QUIESCE, /* the old epoch is over; waiting for reports */
@@ -114,5 +118,9 @@ void spot_machine_hold(struct spot_machine *machine);
 /* The caller's answer to COMMIT. Redo: the round is repeated; in lockstep only. */
 enum spot_effect spot_machine_committed(struct spot_machine *machine);
 enum spot_effect spot_machine_redo(struct spot_machine *machine);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_MACHINE_H */

@@ -18,6 +18,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_notice_kind { SPOT_NOTICE_PREEMPT, SPOT_NOTICE_REBALANCE, SPOT_NOTICE_MAINTENANCE };
 enum spot_notice_state {
     SPOT_NOTICE_NEW,
@@ -81,5 +85,9 @@ const char *spot_notice_state_name(enum spot_notice_state state);
 
 /* A spot.notice/1 document on one line, flushed. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_notice_write(const struct spot_notice *notice, FILE *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_NOTICE_H */

@@ -9,6 +9,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* In the environment of local workers: their coordinator's directory. */
 #define SPOT_PRIVATE_DIR_ENV "SPOT_RUN_DIR"
 
@@ -19,5 +23,9 @@ char *spot_private_dir_new(const char *name, struct spot_err *err);
 /* Remove the sockets in it that no longer accept connections, and the directory if it is then
  * empty. No effect while the coordinator answers. */
 void spot_private_dir_clear(const char *dir);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_PRIVATE_DIR_H */

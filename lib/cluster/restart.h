@@ -12,6 +12,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_RESTARTS_MAX = 12, SPOT_LAST_WORDS = 400 };
 
 struct spot_restart {
@@ -33,5 +37,9 @@ void spot_last_words_pass(int fd);
  * ends. No effect in a process that was started by others. */
 void spot_last_words_take(void);
 void spot_last_words_report(const struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_RESTART_H */

@@ -12,6 +12,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_ETCD_VALUE_MAX = 4096, /* bytes of a value */
     SPOT_ETCD_ENTRIES_MAX = 2,  /* of an answer */
@@ -40,5 +44,9 @@ struct spot_etcd_answer {
  * or -1 with *err (SPOT_EDATA): an error of etcd's in its own words, or not a valid answer. */
 int spot_etcd_answer_read(const char *text, size_t n, struct spot_etcd_answer *answer,
                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_STORE_ANSWER_H */

@@ -18,6 +18,10 @@
 #include "cluster/store_secret.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_ETCD_MEMBERS_MAX = 7,
     SPOT_ETCD_PREFIX_MAX = 128,
@@ -83,5 +87,9 @@ int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, co
  * *err: SPOT_EDATA if it is another job's. */
 int spot_etcd_claim(struct spot_etcd *store, const struct spot_etcd_lead *lead,
                     const char *identity, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_STORE_ETCD_H */

@@ -7,6 +7,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_STORE_USER_MAX = 128 };
 
 #define SPOT_STORE_CA_ENV   "SPOT_STORE_CA"
@@ -28,5 +32,9 @@ int spot_store_secret_find(struct spot_store_secret *secret, struct spot_err *er
  * SPOT_ESYS). */
 int spot_store_secret_user(const char *path, char name[SPOT_STORE_USER_MAX],
                            char password[SPOT_STORE_USER_MAX], struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_STORE_SECRET_H */

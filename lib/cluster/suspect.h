@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SUSPECT_NAME_MAX = 64, SPOT_SUSPECT_WHY_MAX = 320 };
 
 struct spot_suspect {
@@ -75,5 +79,9 @@ bool spot_suspects_is_aside(const struct spot_suspects *suspects, const char *na
 
 /* It was reached again: it may have a place. */
 void spot_suspects_pardon(struct spot_suspects *suspects, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_SUSPECT_H */

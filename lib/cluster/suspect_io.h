@@ -9,6 +9,10 @@
 #include "comm/mesh.h"
 #include "comm/wire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SUSPECTS_MAX = 512 };
 
 /* u32 how many, of each u32 id, u32 has answered, text why. Entries of id 0 are left out. */
@@ -20,5 +24,9 @@ bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left,
                          struct spot_mesh_suspect *suspect);
 /* Read how many entries follow. */
 uint32_t spot_suspect_io_count(struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_SUSPECT_IO_H */

@@ -34,6 +34,10 @@
 #include "common/json_writer.h"
 #include "model/plan_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_group; /* group.h */
 struct spot_view;
 struct spot_peer;
@@ -134,5 +138,9 @@ struct spot_workload {
     void (*status)(void *job, struct spot_jw *jw);
     bool (*status_member)(void *job, const struct spot_peer *peer, struct spot_jw *jw);
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_WORKLOAD_H */

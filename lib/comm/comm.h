@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What one member sends to or receives from another. Both sides give the same type, tag and size;
  * between two members pieces are matched in the order in which they are given. */
 struct spot_comm_piece {
@@ -72,5 +76,9 @@ struct spot_comm_kind {
 struct spot_comm {
     const struct spot_comm_kind *kind;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_COMM_H */

@@ -12,6 +12,10 @@
 
 #include "comm/comm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_NCCL_ID_BYTE = 128 };
 
 struct spot_nccl_open {
@@ -40,5 +44,9 @@ struct spot_nccl {
 };
 
 extern const struct spot_nccl spot_nccl;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_COMM_NCCL_H */

@@ -6,6 +6,10 @@
 #include "comm/comm.h"
 #include "comm/mesh.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Types of the frames of a sum. */
 struct spot_comm_socket_types {
     uint32_t scatter; /* my contribution to your share */
@@ -15,5 +19,9 @@ struct spot_comm_socket_types {
 /* For the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_COMM_SOCKET_H */

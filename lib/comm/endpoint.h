@@ -15,6 +15,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ADDRESS_MAX = 128 };
 
 enum spot_endpoint_kind { SPOT_ENDPOINT_UNIX, SPOT_ENDPOINT_TCP4, SPOT_ENDPOINT_TCP6 };
@@ -102,5 +106,9 @@ pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
 int spot_endpoint_pipe(int end[2]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_ENDPOINT_H */

@@ -5,11 +5,16 @@
 
 #include "common/port.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Two descriptors, which may be equal; both are closed with the port. A silence of limit_s is an
  * error. The descriptors are made non-blocking. */
 struct spot_port *spot_port_fd(int in, int out, double limit_s);
 
-/* Two connected stream sockets of this process, blocking. Returns 0, or -1 with errno. */
-int spot_fd_pair(int fd[2]);
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_FD_PORT_H */

@@ -14,6 +14,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_HTTP_URL_MAX = 512,
     SPOT_HTTP_ANSWER_MAX = 1 << 20, /* bytes of a body; more is a failure */
@@ -82,5 +86,9 @@ int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t
  * longer. Returns whether it exists. */
 bool spot_http_reply_header(const struct spot_http_reply *reply, const char *name, char *text,
                             size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_HTTP_CLIENT_H */

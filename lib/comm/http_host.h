@@ -12,9 +12,17 @@
 
 #include "comm/http.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The host asked is localhost, an IP address, or absent. */
 bool spot_http_host_is_address(const struct spot_http_call *call);
 /* Origin is absent, or names this server. */
 bool spot_http_origin_is_own(const struct spot_http_call *call);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_HTTP_HOST_H */

@@ -14,6 +14,10 @@
 #include "comm/tls.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_FRAME_HEADER = 32,
     SPOT_LINK_TURN = 8 << 20, /* bytes after which a call of read, send or flush returns */
@@ -95,5 +99,9 @@ size_t spot_link_queued(const struct spot_link *link);
 size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_LINK_H */

@@ -10,6 +10,10 @@
 #include "comm/link.h"
 #include "comm/mesh.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
 struct spot_mesh_conn {
@@ -97,5 +101,9 @@ bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t ty
 /* Handle the poll() events of a connection. A broken connection keeps what it received, so that a
  * peer's last frames are read. */
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_MESH_STATE_H */

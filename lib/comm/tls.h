@@ -15,6 +15,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_TLS_KEY_BYTE = 32 };
 
 /* Read a key: 32 bytes, or 64 hex digits and a newline. Returns 0, or -1 with *err: SPOT_EUSAGE if
@@ -72,5 +76,9 @@ bool spot_tls_end(struct spot_tls *tls);
 
 /* Should the socket be polled for writing, given whether there is more to send? */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_TLS_H */

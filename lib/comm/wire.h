@@ -13,6 +13,10 @@
 
 #include "common/buf.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void spot_put_u8(struct spot_buf *out, uint8_t value);
 void spot_put_u32(struct spot_buf *out, uint32_t value);
 void spot_put_u64(struct spot_buf *out, uint64_t value);
@@ -45,5 +49,9 @@ void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
 /* True if nothing was bad and nothing is left over. */
 bool spot_wire_in_done(const struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_WIRE_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "common/line.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_bad_rows {
     bool is_strict;        /* refuse the first */
     bool is_full;          /* set by a reader that met a limit: refuse whatever follows */
@@ -34,5 +38,9 @@ int spot_bad_rows_line(struct spot_bad_rows *bad, struct spot_line *line, FILE *
  * read, which is of another format. Returns 0, or -1 with *err. */
 int spot_bad_rows_end(const struct spot_bad_rows *bad, unsigned long n_line, const char *source,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_BAD_ROWS_H */

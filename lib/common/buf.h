@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_buf {
     unsigned char *data;
     size_t n, cap;
@@ -16,5 +20,9 @@ unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte);
 void spot_buf_add(struct spot_buf *buf, const void *data, size_t n_byte);
 
 void spot_buf_release(struct spot_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_BUF_H */

@@ -9,6 +9,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Create `dir` (mode 0700) if it does not exist; its parent must. Returns 0, or -1 with *err:
  * SPOT_EUSAGE for the empty path; SPOT_ESYS if it cannot be created, is not a directory, or may not
  * be read, written and searched. */
@@ -17,5 +21,9 @@ int spot_dir_make(const char *dir, struct spot_err *err);
 /* Lock it. Returns a descriptor of the directory, close-on-exec; closing it unlocks. Returns -1
  * with *err (SPOT_ESYS) at once if another process holds the lock. */
 int spot_dir_lock(const char *dir, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_DIR_LOCK_H */

@@ -20,6 +20,10 @@
 #include "common/json_tree.h"
 #include "common/json_writer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_JSON_DEPTH_MAX = SPOT_JSON_SCAN_DEPTH,
     SPOT_JSON_BYTE_MAX = 64 << 20,
@@ -167,5 +171,9 @@ static inline struct spot_json_value *spot_json_get(const struct spot_json_value
 #define spot_json_object_foreach(object, key, member)                                        \
     for (size_t member_ = 0; ((member) = spot_json_member(object, member_, &(key))) != NULL; \
          member_++)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_JSON_H */

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_field_type {
     SPOT_F_INT = 1, /* int64_t, |x| <= 2^53 */
     SPOT_F_REAL,    /* double; integers accepted */
@@ -34,5 +38,9 @@ struct spot_doc_part {
     const char *when; /* only if the document's "event" is this; NULL: always. Then `at` is a key
                          that it must have, or "" */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_JSON_FIELD_H */

@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_JSON_SCAN_DEPTH = 64,
     SPOT_JSON_SCAN_MANY = 255, /* of n_child: see `many` */
@@ -40,5 +44,9 @@ struct spot_json_wrong {
 int spot_json_scan(const char *text, size_t n, int depth_max, uint32_t index_above,
                    struct spot_json_count *count, struct spot_json_wrong *wrong);
 void spot_json_count_release(struct spot_json_count *count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_JSON_SCAN_H */

@@ -15,6 +15,10 @@
 
 #include "common/json_scan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_json_kind {
     SPOT_JSON_OBJECT,
     SPOT_JSON_ARRAY,
@@ -69,5 +73,9 @@ void spot_json_drop_nulls(struct spot_json_value *object);
 const char *spot_json_text(const struct spot_json_value *v); /* NULL: not a string */
 int64_t spot_json_integer(const struct spot_json_value *v);  /* 0: not an integer */
 double spot_json_number(const struct spot_json_value *v);    /* 0: not a number */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_JSON_TREE_H */

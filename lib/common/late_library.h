@@ -17,6 +17,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_LATE_FIELD(function) __typeof__(&(function)) function;
 #define SPOT_LATE_NAME(function)  #function,
 
@@ -42,5 +46,9 @@ int spot_late_library(const char *library, const char *const *name, size_t n, vo
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
 /* Those places, for a message. */
 const char *spot_late_cuda_places(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_LATE_LIBRARY_H */

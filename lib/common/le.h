@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline void spot_le_put(void *at, uint64_t value, int n_byte)
 {
     unsigned char *p = (unsigned char *)at;
@@ -22,5 +26,9 @@ static inline uint64_t spot_le_get(const void *at, int n_byte)
         value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_LE_H */

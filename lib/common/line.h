@@ -9,6 +9,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_line {
     char *text; /* of the last line read: n bytes, then NUL; without the newline */
     size_t n, cap;
@@ -31,5 +35,9 @@ bool spot_line_is_blank(const char *text, size_t n);
 int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err);
 
 void spot_line_release(struct spot_line *line);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_LINE_H */

@@ -8,12 +8,24 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Bytes that this process could still allocate: MemAvailable of /proc/meminfo, limited by its
  * control group (v2). SIZE_MAX if not known. */
 size_t spot_memory_available(void);
 
+/* Bytes until the machine is full, or this process's control group, of which used_byte are taken.
+ */
+size_t spot_memory_left(size_t used_byte);
+
 /* Returns 0 if `need_byte` is within `limit_byte` (0: what is available), else -1 with *err
  * (SPOT_ESYS): "WHAT needs 1.2 GB, 0.8 GB are available". */
 int spot_memory_check(const char *what, size_t need_byte, size_t limit_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_MEMORY_H */

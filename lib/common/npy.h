@@ -9,6 +9,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_npy {
     int64_t n_row, n_col;
     int64_t *cell; /* [n_row][n_col], whatever the order in the file; free() it */
@@ -22,5 +26,9 @@ bool spot_npy_begins(FILE *in);
  * (SPOT_EDATA, SPOT_ESYS) and nothing to free. */
 int spot_npy_read(struct spot_npy *matrix, FILE *in, const char *source, int64_t side_max,
                   struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_NPY_H */

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_NUM_TEXT = 32 };
 
 /* The shortest decimal form that reads back to the same finite double.
@@ -30,5 +34,9 @@ int spot_num_compare(const void *a, const void *b);
 
 /* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
 double spot_num_quantile(double *x, size_t n, double q);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_NUM_H */

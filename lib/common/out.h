@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_out {
     FILE *file; /* write here */
     char *path; /* NULL: stdout */
@@ -63,5 +67,9 @@ void spot_out_discard(struct spot_out *out);
 
 /* commit when rc is 0, else discard; returns the resulting rc. */
 int spot_out_finish(struct spot_out *out, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_OUT_H */

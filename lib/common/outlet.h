@@ -17,6 +17,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_outlet;
 
 /* `fd` is duplicated. `counts_lost`: where texts were left out, the reader finds "[N lines left
@@ -48,5 +52,9 @@ bool spot_outlet_is_needed(int fd);
  * a little, so that it was written before its effects, unless nobody reads. A write that failed is
  * an error of the stream. Close it before the outlet is freed; NULL with *err. */
 FILE *spot_outlet_stream(struct spot_outlet *outlet, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_OUTLET_H */

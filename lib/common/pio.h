@@ -7,11 +7,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Read up to n_byte bytes from offset `at` into data. Returns the number read, fewer only at the
  * end of the file; -1 with errno. */
 ssize_t spot_read_at(int fd, uint64_t at, void *data, size_t n_byte);
 
 /* Write all of data [n_byte] at offset `at`. Returns 0, or -1 with errno. */
 int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_PIO_H */

@@ -10,6 +10,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A peer that is slower than this, bytes per second, in the middle of a message counts as dead,
  * too. */
 enum { SPOT_PORT_RATE_MIN = 4096 };
@@ -39,5 +43,9 @@ int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct
 /* Read and discard until the peer closes or is silent, or has sent for 10 limits at less than
  * SPOT_PORT_RATE_MIN. */
 void spot_port_drain(struct spot_port *port);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_PORT_H */

@@ -9,6 +9,10 @@
 
 #include "common/json_writer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_prov_input {
     const char *name; /* borrowed */
     uint64_t xxh3;
@@ -29,5 +33,9 @@ void spot_prov_release(struct spot_prov *prov);
  * or off, "made_by". */
 void spot_jw_begin_doc(struct spot_jw *jw, const char *name, int major,
                        const struct spot_prov *prov);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_PROV_H */

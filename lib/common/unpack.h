@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_unpack_state;
 
 struct spot_unpack {
@@ -32,5 +36,9 @@ void spot_unpack_limit(struct spot_unpack *unpack, uint64_t n_free, uint64_t n_t
 /* `rc` is the reader's result. If the compressed data were invalid, returns -1 and *err
  * (SPOT_EDATA) says so, replacing the reader's error. */
 int spot_unpack_close(struct spot_unpack *unpack, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMMON_UNPACK_H */

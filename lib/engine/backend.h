@@ -11,6 +11,10 @@
 #include "comm/comm_nccl.h"
 #include "engine/stage.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_backend;
 struct spot_infer_backend;
 
@@ -111,5 +115,9 @@ int spot_cuda_check_held(struct spot_err *err);
 /* False when there is certainly no device: neither a driver nor a module named by the user. Cheap,
  * whereas loading the module maps hundreds of megabytes. */
 bool spot_cuda_may_be_here(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_BACKEND_H */

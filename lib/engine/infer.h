@@ -19,6 +19,10 @@
 #include "shard/bundle.h"
 #include "shard/lora.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* --- weights: an image without pointers, the same at every address --- */
 
 /* Number format of matrices; norms, biases and learnt positions are always fp32. */
@@ -166,5 +170,9 @@ void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int lay
 void spot_infer_import_end(struct spot_infer *f);
 /* The tokens of what was imported, as many as the sequence has. */
 void spot_infer_tell(struct spot_infer *f, int sequence, const uint32_t *token);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_INFER_H */

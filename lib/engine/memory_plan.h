@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_memory_plan {
     char *base;   /* NULL: measure only */
     size_t used;  /* SIZE_MAX once it overflows */
@@ -33,5 +37,9 @@ static inline void *spot_memory_take(struct spot_memory_plan *plan, size_t n, si
         plan->guard(plan->base + plan->used - plan->guard_byte, plan->guard_byte);
     return plan->base ? plan->base + at : NULL;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_MEMORY_PLAN_H */

@@ -13,6 +13,10 @@
 
 #include "model/shape.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* By which angle each of the r/2 pairs of a shape's heads turns from position to position, r of d
  * numbers, scaled as the shape says; in its local layers, or in the others. */
 void spot_rope_speeds(double *speed, const struct spot_shape *shape, bool is_local);
@@ -28,5 +32,9 @@ void spot_rope_table(float *turn, const struct spot_shape *shape, bool is_local)
  * <= 2^20 to 1e-15 absolute. */
 double spot_exp_down(double x);
 void spot_sincos(double x, double *sine, double *cosine);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_ROPE_H */

@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_sample {
     double temperature; /* 0: the largest logit */
     int64_t top_k;      /* keep the k largest; 0: all */
@@ -54,5 +58,9 @@ struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n);
 
 /* Logarithm of a token's probability by the logits alone. */
 double spot_sample_logprob(const float *logit, int64_t n, uint32_t token);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_SAMPLE_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "engine/stage.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SHARDS_MAX = 256, SPOT_NODES_MAX = 16 };
 
 /* Shards [begin, begin + n), a node of the tree. */
@@ -47,5 +51,9 @@ void spot_tensor_group_sum(struct spot_tensor_group *group, float *part, size_t 
 
 /* all[M][n]: every member gets the rows of the others. */
 void spot_tensor_group_gather(struct spot_tensor_group *group, float *all, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_TENSOR_GROUP_H */

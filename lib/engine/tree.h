@@ -9,10 +9,18 @@
 #ifndef SPOT_ENGINE_TREE_H
 #define SPOT_ENGINE_TREE_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Shards in the first half of n > 1. */
 static inline int spot_tree_half(int n)
 {
     return n / 2;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_TREE_H */

@@ -12,6 +12,10 @@
 
 #include "forecast/arma.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ARIMA_DIFF_MAX = 2 };
 
 struct spot_arima {
@@ -33,5 +37,9 @@ void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n
 /* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test. Source: Hyndman
  * and Khandakar 2008, comparing all orders instead of searching stepwise. */
 void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_ARIMA_H */

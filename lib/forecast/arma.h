@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ARMA_ORDER_MAX = 6, SPOT_ARMA_STATE_MAX = SPOT_ARMA_ORDER_MAX + 1 };
 
 struct spot_arma {
@@ -36,5 +40,9 @@ int spot_arma_transition(const struct spot_arma *arma, double *matrix);
 /* Coefficients of a stationary autoregression (or, negated, of an invertible moving average)
  * from partial autocorrelations in (-1, 1). Source: Monahan 1984. */
 void spot_arma_from_partial(const double *partial, int n, double *coef);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_ARMA_H */

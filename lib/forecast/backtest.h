@@ -11,6 +11,10 @@
 #include "forecast/predictor.h"
 #include "forecast/score.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* No origins before this one: a forecast needs some history. */
 enum { SPOT_BACKTEST_ORIGIN_MIN = 30 };
 
@@ -47,5 +51,9 @@ void spot_backtest_view_release(struct spot_backtest_view *view);
  * and one forecast made. */
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_BACKTEST_H */

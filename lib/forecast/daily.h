@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_DAILY_CELLS = 12, SPOT_DAILY_TILINGS = 2 };
 
 /* One kind of event; zeroed initially. */
@@ -41,5 +45,9 @@ void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *ti
 
 /* Is a state that was read from a file valid? */
 bool spot_daily_time_is_sound(const struct spot_daily_time *time);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_DAILY_H */

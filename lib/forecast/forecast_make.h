@@ -11,6 +11,10 @@
 #include "forecast/tracked.h"
 #include "model/forecast_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Take the points of the grids that are new and forecast every series from its newest; names are
  * borrowed from the grids. Fills series, regions and horizon of *forecast. `keeps`: what was
  * learned is used again, by a later call or a state; else it is freed. is_instances: not a load, so
@@ -19,5 +23,9 @@
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_FORECAST_MAKE_H */

@@ -15,6 +15,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_FC_HORIZON_MAX = 1024,
     SPOT_FC_CAP_MAX = 65535,
@@ -71,5 +75,9 @@ const struct spot_forecaster *spot_forecaster_named(const char *name);
  * leaving cap and horizon. Returns NULL with *err (SPOT_EUSAGE). */
 const struct spot_forecaster *spot_forecaster_find(const char *text, struct spot_fc_spec *spec,
                                                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_FORECASTER_H */

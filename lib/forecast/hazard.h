@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_HAZARD_ROWS_MAX = 4096 };
 
 struct spot_hazard {
@@ -40,5 +44,9 @@ double spot_hazard_sum(const struct spot_hazard *hazard, double age_s);
  * after age t, the residual life of a renewal process in equilibrium (Cox 1962). 0 if the last
  * hazard is 0: a population that lives for ever has no deaths. */
 double spot_hazard_sum_unknown(const struct spot_hazard *hazard, double since_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_HAZARD_H */

@@ -12,6 +12,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_TURNOVER_MAX = 32 };
 
 /* Counts of turnovers; zeroed initially. Net change 0, 1, more. */
@@ -40,5 +44,9 @@ double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, 
 /* The same for the product of the distribution's two marginals: as if they were independent. */
 double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
                                     int gained);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_JOINT_H */

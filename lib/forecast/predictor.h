@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "forecast/forecaster.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_predictor;
 
 /* spec->cap 0..SPOT_FC_CAP_MAX, spec->horizon 1..SPOT_FC_HORIZON_MAX, both asserted.
@@ -38,5 +42,9 @@ int spot_predictor_restore(struct spot_predictor *predictor, const void *data, s
 /* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
  * cap. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_PREDICTOR_H */

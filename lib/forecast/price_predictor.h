@@ -20,6 +20,10 @@
 #include "common/err.h"
 #include "forecast/price_dist.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_price_model {
     SPOT_PRICE_LAST,
     SPOT_PRICE_CHANGES,
@@ -64,5 +68,9 @@ void spot_price_steps(const double *y, size_t n, size_t horizon, struct spot_pri
  * the last one. */
 void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t horizon,
                       double *prob);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_PRICE_PREDICTOR_H */

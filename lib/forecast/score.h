@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SCORE_PIT = 20 };
 
 struct spot_score {
@@ -27,5 +31,9 @@ void spot_score_add_pit(struct spot_score *score, double lo, double hi);
 
 /* sum += part */
 void spot_score_merge(struct spot_score *sum, const struct spot_score *part);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_SCORE_H */

@@ -12,6 +12,10 @@
 #include "host/state_dir.h"
 #include "host/state_store.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_exec_agent_options {
     struct spot_agent_options agent;
     struct spot_ranks *ranks; /* borrowed, not yet started */
@@ -32,5 +36,9 @@ struct spot_exec_agent_options {
  * SPOT_EINFEASIBLE also when the job has failed. */
 int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_AGENT_H */

@@ -13,6 +13,10 @@
 #include "cluster/group.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_exec_options {
     struct spot_group_options group;
     uint64_t hash;         /* spot_exec_hash: agents must run this command, or are refused */
@@ -39,5 +43,9 @@ struct spot_exec_options {
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after
  * too many failures, SPOT_EPREEMPTED when stopped first, or the group's error. */
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_JOB_H */

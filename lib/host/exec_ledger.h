@@ -19,6 +19,10 @@
 #include "host/ledger_answer.h"
 #include "host/rank_socket.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A request that waits for the plan of the job. */
 struct spot_exec_asker {
     uint64_t ticket;
@@ -67,5 +71,9 @@ void spot_exec_ledger_load(struct spot_exec_ledger *ledger, int dir_fd);
 /* Sets in->bad when it is malformed or invalid. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
 void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_LEDGER_H */

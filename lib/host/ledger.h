@@ -20,6 +20,10 @@
 #include "common/err.h"
 #include "host/ledger_plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_LEDGER_AHEAD_MAX = 1024 };
 
 struct spot_ledger;
@@ -52,5 +56,9 @@ int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, in
 int spot_ledger_may_commit(const struct spot_ledger *ledger, int64_t step, struct spot_err *err);
 /* It has been committed. */
 void spot_ledger_committed(struct spot_ledger *ledger, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_LEDGER_H */

@@ -11,6 +11,10 @@
 #include "common/json.h"
 #include "host/ledger.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_LEDGER_LISTED_MAX = 16384 }; /* samples in an answer */
 
 /* Read an object's fields of a plan into *plan; absent ones are unchanged. Returns 1, 0 if it
@@ -43,5 +47,9 @@ int spot_ledger_question_take(const struct spot_ledger_question *question,
 void spot_ledger_question_answer(const struct spot_ledger_question *question,
                                  const struct spot_ledger *ledger,
                                  const struct spot_ledger_share *share, struct spot_jw *jw);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_LEDGER_ANSWER_H */

@@ -8,6 +8,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_RANK_ANSWER_MAX = 1 << 20 }; /* bytes of an answer */
 
 /* Send a request, one line without its newline, to the socket at `path`, and wait for the
@@ -17,5 +21,9 @@ enum { SPOT_RANK_ANSWER_MAX = 1 << 20 }; /* bytes of an answer */
  * ignore SIGPIPE. */
 int spot_rank_ask(const char *path, const char *request, size_t n_byte, double limit_s,
                   struct spot_buf *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_ASK_H */

@@ -25,6 +25,10 @@
 #include "common/err.h"
 #include "host/state_store.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_rank_files;
 
 /* "ckpt*.pt", "out/checkpoint-*", or "DIR/" for all in it; wildcards in the last name alone. `warn`
@@ -93,5 +97,9 @@ int spot_rank_files_put(struct spot_rank_files *files, struct spot_state_store *
 int spot_rank_files_put_last(struct spot_rank_files *files, struct spot_state_store *store,
                              const struct spot_state_record *const *record, size_t n,
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_FILES_H */

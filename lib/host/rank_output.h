@@ -12,6 +12,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_rank_output_options {
     uint32_t n;          /* ranks; the pipe pair at index n is the node's */
     const char *log_dir; /* NULL: no files */
@@ -36,5 +40,9 @@ void spot_rank_output_round(struct spot_rank_output *output, uint32_t round, uin
 
 /* Writes the remaining output, and ends the thread. May be NULL. */
 void spot_rank_output_free(struct spot_rank_output *output);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_OUTPUT_H */

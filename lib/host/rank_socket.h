@@ -25,6 +25,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_SOCKET_ENV "SPOT_SOCKET" /* path of the socket, in the environment of the ranks */
 
 enum {
@@ -76,5 +80,9 @@ struct spot_jw *spot_rank_socket_begin(struct spot_rank_socket *socket, uint64_t
 void spot_rank_socket_end(struct spot_rank_socket *socket);
 /* Answer with an error; no effect if the request no longer waits. */
 void spot_rank_socket_refuse(struct spot_rank_socket *socket, uint64_t ticket, const char *why);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_SOCKET_H */

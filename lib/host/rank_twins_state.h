@@ -26,6 +26,10 @@
 
 #include "host/rank_env.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Channel by which a process gets its variables. */
 struct spot_hold {
     int fd; /* of the pipe of its answers, both ends; -1: cannot wait, or no longer waits */
@@ -86,5 +90,9 @@ void spot_twins_ended(struct spot_twins *twins, pid_t pid);
 void spot_twins_rank_ended(struct spot_twins *twins, uint32_t local);
 /* Process ids of the twins, into pid[n]. Returns how many. */
 size_t spot_twins_list(const struct spot_twins *twins, pid_t *pid);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_TWINS_STATE_H */

@@ -24,6 +24,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_STATE_DIR_ENV "SPOT_STATE_DIR"
 
 struct spot_state_dir {
@@ -42,5 +46,9 @@ void spot_state_dir_release(struct spot_state_dir *dir);
 /* Is ROOT/live still the directory that was made there? Ask before it is emptied, filled or read.
  * Returns 0, or -1 with *err (SPOT_ESYS) that says what is there instead. */
 int spot_state_dir_check(const struct spot_state_dir *dir, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_STATE_DIR_H */

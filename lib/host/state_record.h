@@ -17,6 +17,10 @@
 #include "common/hash.h"
 #include "host/rank_env.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_STATE_CHUNK_BYTE = 1 << 20,
     SPOT_STATE_FILES_MAX = 1 << 16,
@@ -91,5 +95,9 @@ void spot_state_record_put(struct spot_buf *out, const struct spot_state_record 
  * directory; *record is then empty. */
 int spot_state_record_get(struct spot_wire_in *in, struct spot_state_record *record,
                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_STATE_RECORD_H */

@@ -15,6 +15,10 @@
 #include "common/err.h"
 #include "host/state_record.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_STATE_PLACES "place" /* below a program's directory: commits of other places */
 
 struct spot_state_store;
@@ -86,5 +90,9 @@ int spot_state_take(struct spot_state_store *store, int dir_fd, const char *cons
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_STATE_STORE_H */

@@ -16,6 +16,10 @@
 #include "common/err.h"
 #include "common/prov.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The columns of offers, as spot_csv_fail numbers them. */
 enum spot_catalogue_column {
     SPOT_CATALOGUE_TYPE,
@@ -66,5 +70,9 @@ struct spot_catalogue_type {
  * that name contradicts; or if no row has that name. */
 int spot_catalogue_find(struct spot_catalogue_type *type, const char *name, FILE *in,
                         const char *source, uint64_t *xxh3, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_CATALOGUE_H */

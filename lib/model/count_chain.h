@@ -16,6 +16,10 @@
 #ifndef SPOT_MODEL_COUNT_CHAIN_H
 #define SPOT_MODEL_COUNT_CHAIN_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_CHAIN_SIZE_MAX = 64, /* larger changes count as changes of this size */
     SPOT_CHAIN_SMALL_MAX = 8, /* larger ones are not expected before one was observed */
@@ -75,5 +79,9 @@ int spot_count_chain_after(int context, int change);
 /* Its distribution from count n in a context. */
 void spot_count_chain_step(const struct spot_count_chain *chain, int n, int context,
                            struct spot_count_step *step);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_COUNT_CHAIN_H */

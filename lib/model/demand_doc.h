@@ -8,6 +8,10 @@
 
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_DEMAND_BUCKETS_MAX = 4096 };
 
 struct spot_demand_bucket {
@@ -36,5 +40,9 @@ double spot_demand_per_s(const struct spot_demand_bucket *bucket, const char *in
 
 /* The bucket whose sizes are nearest in logarithms; buckets without sizes match any. */
 size_t spot_demand_nearest(const struct spot_demand_doc *doc, double prompt, double output);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_DEMAND_DOC_H */

@@ -15,6 +15,10 @@
 #include "common/prov.h"
 #include "model/grid.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Kinds of events, in the order of spot_event_part. */
 enum spot_event_kind {
     SPOT_EVENT_ANY, /* of a replayed cloud, or of a later version: only name and time are read */
@@ -142,5 +146,9 @@ void spot_event_begin(struct spot_jw *jw, FILE *out, const struct spot_prov *pro
 int spot_event_end(struct spot_jw *jw, struct spot_err *err);
 /* Write a time of an event, rounded to 1e-6 s. */
 void spot_event_seconds(struct spot_jw *jw, const char *key, double x_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_EVENT_H */

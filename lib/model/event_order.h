@@ -14,6 +14,10 @@
 
 #include "model/event.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ORDER_WHY = 160 };
 
 enum spot_order_phase {
@@ -61,5 +65,9 @@ struct spot_event_order {
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY]);
 void spot_event_order_release(struct spot_event_order *order);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_EVENT_ORDER_H */

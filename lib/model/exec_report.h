@@ -10,6 +10,10 @@
 
 #include "model/event.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Why a round began: the first that applies, in this order. */
 enum spot_hosting_cause {
     SPOT_HOSTING_START,   /* of the job */
@@ -94,5 +98,9 @@ struct spot_hosting_pauses spot_hosting_pauses(const struct spot_hosting *hostin
                                                enum spot_hosting_cause cause);
 /* Total seconds from the end of rounds to the next. */
 double spot_hosting_down_s(const struct spot_hosting *hosting);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_EXEC_REPORT_H */

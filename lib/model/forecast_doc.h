@@ -15,6 +15,10 @@
 #include "common/prov.h"
 #include "model/count_chain.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_FORECAST_CAP_MAX = 65535,
     SPOT_FORECAST_HORIZON_MAX = 1024,
@@ -104,5 +108,9 @@ void spot_forecast_release(struct spot_forecast *forecast);
  * Returns 0, or -1 with *err. */
 int spot_forecast_write(const struct spot_forecast *forecast, FILE *out,
                         const struct spot_prov *prov, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_FORECAST_DOC_H */

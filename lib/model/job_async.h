@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_JOB_ASYNC_TYPES_MAX = 256 };
 
 struct spot_job_async_type {
@@ -40,5 +44,9 @@ extern const struct spot_field spot_job_async_field[], spot_job_async_type_field
  * 0); or -1 with *err (SPOT_EDATA, SPOT_ESYS). Release it except after a failure. */
 int spot_job_async_load(struct spot_job_async *async, const char *path, struct spot_err *err);
 void spot_job_async_release(struct spot_job_async *async);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_JOB_ASYNC_H */

@@ -19,6 +19,10 @@
 #include "model/job_serve.h"
 #include "model/shape.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_JOB_LAYER_MAX = 1024,
     SPOT_JOB_PROFILE_MAX = 16384,
@@ -133,5 +137,9 @@ void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(con
 /* Write the document; default and absent values are left out. Returns 0, or -1 with *err. */
 int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *prov, FILE *out,
                        struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_JOB_DOC_H */

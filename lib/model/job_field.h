@@ -5,6 +5,10 @@
 
 #include "model/job_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const struct spot_field spot_job_head_field[];
 extern const struct spot_field spot_job_model_field[];
 extern const struct spot_field spot_job_layer_field[];
@@ -18,5 +22,9 @@ extern const struct spot_field spot_job_regroup_field[];
 /* The defaults of absent keys. */
 extern const struct spot_job_memory spot_job_memory_absent;
 extern const struct spot_job_cost spot_job_cost_absent;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_JOB_FIELD_H */

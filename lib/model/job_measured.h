@@ -14,6 +14,10 @@
 #include "model/job_doc.h"
 #include "model/throughput.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Memory of one worker of a stage, in bytes. */
 struct spot_job_stage_memory {
     double planned_byte;  /* the engine's reservation plus the planes of its bundles */
@@ -76,5 +80,9 @@ void spot_job_measured_write(struct spot_jw *jw, const struct spot_job_measured 
 /* Least squares of relative errors of s = latency_s + byte / byte_per_s, both terms >= 0, over n >=
  * 2 points with s > 0. byte_per_s is 0 if the time does not grow with the size. */
 void spot_job_link_fit(struct spot_job_link *link);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_JOB_MEASURED_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_SERVE_BATCH_MAX = 1024,
     SPOT_SERVE_CELL_MAX = 1024,
@@ -123,5 +127,9 @@ int spot_serve_time(const struct spot_job_serve *serve, const struct spot_serve_
  * and decode_s is the mean over the answer. */
 int spot_serve_time_of(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                        const struct spot_serve_length *length, struct spot_serve_time *time);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_JOB_SERVE_H */

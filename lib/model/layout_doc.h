@@ -19,6 +19,10 @@
 #include "common/json.h"
 #include "model/shape.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_LAYOUT_POSITION_MAX = 16384,
     SPOT_LAYOUT_LAYER_MAX = 4096,
@@ -82,5 +86,9 @@ void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *fir
 /* End layers of the contiguous partition that minimises the largest stage, then the sum of squares,
  * then the ends lexicographically; cost: parameters, including table and head. */
 void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_LAYOUT_DOC_H */

@@ -16,6 +16,10 @@
 #include "common/err.h"
 #include "model/job_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_MEASURED_CHANGES_MAX = 1 << 20 };
 
 struct spot_measured_cost {
@@ -36,5 +40,9 @@ int spot_measured_cost_load(struct spot_measured_cost *measured, const char *pat
 /* Replace the job's terms by the measured ones. Prices, interval and look-ahead are unchanged. */
 void spot_measured_cost_apply(const struct spot_measured_cost *measured,
                               struct spot_job_cost *cost);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_MEASURED_COST_H */

@@ -14,6 +14,10 @@
 #include "common/json.h"
 #include "common/prov.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_MOVES_LIST_MAX = 1 << 20 };
 
 /* Elements [lo, hi) along the sharded axis of a tensor group, in each of the bundles first..last
@@ -94,5 +98,9 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
 
 /* Frees the arrays and those of pieces, not what they point to. */
 void spot_moves_release(struct spot_moves_doc *doc);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_MOVES_DOC_H */

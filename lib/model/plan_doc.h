@@ -17,6 +17,10 @@
 #include "common/prov.h"
 #include "model/grid.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_PLAN_PLACE_MAX = SPOT_GRID_MAX,
     SPOT_PLAN_PATH_MAX = 1024,
@@ -123,5 +127,9 @@ void spot_plan_doc_release(struct spot_plan_doc *plan);
 /* Write the document. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EDATA for a NaN). */
 int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov *prov, FILE *out,
                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_PLAN_DOC_H */

@@ -13,6 +13,10 @@
 #include "common/json.h"
 #include "common/prov.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_PRICE_DOC_SERIES_MAX = 4096,
     SPOT_PRICE_DOC_HORIZON_MAX = 1024,
@@ -58,5 +62,9 @@ const struct spot_price_entry *spot_price_find(const struct spot_price_doc *doc,
 
 int spot_price_write(const struct spot_price_doc *doc, FILE *out, const struct spot_prov *prov,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_PRICE_DOC_H */

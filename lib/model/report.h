@@ -12,6 +12,10 @@
 #include "model/grid.h"
 #include "model/serve_report.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_cause {
     SPOT_CAUSE_NOTICE,
     SPOT_CAUSE_KILL,
@@ -131,5 +135,9 @@ int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot
 /* Number, median and maximum of the pauses of a cause; from disk or not. */
 size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,
                        double *median_s, double *max_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_REPORT_H */

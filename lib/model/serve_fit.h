@@ -24,6 +24,10 @@
 #include "common/err.h"
 #include "model/job_serve.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SERVE_FIT_LEAST = 8, SPOT_SERVE_FIT_QUANTILES = 41 };
 
 struct spot_serve_sample {
@@ -44,5 +48,9 @@ struct spot_serve_logged {
  * with *err (SPOT_EDATA): fewer than SPOT_SERVE_FIT_LEAST requests with at least two tokens. */
 int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged *logged,
                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_SERVE_FIT_H */

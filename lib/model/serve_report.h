@@ -10,6 +10,10 @@
 #include "common/histogram.h"
 #include "model/event.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A request that has ended. Times count from its arrival; NAN: did not happen. */
 struct spot_serving_request {
     double end_s; /* time in the log */
@@ -83,5 +87,9 @@ double spot_serving_quantile_s(const struct spot_serving *r, enum spot_serving_t
 
 /* Committed, from the first to the last; NAN: not known. */
 double spot_serving_tokens_per_s(const struct spot_serving *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_SERVE_REPORT_H */

@@ -30,6 +30,10 @@
 #include "model/job_serve.h"
 #include "model/shape.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_roofline {
     int64_t gpus;           /* of an instance */
     double gpu_byte;        /* GPU memory available for weights and cache */
@@ -60,5 +64,9 @@ double spot_roofline_gpu_byte(const struct spot_roofline *roofline, const struct
  * would do. */
 int spot_serve_roofline(struct spot_job_serve *serve, const struct spot_shape *shape,
                         const struct spot_roofline *roofline, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_SERVE_ROOFLINE_H */

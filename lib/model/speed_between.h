@@ -15,6 +15,10 @@
 
 #include "model/job_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_speed_point {
     int d, p;
     size_t entry; /* of the job's profile */
@@ -49,5 +53,9 @@ double spot_speed_between_s(const struct spot_speed_between *b, int d, int p,
 /* An upper estimate of the samples/s of n instances: beyond the fastest measured grid in proportion
  * to it, below it the highest measured rate per instance. INFINITY if nothing was measured. */
 double spot_speed_most(const struct spot_speed_between *b, int n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_SPEED_BETWEEN_H */

@@ -7,11 +7,19 @@
 #ifndef SPOT_MODEL_STAGE_SPLIT_H
 #define SPOT_MODEL_STAGE_SPLIT_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Layers [first, end) of stage k of p; 1 <= p <= n_layer, 0 <= k < p. */
 struct spot_stage_span {
     int first, end;
 };
 
 struct spot_stage_span spot_stage_split(int n_layer, int p, int k);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_STAGE_SPLIT_H */

@@ -10,6 +10,10 @@
 #include "common/json.h"
 #include "model/grid.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_STATUS_MEMBERS_MAX = 4096, SPOT_STATUS_EVENTS_MAX = 10 };
 
 /* What the job does. */
@@ -96,5 +100,9 @@ extern const struct spot_doc_part spot_status_part[];
 int spot_status_parse(struct spot_status *status, const char *text, size_t n_byte,
                       const char *source, struct spot_err *err);
 void spot_status_release(struct spot_status *status);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_STATUS_DOC_H */

@@ -20,6 +20,10 @@
 #include "model/job_doc.h"
 #include "model/speed_between.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_CURVE_POINTS_MIN = 6 }; /* fewer than this fit only `a` */
 
 struct spot_step_curve {
@@ -100,5 +104,9 @@ void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_do
                          bool *is_outlier);
 double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
                           int d, int p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_THROUGHPUT_H */

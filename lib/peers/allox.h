@@ -5,6 +5,14 @@
 
 #include "sim/share_play.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const struct spot_share_player spot_allox_players[]; /* ends with a NULL name */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_ALLOX_H */

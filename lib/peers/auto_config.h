@@ -8,9 +8,17 @@
 
 #include "model/throughput.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The grid for n instances; 0 x 0 if none is allowed. As in the release, simultaneous events are in
  * the order of its simulator. */
 void spot_auto_config(const struct spot_throughput *throughput, const struct spot_job_doc *job,
                       int n, bool is_released, int *d, int *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_AUTO_CONFIG_H */

@@ -17,6 +17,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_bamboo_job {
     int stages;             /* P */
     int64_t samples;        /* per step */
@@ -77,5 +81,9 @@ int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bam
                         size_t n_event, int64_t end_ms, struct spot_bamboo_result *result,
                         void (*on_span)(const struct spot_bamboo_span *span, void *user),
                         void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_BAMBOO_SIM_H */

@@ -16,6 +16,10 @@
 #include "forecast/forecaster.h"
 #include "plan/cost_table.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The grid for the next interval, or SPOT_GRID_NONE if none fits. gained, lost [n_step], with
  * counts within 0..n_max. value may be NULL; it gets the expected samples. */
 int spot_parcae_choose(struct spot_cost_table *table, const struct spot_cost_state *state,
@@ -24,5 +28,9 @@ int spot_parcae_choose(struct spot_cost_table *table, const struct spot_cost_sta
 
 /* Its predictor, for spot_forecasters_more; ends with a NULL name. */
 extern const struct spot_forecaster spot_peer_forecasters[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_PARCAE_H */

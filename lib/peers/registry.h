@@ -10,6 +10,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_registered {
     const char *name, *about;
 };
@@ -24,5 +28,9 @@ const void *spot_registry_find(const char *kind, const char *name, struct spot_e
  * *err (SPOT_EUSAGE): none, an unknown one, too many. */
 int spot_registry_read(const char *kind, const char *text, size_t most, const void **row, size_t *n,
                        struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_REGISTRY_H */

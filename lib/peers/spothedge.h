@@ -12,6 +12,10 @@
 
 #include "sim/fleet_play.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_fleet_peer {
     SPOT_FLEET_EVEN,        /* replica i in zone i mod zones, always */
     SPOT_FLEET_AWS_SPOT,    /* even, in the zones of one region */
@@ -23,5 +27,9 @@ enum spot_fleet_peer {
 };
 
 extern const struct spot_fleet_player spot_fleet_peers[]; /* by policy; ends with a NULL name */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_SPOTHEDGE_H */

@@ -18,6 +18,10 @@
 #include "model/job_serve.h"
 #include "plan/decision.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_serve_choice {
     int64_t D;
     struct spot_serve_shape shape;
@@ -39,5 +43,9 @@ struct spot_serve_choice *spot_serve_choices(const struct spot_job_serve *serve,
 
 /* The rule as a decision of kind "serve"; it has no state. */
 extern const struct spot_policy spot_policy_spotserve;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_SPOTSERVE_H */

@@ -14,7 +14,15 @@
 
 #include "sim/deadline_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* greedy, uniform-progress, uniform-no-hysteresis; ends with a NULL name. */
 extern const struct spot_deadline_policy spot_uniform_progress[];
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_UNIFORM_PROGRESS_H */

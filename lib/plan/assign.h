@@ -23,6 +23,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 __extension__ typedef __int128 spot_int128;
 
 enum { SPOT_ASSIGN_SIDE_MAX = 16384 };
@@ -66,5 +70,9 @@ int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *l
 /* Is the certificate valid? O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_ASSIGN_H */

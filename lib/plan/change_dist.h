@@ -9,6 +9,10 @@
 #include "common/err.h"
 #include "model/forecast_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_CHANGE_COUNT_MAX = 4096 }; /* instances over all series */
 
 struct spot_change {
@@ -42,5 +46,9 @@ int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forec
 /* No changes: the distribution for a job without a forecast. */
 void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon);
 void spot_change_dist_release(struct spot_change_dist *dist);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_CHANGE_DIST_H */

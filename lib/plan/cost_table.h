@@ -14,6 +14,10 @@
 #include "model/migrate_cost.h"
 #include "model/throughput.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_COST_INSTANCES_MAX = 64, /* larger clusters need a window */
     SPOT_COST_LOST_MAX = 64,      /* victims of one change */
@@ -154,5 +158,9 @@ struct spot_cost_state {
  * less than what remained; without it is the change and a restart more. */
 double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
                          double cost_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_COST_TABLE_H */

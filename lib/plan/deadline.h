@@ -28,6 +28,10 @@
 #include "common/err.h"
 #include "plan/run_dist.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_MARKET_PLACES_MAX = 6,
     SPOT_MARKET_RESTARTS_MAX = 8,
@@ -137,5 +141,9 @@ struct spot_deadline_rule {
     double cells;        /* as of the effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_DEADLINE_H */

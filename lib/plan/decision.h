@@ -19,6 +19,10 @@
 #include "plan/serve_decide.h"
 #include "plan/train_plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* plan/share_round.h */
 struct spot_share_rule;
 struct spot_share_seen;
@@ -95,5 +99,9 @@ extern const struct spot_policy
  * names those there are. */
 const struct spot_policy *spot_policy_find(const char *kind, const char *name,
                                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_DECISION_H */

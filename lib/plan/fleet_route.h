@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_route;
 
 /* per_s [n_bucket][n_type], 0: that type cannot; borrowed. */
@@ -34,5 +38,9 @@ const double *spot_fleet_route_split(const struct spot_fleet_route *route);
  * false behind the last. */
 bool spot_fleet_route_cut(const struct spot_fleet_route *route, size_t i, const double **price,
                           const double **level);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_ROUTE_H */

@@ -16,6 +16,10 @@
 
 #include "model/forecast_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_copula {
     const struct spot_forecast *forecast;
     int64_t steps;      /* that a fleet must survive, 1.. */
@@ -30,5 +34,9 @@ size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone,
  * unchanged. Scenario i depends only on the seed and i. */
 void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_SCENARIO_H */

@@ -14,6 +14,10 @@
 
 #include "plan/fleet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SYNC_OFFERS_MAX = 8 };
 
 struct spot_sync_offer {
@@ -52,5 +56,9 @@ double spot_dnn_lowest(const struct spot_dnn_job *job, double loss, double deadl
 /* Share of the time that an instance computes if it is lost loss_per_h times an hour, each time for
  * restart_s. */
 double spot_fleet_up_share(double loss_per_h, double restart_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_TRAIN_H */

@@ -22,6 +22,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* d, p >= 1; s >= 0; 0 <= v <= d*p + s. */
 struct spot_liveput {
     int d, p, s, v;
@@ -41,5 +45,9 @@ void spot_liveput_hold_many(const struct spot_liveput *grid, int keep, const int
 
 /* pmf[0..d] of K. Sums to 1 within rounding. */
 void spot_liveput_intact(const struct spot_liveput *grid, double *pmf);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_LIVEPUT_H */

@@ -34,6 +34,10 @@
 #include "model/count_chain.h"
 #include "plan/cost_table.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Context 0 whatever happened, or 1 until something happens: the calm that there is. */
 enum { SPOT_LIVEPUT_TAIL_CONTEXTS = 2 };
 
@@ -142,5 +146,9 @@ void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, 
  * exact. */
 void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                         const double *value, double *score);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_LIVEPUT_DP_H */

@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_lp_sense { SPOT_LP_AT_MOST, SPOT_LP_AT_LEAST, SPOT_LP_EQUAL };
 
 enum spot_lp_status {
@@ -56,5 +60,9 @@ double spot_lp_violation(const struct spot_lp *lp, const double *x);
 /* A lower bound that `dual` proves, whatever its origin: no x of the relaxed problem costs less.
  * -INFINITY if it proves nothing (a reduced cost below 0 on a variable without upper bound). */
 double spot_lp_proven(const struct spot_lp *lp, const double *dual);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_LP_H */

@@ -20,6 +20,10 @@
 #include "model/layout_doc.h"
 #include "plan/reshard.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_migration_problem {
     struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
     int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or too old */
@@ -129,5 +133,9 @@ struct spot_migration_plan {
 int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                  struct spot_err *err);
 void spot_migration_plan_release(struct spot_migration_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_H */

@@ -13,6 +13,10 @@
 #include "common/err.h"
 #include "model/layout_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Piece of a part: elements [lo, hi) of one group in each of the bundles first..last (heads and a
  * range of layers for a cache), of the components whose bits are set. */
 struct spot_reshard_piece {
@@ -56,5 +60,9 @@ void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_RESHARD_H */

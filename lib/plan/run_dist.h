@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_RUN_STAGES = 7 };
 
 /* Observed runs: [0] without spot, [1] with spot. */
@@ -38,5 +42,9 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_RUN_DIST_H */

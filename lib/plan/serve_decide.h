@@ -17,6 +17,10 @@
 #include "plan/serve_solver.h"
 #include "trace/load_trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SERVE_WINDOW_S = 300 };
 
 /* Everything of the question that observations do not tell. */
@@ -46,5 +50,9 @@ struct spot_serve_seen {
     struct spot_grid runs;   /* D 0: nothing; negative: what was decided last */
     double switch_s;         /* the pause of a change to another shape */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SERVE_DECIDE_H */

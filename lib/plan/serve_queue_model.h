@@ -15,6 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_serve_station {
     int64_t replicas, batch; /* D, B: >= 1 */
     double service_s;        /* S > 0, of a batch */
@@ -52,5 +56,9 @@ double spot_serve_waits_sojourn(const struct spot_serve_waits *waits, const doub
 /* Varying service times make starts irregular, as bursts do: the dispersion at which a station with
  * their mean has equal waits. scv: their variance over the square of their mean. */
 double spot_serve_station_dispersion(const struct spot_serve_station *station, double scv);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SERVE_QUEUE_MODEL_H */

@@ -20,6 +20,10 @@
 #include "model/job_doc.h"
 #include "model/job_serve.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_serve_demand {
     double rate_per_s;
     double dispersion; /* variance over mean of arrivals in several batches' time; 1: Poisson */
@@ -106,5 +110,9 @@ double spot_serve_most(const struct spot_job_serve *serve, int64_t gpus);
 
 /* Fewest GPUs that hold the model; 0: none, for any M. */
 int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SERVE_SOLVER_H */

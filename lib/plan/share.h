@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_share_want {
     double weight, left; /* steps left, > 0 */
     double age_s;        /* since it arrived */
@@ -65,5 +69,9 @@ void spot_share_isolated_rate(const struct spot_share_problem *problem, double *
 
 /* steps/s of a job with the shares x[n_type]. */
 double spot_share_rate(const struct spot_share_problem *problem, size_t job, const double *x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SHARE_H */

@@ -5,6 +5,10 @@
 
 #include "plan/share.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Maximise the minimum of sum over types of gain * x over the jobs. gain[n_job][n_type] >= 0, 0:
  * the job cannot run there. With `all`, jobs that hold the level down are fixed and the rest is
  * raised, until none is left: the lexicographic maximum. Ties: where jobs run now. Fills answer->x,
@@ -18,5 +22,9 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
  * if the floors are too high. */
 int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
                    const double *floor, struct spot_share_answer *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SHARE_LEVEL_H */

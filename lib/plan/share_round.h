@@ -12,6 +12,10 @@
 #include "model/share_doc.h"
 #include "plan/share.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A way to run a job. */
 struct spot_share_way {
     size_t job, type;
@@ -104,5 +108,9 @@ struct spot_share_plan {
     size_t n_way;
     struct spot_share_choice choice;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SHARE_ROUND_H */

@@ -18,6 +18,10 @@
 #include "serve/served_model.h"
 #include "serve/step_token.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_batch_loop;
 
 /* Tokens per pass when this many sequences decode at once. */
@@ -74,5 +78,9 @@ struct spot_batch_out {
  * Sequences that have ended are removed. Returns 0, or -1 with *err as in relay.h. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_BATCH_LOOP_H */

@@ -5,6 +5,10 @@
 
 #include "serve/batch_loop.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A choice in progress. */
 struct spot_strand {
     uint64_t number;
@@ -52,7 +56,6 @@ struct spot_batch_loop {
 };
 
 /* batch_loop.c */
-int64_t spot_batch_page_count(int64_t n_token);
 /* Free this many pages, taken from the newest if necessary, but from none older than strand i. */
 bool spot_batch_make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken);
 /* A place in the cache for strand i, taken from a newer one if necessary. */
@@ -66,5 +69,9 @@ bool spot_batch_all_wait(const struct spot_batch_loop *l);
  * with *err as in relay.h. */
 int spot_batch_copy_pages(struct spot_batch_loop *l, struct spot_err *err);
 int spot_batch_look_for_pages(struct spot_batch_loop *l, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_BATCH_LOOP_STATE_H */

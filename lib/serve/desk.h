@@ -11,6 +11,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_desk_job {
     void (*work)(struct spot_desk_job *job); /* on the thread */
     void (*done)(
@@ -29,5 +33,9 @@ void spot_desk_free(struct spot_desk *desk);
 void spot_desk_put(struct spot_desk *desk, struct spot_desk_job *job_take);
 int spot_desk_fd(const struct spot_desk *desk); /* call spot_desk_run when it is readable */
 void spot_desk_run(struct spot_desk *desk);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_DESK_H */

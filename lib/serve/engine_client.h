@@ -18,6 +18,10 @@
 #include "serve/request.h"
 #include "serve/step_token.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_engine_client;
 
 struct spot_engine_config {
@@ -72,5 +76,9 @@ const struct spot_engine_failure *spot_engine_client_failures(struct spot_engine
 /* For how long the engine has not been well; 0: it is; INFINITY: it took no connection for a
  * request, which is neither told nor failed, as another engine is to have it. */
 double spot_engine_client_unwell_s(const struct spot_engine_client *c);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_ENGINE_CLIENT_H */

@@ -7,6 +7,10 @@
 #include "cluster/agent.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_engine_replica_options {
     struct spot_agent_options agent;
     const char *command; /* that starts the engine; NULL: it runs at `url` */
@@ -14,6 +18,7 @@ struct spot_engine_replica_options {
     const char *kind;    /* see engine_preset.h; NULL: as the command or its answers tell */
     double start_s;      /* limit for it to be well */
     double silent_s;     /* see engine_client.h */
+    double room_byte; /* an engine that has grown begins anew when less memory than this is left */
     void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* what becomes of the engine */
 };
 
@@ -22,5 +27,9 @@ struct spot_engine_replica_options {
  * is not well in time. */
 int spot_engine_replica_run(const struct spot_engine_replica_options *options,
                             struct spot_agent *agent, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_ENGINE_REPLICA_H */

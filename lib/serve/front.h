@@ -19,6 +19,10 @@
 #include "serve/completion.h"
 #include "text/chat.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_admission {
     SPOT_ADMIT,
     SPOT_ADMIT_FULL,     /* 429 with Retry-After: the queue is full */
@@ -115,5 +119,9 @@ bool spot_front_has_model(const struct spot_front_options *options, const char *
 /* Write the whole answer. */
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_FRONT_H */

@@ -9,6 +9,10 @@
 #include "serve/front.h"
 #include "serve/openai_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_front {
     struct spot_front_options options;
     const struct spot_front_server *table;
@@ -18,6 +22,7 @@ struct spot_front {
     struct spot_desk *desk;
     int fd;                             /* covers those of http and of the desk */
     struct spot_front_reading *reading; /* bodies at the desk */
+    bool reads_beside;                  /* all of them */
     size_t reading_byte;
     size_t at_once_byte; /* of bodies read in this turn of the loop */
     size_t n_exchange;
@@ -62,5 +67,9 @@ void spot_front_called(void *user, struct spot_http_call *call);
  * False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_FRONT_STATE_H */

@@ -29,6 +29,10 @@
 #include "common/err.h"
 #include "text/bpe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_GRAMMAR_SCHEMA_MAX = 128 << 10 }; /* bytes */
 
 /* A vocabulary as grammars need it: sorted. It takes some 10 ms for 128,000 tokens, and is made
@@ -81,5 +85,9 @@ bool spot_grammar_must_end(struct spot_grammar_state *s);
  * vocabulary and the text, and 10 to 20 ms of work at most. */
 int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
                       size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_GRAMMAR_H */

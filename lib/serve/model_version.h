@@ -13,6 +13,10 @@
 #include "common/err.h"
 #include "serve/served_model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work;                    /* requests that began on it and are not yet forgotten */
@@ -42,5 +46,9 @@ bool spot_model_reading_is_done(const struct spot_model_reading *r);
 /* Waits for completion; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,
                                                   struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_MODEL_VERSION_H */

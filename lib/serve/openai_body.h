@@ -6,6 +6,10 @@
 #include "common/json.h"
 #include "serve/front.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_body {
     const struct spot_front_options *options;
     enum spot_api api;
@@ -64,5 +68,9 @@ void spot_body_read_embedding(struct spot_body *b);
 /* openai_response_body.c: what a body of /v1/responses asks, as a body of /v1/chat/completions, to
  * be freed; *told gets what its answer repeats. NULL: refused. */
 char *spot_body_chat_of_response(struct spot_body *b, size_t *n_byte, char **told);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_OPENAI_BODY_H */

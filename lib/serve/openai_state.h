@@ -10,6 +10,10 @@
 #include "common/json_writer.h"
 #include "serve/front.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* {"error": {message, type, param, code}}; param and code may be NULL. Returns status. */
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
@@ -24,8 +28,8 @@ void spot_openai_embeddings(const struct spot_front_options *options,
 void spot_openai_put_model_name(struct spot_jw *jw, const struct spot_front_options *options,
                                 const struct spot_request *r);
 
-/* The chunk for one committed token of a stream. Includes its worker if requested, whose name is
- * NULL if not known. */
+/* The chunk for one committed token of a stream, or for the piece of text that it is the newest of.
+ * Includes its worker if requested, whose name is NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out);
@@ -98,5 +102,9 @@ void spot_openai_response_events(const struct spot_front_options *options,
 void spot_openai_response_end(const struct spot_front_options *options,
                               const struct spot_completion *c, struct spot_response_stream *s,
                               struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_OPENAI_STATE_H */

@@ -5,8 +5,16 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* page.html, embedded by the Makefile. */
 extern const unsigned char spot_page_html[];
 extern const size_t spot_page_html_byte;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_PAGE_H */

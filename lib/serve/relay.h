@@ -21,6 +21,10 @@
 #include "common/err.h"
 #include "engine/infer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_RELAY_MEMBERS_MAX = 64 };
 
 /* The members by position. */
@@ -138,6 +142,7 @@ int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t numb
 /* Discard what was received of a sequence. */
 int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
 
+int64_t spot_relay_page_count(int64_t n_token); /* that so many tokens take */
 /* Bytes per token in the cache, over all members. */
 uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 
@@ -146,5 +151,9 @@ uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 /* Do this member's part of the leader's next order, if one arrives within limit_s. *did: one was
  * carried out. */
 int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_RELAY_H */

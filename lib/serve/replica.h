@@ -8,6 +8,10 @@
 #include "cluster/agent.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_replica_options {
     struct spot_agent_options agent;
     const char *private_dir; /* of the coordinator that started it, see private_dir.h; or NULL */
@@ -18,5 +22,9 @@ struct spot_replica_options {
  * from the server's. *agent, unless NULL, tells how it ended. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_REPLICA_H */

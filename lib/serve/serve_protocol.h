@@ -30,6 +30,10 @@
 
 #include "cluster/protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_SERVE_NAME         "serve"
 #define SPOT_SERVE_ENGINES_NAME "serve engines"
 
@@ -74,5 +78,9 @@ enum spot_serve_message {
     /* client to coordinator */
     SPOT_MSG_ROLL = SPOT_MSG_CLIENT_FIRST + 8, /* text directory of the model to be rolled out */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SERVE_PROTOCOL_H */

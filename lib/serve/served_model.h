@@ -15,6 +15,10 @@
 #include "text/prefix.h"
 #include "weights/load.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3 };
 
 struct spot_served_model {
@@ -66,5 +70,9 @@ char *spot_served_model_id(const char *dir);
 int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
                            int end, void *image, void (*progress)(void *user), void *user,
                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SERVED_MODEL_H */

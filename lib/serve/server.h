@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "engine/infer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_server_options {
     struct spot_group_options group;
     const char *model;         /* its directory */
@@ -45,5 +49,9 @@ struct spot_server_options {
 /* Run until stopped, or until the batch is done. Returns 0 when all requests have ended, or -1 with
  * *err: SPOT_EPREEMPTED when stopped before. */
 int spot_server_run(const struct spot_server_options *options, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SERVER_H */

@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_shared_image {
     const void *byte; /* aligned to 64 bytes; NULL: none */
     size_t n_byte;
@@ -37,5 +41,9 @@ struct spot_shared_image_maker {
 int spot_shared_image_open(struct spot_shared_image *image, const char *dir, const char *name,
                            const struct spot_shared_image_maker *maker, struct spot_err *err);
 void spot_shared_image_close(struct spot_shared_image *image); /* also on a zeroed one */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SHARED_IMAGE_H */

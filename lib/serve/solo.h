@@ -15,6 +15,10 @@
 #include "engine/infer.h"
 #include "serve/front.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_solo_options {
     const char *model;         /* its directory */
     const char *chat_template; /* a file, or the name of one of several; NULL: the model's own */
@@ -40,5 +44,9 @@ typedef bool (*spot_solo_tell)(void *user, const char *text, size_t n);
 int spot_solo_answer(struct spot_solo *s, enum spot_api api, const char *body, size_t n_byte,
                      spot_solo_tell tell, void *user, struct spot_buf *document,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SOLO_H */

@@ -19,6 +19,10 @@
 #include "serve/request.h"
 #include "serve/step_token.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_TOKEN_LOG_NUMERICS = 48 };
 
 struct spot_token_log;
@@ -80,5 +84,9 @@ uint64_t spot_token_log_byte(const struct spot_token_log *log);
 /* Rewrite the file with what was added since the last write. It is replaced completely or not at
  * all. Returns 0, or -1 with *err. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_TOKEN_LOG_H */

@@ -14,6 +14,10 @@
 
 #include "shard/chunk.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ADAPT_PROBE = 64 };
 
 /* Zero it before use: nothing measured yet. For one stream of chunks, one thread. */
@@ -37,5 +41,9 @@ void spot_adapt_coded(struct spot_adapt *adapt, enum spot_dtype dtype, enum spot
 
 /* n_byte were sent over the link in busy_s seconds of waiting for it. */
 void spot_adapt_sent(struct spot_adapt *adapt, size_t n_byte, double busy_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_ADAPT_H */

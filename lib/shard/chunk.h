@@ -16,6 +16,10 @@
 #include "shard/safetensors.h"
 #include "shard/zframe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_CHUNK_HEAD_BYTE = 72, /* skippable frame header and 64 bytes */
     SPOT_CHUNK_BYTE = 1 << 20, /* default raw size */
@@ -103,5 +107,9 @@ int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
 /* Called for a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with *err. */
 typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_CHUNK_H */

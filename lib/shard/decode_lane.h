@@ -10,6 +10,10 @@
 #include "shard/chunk.h"
 #include "shard/range.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_decode_lane;
 
 /* n_job threads, or as many as there is memory for with chunks of chunk_byte. They call `place` and
@@ -28,5 +32,9 @@ bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_ch
  * next give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `put` failed. */
 int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
                           const void **raw, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_DECODE_LANE_H */

@@ -10,6 +10,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_LORA_PANEL = 64 }; /* outputs that lie together */
 
 enum spot_lora_product {
@@ -32,5 +36,9 @@ struct spot_lora {
     struct spot_lora_part *part; /* [n_layer][SPOT_LORA_PRODUCTS] */
     uint64_t hash;               /* of all its numbers */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_LORA_H */

@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_PART_JOURNAL_HEAD = 32, SPOT_PART_JOURNAL_RECORD = 16 };
 
 struct spot_part_journal_entry {
@@ -33,5 +37,9 @@ void spot_part_journal_record(uint64_t stream_id, struct spot_part_journal_entry
 size_t spot_part_journal_replay(const void *bytes, size_t n_byte, uint64_t stream_id,
                                 uint64_t n_chunk, struct spot_part_journal_entry *entry,
                                 size_t *n_entry);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_PART_JOURNAL_H */

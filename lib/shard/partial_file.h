@@ -17,6 +17,10 @@
 #include "shard/chunk.h"
 #include "shard/stream.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_partial_options {
     uint64_t sync_byte; /* sync after this many bytes, default 64 MiB when 0 */
     double sync_s;      /* or this many seconds, default 0.2 when 0 */
@@ -66,5 +70,9 @@ bool spot_partial_agrees(struct spot_partial *partial, const struct spot_hash128
  * or -1 with *err (SPOT_ESYS), also when FILE.part or FILE.journal is not the file that was
  * written. */
 int spot_partial_commit(struct spot_partial *partial, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_PARTIAL_FILE_H */

@@ -16,6 +16,10 @@
 #include "shard/chunk.h"
 #include "shard/safetensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Both functions are called from any thread. */
 struct spot_source {
     const void *header; /* [n_header], prefix and JSON of a safetensors file; borrowed */
@@ -60,5 +64,9 @@ struct spot_sink {
 int spot_sink_take(const struct spot_sink *sink, struct spot_coder *coder, struct spot_chunk *chunk,
                    const void *frames, const void *base, struct spot_buf *room, const void **raw,
                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_RANGE_H */

@@ -17,6 +17,10 @@
 #include "common/port.h"
 #include "shard/partial_file.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_receiver_options {
     const char *path;
     struct spot_partial_options partial;
@@ -48,5 +52,9 @@ struct spot_receiver_state {
 /* Wait until one of the first three changes, at most limit_s. */
 void spot_receiver_wait(struct spot_receiver *receiver, double limit_s,
                         struct spot_receiver_state *state);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_RECEIVER_H */

@@ -15,6 +15,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_ST_PREFIX_BYTE = 8,
     SPOT_ST_HEADER_MAX = 100000000, /* bytes of JSON: the limit of the format's own reader */
@@ -96,5 +100,9 @@ struct spot_st_note {
 uint64_t spot_st_write_noted(const struct spot_st_note *note, size_t n_note,
                              const struct spot_st_tensor *tensor, size_t n_tensor,
                              struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_SAFETENSORS_H */

@@ -16,6 +16,10 @@
 #include "shard/range.h"
 #include "shard/stream.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_sender_options {
     enum spot_codec codec; /* AUTO: chosen for each chunk, see adapt.h */
     uint32_t chunk_byte;   /* SPOT_CHUNK_BYTE when 0 */
@@ -41,5 +45,9 @@ int spot_sender_serve(struct spot_sender *sender, struct spot_port *port, struct
 void spot_sender_progress(struct spot_sender *sender, uint64_t *raw_byte, uint64_t *wire_byte);
 uint64_t spot_sender_total(const struct spot_sender *sender); /* raw bytes of the file's data */
 bool spot_sender_is_committed(struct spot_sender *sender);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_SENDER_H */

@@ -17,6 +17,10 @@
 #include "shard/range.h"
 #include "shard/safetensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One array, as sender and as receiver see it. Names are unique, UTF-8, at most SPOT_ST_NAME_MAX
  * bytes; they let both sides check that they mean the same array. */
 struct spot_shard_part {
@@ -56,5 +60,9 @@ struct spot_place_sink {
 void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
                           size_t n_place, bool is_kept);
 void spot_place_sink_release(struct spot_place_sink *into);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_SHARD_MEM_H */

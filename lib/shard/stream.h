@@ -29,6 +29,10 @@
 #include "shard/range.h"
 #include "shard/safetensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* docs/schema/stream.json, for the head's JSON, is made from this. */
 extern const struct spot_doc_part spot_stream_part[];
 /* Is the text such JSON? Returns 0, or -1 with *err (SPOT_EDATA). */
@@ -138,5 +142,9 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
 
 /* The content of HEAD; zeroed until it has been read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_STREAM_H */

@@ -10,6 +10,10 @@
 #include "common/hash.h"
 #include "shard/chunk.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_ledger {
     const struct spot_chunk_map *map;
     uint64_t stream_id, next; /* next: number of the chunk expected */
@@ -29,5 +33,9 @@ void spot_ledger_note(struct spot_ledger *ledger, const struct spot_chunk *chunk
 
 /* After the last chunk: append TAIL and TABLE. Call once. */
 void spot_ledger_close(struct spot_ledger *ledger, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_STREAM_LEDGER_H */

@@ -14,6 +14,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_ZFRAME_BLOCK = 128 << 10 }; /* the largest block of a frame */
 
 /* Scratch of libzstd for one thread. */
@@ -79,5 +83,9 @@ int spot_zframe_view(struct spot_zstd *z, const void *frame, size_t n_frame,
 /* The same with checks and with all of the content in `out` [n_out]. */
 int spot_zframe_decode(struct spot_zstd *z, const void *frame, size_t n_frame, void *out,
                        size_t n_out, struct spot_zframe_result *result, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SHARD_ZFRAME_H */

@@ -10,6 +10,10 @@
 
 #include "plan/deadline.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_deadline_policy {
     const char *name, *about;
     /* a rule; NULL: the decision of that name (plan/decision.h), or one that knows */
@@ -51,5 +55,9 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,
                            struct spot_deadline_result *result, struct spot_deadline_tick *tick,
                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_DEADLINE_SIM_H */

@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_MIXED_TYPES_MAX = 16,
     SPOT_MIXED_OFFERS_MAX = 64,
@@ -110,5 +114,9 @@ void spot_mixed_bound_climb(struct spot_mixed_bound *bound, double left);
 /* No fleet, integer or fractional, that leaves at most `left` requests unserved costs less, by
  * everything proven for any amount. */
 double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_MIXED_H */

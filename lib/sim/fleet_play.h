@@ -5,6 +5,10 @@
 
 #include "sim/fleet_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_unit {
     size_t zone, born; /* tick of its launch */
 };
@@ -74,5 +78,9 @@ int spot_fleet_ours_place(struct spot_fleet_state *s, struct spot_err *err);
 /* The whole trace known: fleet_omniscient.c. */
 int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_result *result,
                           struct spot_fleet_step *step, int32_t *in_zone, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_PLAY_H */

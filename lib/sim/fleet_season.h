@@ -13,6 +13,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_FLEET_LAGS = 576, SPOT_FLEET_LOADS = 8 };
 
 /* Divide n ascending values into a few parts, from[i] to from[i + 1], finer at the top. */
@@ -32,5 +36,9 @@ void spot_fleet_season_step(struct spot_fleet_season *season, const double *load
  * one tick must have been observed. */
 size_t spot_fleet_season_next(const struct spot_fleet_season *season, size_t ahead, double *load,
                               double *weight);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_SEASON_H */

@@ -18,6 +18,10 @@
 #include "plan/decision.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_FLEET_REPLICAS_MAX = 256, SPOT_FLEET_ZONES_MAX = 256 };
 
 enum spot_fleet_own {
@@ -82,5 +86,9 @@ void spot_fleet_defaults(struct spot_fleet_play *play, const struct spot_fleet_p
 int spot_fleet_play_run(const struct spot_fleet_play *play, const struct spot_fleet_player *player,
                         struct spot_fleet_result *result, struct spot_fleet_step *step,
                         int32_t *in_zone, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_SIM_H */

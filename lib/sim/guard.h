@@ -13,6 +13,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_guard {
     pid_t pid;
     int pipe_fd; /* write end; closed on exec */
@@ -25,5 +29,9 @@ int spot_guard_start(struct spot_guard *guard, size_t n_seat, struct spot_err *e
 
 /* End and reap the guard; it kills what is still in the table. */
 void spot_guard_stop(struct spot_guard *guard);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_GUARD_H */

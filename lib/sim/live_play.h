@@ -16,6 +16,10 @@
 #include "sim/supervisor.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_live {
     /* set by the caller, as are host, self, log, grace, speedup, origin and n_running_max */
     struct spot_supervisor supervisor;
@@ -39,5 +43,9 @@ void spot_live_release(struct spot_live *l);
 /* Play to the end of the trace, or a signal, until all copies are gone; a second signal ends it at
  * once. Returns 0, or -1 with *err. */
 int spot_live_play(struct spot_live *l, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_LIVE_PLAY_H */

@@ -11,6 +11,10 @@
 #include "sim/guard.h"
 #include "sim/supervisor.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_processes {
     char **command;      /* NULL-terminated, borrowed; {node} and {zone} in it are replaced */
     sigset_t child_mask; /* signal mask that children start with */
@@ -27,5 +31,9 @@ int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
 
 /* Kill all processes immediately, and wait for them. */
 void spot_processes_release(struct spot_processes *p);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_PROCESSES_H */

@@ -10,6 +10,10 @@
 #include "model/forecast_doc.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_seen_trace;
 
 /* Intervals of tick_s, and the horizon that spot-predict has unless it is told another, or
@@ -27,5 +31,9 @@ const struct spot_forecast *spot_seen_at(struct spot_seen_trace *seen, double ti
  * `type` (NULL: none is told). Release it as one that was read. */
 void spot_seen_counts(const int32_t *count, const char *const *zone, const char *const *type,
                       size_t n_zone, size_t n_tick, double tick_s, struct spot_trace *trace);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SEEN_H */

@@ -12,6 +12,10 @@
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_serve_batches {
     const struct spot_job_serve *serve;
     const struct spot_load *load;
@@ -29,5 +33,9 @@ struct spot_serve_batches {
 struct spot_batch_time spot_serve_batch_time(const struct spot_serve_batches *batches,
                                              const struct spot_serve_shape *shape,
                                              const size_t *request, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_BATCH_H */

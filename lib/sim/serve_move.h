@@ -17,6 +17,10 @@
 #include "model/job_serve.h"
 #include "model/layout_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_serve_change {
     struct spot_grid from, to;
     int64_t instances; /* before, including lost ones */
@@ -39,5 +43,9 @@ struct spot_serve_moves {
 
 double spot_serve_move_s(struct spot_serve_moves *moves, const struct spot_serve_change *change);
 void spot_serve_moves_release(struct spot_serve_moves *moves);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_MOVE_H */

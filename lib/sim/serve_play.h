@@ -17,6 +17,10 @@
 #include "trace/load_trace.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* An instance arrives or is lost. */
 struct spot_serve_event {
     double time_s;
@@ -93,5 +97,9 @@ struct spot_serve_result {
 /* Append a step if it differs from the last. */
 void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step);
 void spot_serve_result_release(struct spot_serve_result *result);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_PLAY_H */

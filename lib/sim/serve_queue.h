@@ -17,6 +17,10 @@
 
 #include "trace/load_trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The time of a batch of n requests: first_s to the first token of each, then each_s per further
  * token, last_s after the last. */
 struct spot_batch_time {
@@ -126,5 +130,9 @@ struct spot_serve_totals {
  * queue. */
 const struct spot_served *spot_serve_queue_finish(struct spot_serve_queue *queue,
                                                   struct spot_serve_totals *totals);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_QUEUE_H */

@@ -6,6 +6,10 @@
 #include "sim/serve_queue.h"
 #include "trace/load_cache.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_replica_state { SPOT_REPLICA_RUNS, SPOT_REPLICA_PAUSED, SPOT_REPLICA_GONE };
 
 struct spot_queue_replica {
@@ -84,5 +88,9 @@ void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_queue_r
 /* It is paused: tokens of whole passes are kept, each with its request. Requests without tokens are
  * given back. */
 void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_QUEUE_STATE_H */

@@ -6,6 +6,10 @@
 #include "plan/decision.h"
 #include "sim/serve_spot.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_NO_UNIT SIZE_MAX
 #define SPOT_TICK_S  30
 
@@ -115,5 +119,9 @@ double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_g
 
 /* serve_spot_decide.c: what should run, and how to get there */
 void spot_serve_run_decide(struct spot_serve_run *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_SPOT_STATE_H */

@@ -6,6 +6,10 @@
 #include "plan/share_round.h"
 #include "sim/share_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_share_run {
     bool is_active, is_over;
     double left;       /* steps */
@@ -69,5 +73,9 @@ struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s);
 void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view *view);
 /* What is known of each job, [n_job]; the caller's to free. */
 struct spot_share_job_now *spot_share_jobs_now(const struct spot_share_state *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SHARE_PLAY_H */

@@ -17,6 +17,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_instance {
     char *name;
     size_t series;
@@ -86,5 +90,9 @@ double spot_supervisor_next_s(const struct spot_supervisor *s);
 
 /* Free the members; the host ends running processes. */
 void spot_supervisor_release(struct spot_supervisor *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SUPERVISOR_H */

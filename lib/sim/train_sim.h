@@ -17,6 +17,10 @@
 #include "forecast/count_grid.h"
 #include "plan/cost_table.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SIM_INTERVALS_MAX = 400000 }; /* nine months of minutes; each takes about 140 bytes */
 
 enum spot_sim_class {
@@ -86,5 +90,9 @@ struct spot_sim_total {
     int64_t migrations; /* intervals in which the grid changed or a change was paid for */
 };
 void spot_sim_total(const struct spot_sim_row *row, size_t n, struct spot_sim_total *total);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_TRAIN_SIM_H */

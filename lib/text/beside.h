@@ -9,6 +9,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_BESIDE_TOKEN = 64, SPOT_BESIDE_PATH = 4096 };
 
 /* Read DIR/name; path, which the document borrows, gets its name. Returns 1, 0 if there is none, -1
@@ -28,5 +32,9 @@ int spot_beside_token(const struct spot_json_doc *doc, const char *role,
 /* The same in a directory: what tokenizer_config.json names, or else special_tokens_map.json. */
 int spot_beside_named(const char *dir, const char *role, char text[SPOT_BESIDE_TOKEN],
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_BESIDE_H */

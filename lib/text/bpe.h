@@ -20,6 +20,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
     SPOT_BPE_MERGES_MAX = 1 << 20,
@@ -95,5 +99,9 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
                     spot_bpe_take take, void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_BPE_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_chat;
 
 /* Read the files of a model's or tokenizer's directory. choice: NULL, a file of a template, or the
@@ -40,5 +44,9 @@ const char *spot_chat_end(const struct spot_chat *chat);
  * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
                      struct spot_buf *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_CHAT_H */

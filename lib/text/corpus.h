@@ -15,6 +15,10 @@
 #include "common/err.h"
 #include "text/bpe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_CORPUS_MEMORY_MAX = 1 << 30 };
 
 struct spot_corpus {
@@ -48,5 +52,9 @@ void spot_corpus_release(struct spot_corpus *corpus);
  * cannot be read, SPOT_EDATA when it has become shorter. */
 int spot_corpus_read(const struct spot_corpus *corpus, size_t at, size_t n, uint32_t *token,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_CORPUS_H */

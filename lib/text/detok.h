@@ -14,6 +14,10 @@
 #include "common/buf.h"
 #include "text/bpe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_detokenizer {
     const struct spot_bpe *bpe; /* borrowed */
     bool keeps_special;         /* names of special tokens are written as text */
@@ -35,5 +39,9 @@ bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *
 
 /* No more tokens: append what was held back; a new text may begin. */
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_DETOK_H */

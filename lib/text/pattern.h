@@ -19,6 +19,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_PATTERN_NODES_MAX = 4096, /* its parts, after repetitions are written out */
     SPOT_PATTERN_STATES_MAX = 2048,
@@ -41,5 +45,9 @@ enum spot_pattern_found { SPOT_PATTERN_NONE, SPOT_PATTERN_FOUND, SPOT_PATTERN_MO
  * several threads at once. */
 enum spot_pattern_found spot_pattern_match(const struct spot_pattern *pattern, const char *text,
                                            size_t n, bool is_end, size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_PATTERN_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_TEMPLATE_MAX = 1 << 20,        /* bytes of a template */
     SPOT_TEMPLATE_NODES_MAX = 1 << 16,  /* its words and tags, about */
@@ -40,5 +44,9 @@ struct spot_template_input {
  * above. */
 int spot_template_render(const struct spot_template *t, const struct spot_template_input *input,
                          struct spot_buf *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_TEMPLATE_H */

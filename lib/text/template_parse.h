@@ -10,6 +10,10 @@
 #include "text/template_lex.h"
 #include "text/template_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_tparser {
     struct spot_tlex lex;
     struct spot_template *t;
@@ -35,5 +39,9 @@ struct spot_tnode *spot_tp_or(struct spot_tparser *p);
 struct spot_tnode *spot_tp_attribute(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_filter(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_arguments(struct spot_tparser *p, bool is_macro);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_TEMPLATE_PARSE_H */

@@ -8,6 +8,10 @@
 
 #include "text/template.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* --- values ---------------------------------------------------------------------- */
 
 enum spot_tv_kind {
@@ -96,7 +100,7 @@ enum spot_tnode_type {
 
 struct spot_tnode {
     uint8_t type;
-    char op; /* + - * / % ^ ~, F: //; = ! < > l: <= g: >= i: in, n: not in */
+    char op; /* + - * / % ^ ~, F: //; E: ==, N: !=, < > L: <= G: >= i: in, n: not in */
     uint32_t line, column;
     uint32_t name; /* of a variable, in t->name */
     struct spot_tv value;
@@ -258,6 +262,9 @@ bool spot_tv_equals(struct spot_trender *r, struct spot_tv a, struct spot_tv b);
 /* Negative, 0, positive; fails if they have no order. */
 int spot_tv_compare(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv a,
                     struct spot_tv b);
+/* By the operator of a comparison, as SPOT_TN_COMPARE has it. */
+bool spot_tv_holds(struct spot_trender *r, const struct spot_tnode *at, char op, struct spot_tv a,
+                   struct spot_tv b);
 bool spot_tv_contains(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv whole,
                       struct spot_tv part);
 /* Append what Python's str() and repr() give. */
@@ -335,5 +342,9 @@ struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, 
 struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
                             struct spot_tv path);
 struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_TEMPLATE_STATE_H */

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_names;
 
 struct spot_names *spot_names_new(void);
@@ -25,5 +29,9 @@ const char *spot_names_longest(const struct spot_names *names, const char *text,
 
 /* Have two the same text? The values of the first such pair, in the order they were added. */
 bool spot_names_twins(const struct spot_names *names, uint32_t *first, uint32_t *second);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_TOKEN_NAMES_H */

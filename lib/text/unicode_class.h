@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* General categories; M: all marks, P: punctuation but PC, S: symbols, Z: separators, C: controls
  * and what is no character (Unicode 16.0). */
 enum spot_char_category {
@@ -49,5 +53,9 @@ enum { SPOT_CHAR_CASED_MAX = 4 };
 
 /* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its bytes. */
 size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_UNICODE_CLASS_H */

@@ -8,9 +8,17 @@
 
 #include "common/buf.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Append text[n] in canonical decomposition, or composed again. A byte that is no UTF-8 stays as it
  * is, and parts what is around it. Takes n log n, however many combining characters follow each
  * other. */
 void spot_unicode_form(const char *text, size_t n, bool composes, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_UNICODE_FORM_H */

@@ -18,6 +18,10 @@
 #include "common/err.h"
 #include "common/rng.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_GENERATE_ZONES_MAX = 1024, SPOT_GENERATE_CAP_MAX = 65536 };
 
 /* Rates are per zone and means over busy and quiet time. A full zone sees
@@ -93,5 +97,9 @@ struct spot_gen_net {
 void spot_generator_step(struct spot_generator *gen, double interval_s, struct spot_gen_net *net);
 
 void spot_generator_release(struct spot_generator *gen);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_GENERATE_H */

@@ -18,6 +18,10 @@
 #include "trace/names.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_import_kind {
     SPOT_IMPORT_COUNT = 1, /* samples of a count */
     SPOT_IMPORT_NODE,      /* machines that come and go */
@@ -150,5 +154,9 @@ int spot_import_aws_score(struct spot_import *, FILE *, const char *, struct spo
 int spot_import_aws_advisor(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_gcp_price(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_azure_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_IMPORT_H */

@@ -8,6 +8,10 @@
 #include "common/json.h"
 #include "trace/import.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Load `in` and pass the document to `read`. */
 typedef int spot_import_doc_fn(struct spot_import *imp, const struct spot_json_doc *doc,
                                struct spot_err *err);
@@ -30,5 +34,9 @@ const char *spot_import_member(const struct spot_json_value *object, const char 
 /* The timestamp `text`, found at pointer/key, as unix time. */
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_IMPORT_JSON_H */

@@ -14,6 +14,10 @@
 
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_life {
     double enter_s, leave_s; /* ages, 0 <= enter_s <= leave_s */
     bool is_lost;            /* at leave_s; else observation ended there */
@@ -44,5 +48,9 @@ enum { SPOT_AGE_CLASSES_MAX = 64 };
  * losses or no lives. */
 size_t spot_age_classes(const struct spot_life *life, size_t n, size_t least,
                         struct spot_age_class *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_LIFETIMES_H */

@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_LOAD_ROWS_MAX = 1 << 25,
     SPOT_LOAD_TOKENS_MAX = 1 << 30, /* of a prompt, and of an answer */
@@ -75,5 +79,9 @@ int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spo
 
 /* Write errors of `out` are left for the caller to detect. */
 void spot_load_write(const struct spot_load *load, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_LOAD_TRACE_H */

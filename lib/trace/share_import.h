@@ -13,6 +13,10 @@
 #include "common/err.h"
 #include "model/share_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_share_import {
     struct spot_share_jobs jobs;
     struct spot_job_rates_row *speed; /* [n_speed], texts are owned */
@@ -42,5 +46,9 @@ int spot_share_import_read(struct spot_share_import *imp, const struct spot_shar
  * read last is kept. */
 void spot_share_import_settle(struct spot_share_import *imp);
 void spot_share_import_release(struct spot_share_import *imp);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_SHARE_IMPORT_H */

@@ -21,6 +21,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_TRACE_SERIES_MAX = 4096,
     SPOT_TRACE_NODES_MAX = 1 << 20,
@@ -150,5 +154,9 @@ int spot_trace_cut(struct spot_trace *trace, double from_s, double to_s, struct 
 /* floor(available / k) and floor(requested / k), k >= 1; node events are dropped if k > 1, prices
  * per machine are unchanged. */
 void spot_trace_scale(struct spot_trace *trace, int32_t k);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_TRACE_H */

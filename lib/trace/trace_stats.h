@@ -12,6 +12,10 @@
 
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Changes in one direction; sizes in machines, NaN without events. */
 struct spot_trace_moves {
     size_t n;
@@ -52,5 +56,9 @@ void spot_trace_together(const struct spot_trace *trace, struct spot_trace_toget
 /* Means over n equal slices of [start_s, end_s) for a trend line; 0 before the first row. */
 void spot_trace_slices(const struct spot_trace_series *series, double start_s, double end_s,
                        size_t n, double *mean);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRACE_TRACE_STATS_H */

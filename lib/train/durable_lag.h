@@ -12,6 +12,10 @@
 
 #include "train/save_cost.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The minimum time between generations if none is given. */
 #define SPOT_DURABLE_LEAST_S 1.0
 
@@ -35,5 +39,9 @@ double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked
                                 bool is_single);
 bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,
                              bool is_single);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_DURABLE_LAG_H */

@@ -12,6 +12,10 @@
 #include "common/err.h"
 #include "model/grid.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_origin {
     SPOT_FROM_MEMBER = 0,  /* `from` sends it */
     SPOT_FROM_STORE = 1,   /* durable state: read by the member, or else sent by the coordinator */
@@ -102,5 +106,9 @@ void spot_form_losses(const struct spot_form *form, int64_t position, int64_t *b
 
 /* Microbatches [*begin, *end) that pipeline d computes. */
 void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *begin, int64_t *end);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_FORM_H */

@@ -13,6 +13,10 @@
 #include "common/json_writer.h"
 #include "model/grid.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_HISTORY_POINTS = 512, SPOT_HISTORY_PAUSES = 128 };
 
 struct spot_history_point {
@@ -43,5 +47,9 @@ void spot_history_add(struct spot_history *history, const struct spot_history_po
 void spot_history_add_pause(struct spot_history *history, const struct spot_history_pause *pause);
 /* Write keys `points` and `pauses` into an open object: arrays of arrays, oldest first. */
 void spot_history_put(const struct spot_history *history, struct spot_jw *jw);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_HISTORY_H */

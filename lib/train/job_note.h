@@ -15,6 +15,10 @@
 #include "common/json.h"
 #include "train/trainer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_JOB_NOTE_KEY_MAX = 32 };
 
 /* Text is borrowed, "" if absent. */
@@ -65,5 +69,9 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
 /* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_JOB_NOTE_H */

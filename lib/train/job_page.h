@@ -5,8 +5,16 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* job_page.html, embedded by the Makefile. */
 extern const unsigned char spot_job_page_html[];
 extern const size_t spot_job_page_html_byte;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_JOB_PAGE_H */

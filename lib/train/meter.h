@@ -12,6 +12,10 @@
 #include "common/err.h"
 #include "train/history.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_meter;
 
 /* Listens at an address of this host. NULL with *err: SPOT_EUSAGE, SPOT_ESYS. */
@@ -35,5 +39,9 @@ bool spot_meter_begin(struct spot_meter *meter, bool is_last, struct spot_buf **
                       struct spot_buf **metrics);
 void spot_meter_put(const struct spot_meter *meter, double token, struct spot_buf *out);
 void spot_meter_publish(struct spot_meter *meter, double made_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_METER_H */

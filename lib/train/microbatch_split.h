@@ -11,6 +11,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SPLIT_MAX = 512 };
 
 enum spot_split_kind {
@@ -54,5 +58,9 @@ void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
 bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 
 double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_MICROBATCH_SPLIT_H */

@@ -16,6 +16,10 @@
 #include "text/bpe.h"
 #include "weights/save.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_model_dir;
 
 /* Does --save name a directory: an existing one, or a path that does not exist and does not end in
@@ -44,5 +48,9 @@ int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_sha
                          const struct spot_bpe *bpe, bool is_of_bytes,
                          struct spot_bundle *const *bundle, enum spot_dtype dtype,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_MODEL_DIR_H */

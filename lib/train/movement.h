@@ -8,6 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_movement {
     /* how long members last */
     double exposed_s, exposed_since_s; /* members times seconds, up to exposed_since_s */
@@ -36,5 +40,9 @@ double spot_movement_lasts_s(const struct spot_movement *m, double n);
 double spot_movement_share(const struct spot_movement *m);
 /* A step with pre-copies took step_s: as many at a time as steps bear. */
 void spot_movement_pace(struct spot_movement *m, double step_s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_MOVEMENT_H */

@@ -14,6 +14,10 @@
 
 #include "engine/stage.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_PROBE_BYTE_MAX = 1 << 28, SPOT_PROBE_ROUNDS_MAX = 1000 };
 
 /* A member's part of a step, in seconds of its clock. */
@@ -60,5 +64,9 @@ struct spot_observer {
     void (*probed)(void *user, const struct spot_probe_seen *seen);
     void *user;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_OBSERVE_H */

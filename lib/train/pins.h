@@ -12,6 +12,10 @@
 #include "model/grid.h"
 #include "model/plan_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_pin {
     char name[SPOT_NAME_MAX];
     int64_t d, p, m;
@@ -33,5 +37,9 @@ size_t spot_pin_position(const struct spot_grid *grid, const struct spot_pin *pi
 /* Put `node` at a position of node_of_position[n]; the previous one goes to the node's old place,
  * if it had one. False: it was there. */
 bool spot_pin_put(int *node_of_position, size_t n, size_t position, int node);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_PINS_H */

@@ -12,6 +12,10 @@
 #include "engine/stage.h"
 #include "train/form.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_pipeline {
     struct spot_comm *comm;
     struct spot_mesh *mesh; /* its progress is reported to */
@@ -46,5 +50,9 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
  * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_PIPELINE_H */

@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "text/corpus.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_sampler {
     const struct spot_corpus *corpus;
     uint64_t seed;
@@ -30,5 +34,9 @@ int64_t spot_sampler_sequence(const struct spot_sampler *sampler, int64_t q);
 /* The T + 1 tokens of a sequence into token[T + 1]; *err of spot_corpus_read. */
 int spot_sampler_read(const struct spot_sampler *sampler, int64_t sequence, uint32_t *token,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_SAMPLER_H */

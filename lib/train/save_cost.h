@@ -8,6 +8,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* All zero: not known. */
 struct spot_save_cost {
     double calm_s;   /* of a step without one, smoothed; 0: not known */
@@ -31,5 +35,9 @@ double spot_save_cost_s(const struct spot_save_cost *cost);
 
 /* Has it been so long since a step without a generation that one is needed for comparison? */
 bool spot_save_cost_wants_calm(const struct spot_save_cost *cost);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_SAVE_COST_H */

@@ -8,6 +8,10 @@
 #include "common/err.h"
 #include "shard/bundle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_NEWEST_STEP = -1 };
 
 /* bundle[L + 2] have only the plane of the weights. Text is owned. */
@@ -53,5 +57,9 @@ int spot_saved_model_shorten(struct spot_saved_model *model, int64_t seq, struct
 
 /* Keep the weights of a bundle and free the rest. */
 void spot_weights_only(struct spot_bundle *bundle);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_SAVED_MODEL_H */

@@ -15,6 +15,10 @@
 #include "comm/wire.h"
 #include "shard/bundle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_objects;
 
 struct spot_state_sources {
@@ -47,5 +51,9 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
 struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *sources,
                                             const struct spot_shape *shape, int index,
                                             struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_STATE_SOURCES_H */

@@ -17,6 +17,10 @@
 #include "engine/stage.h"
 #include "train/form.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_sums {
     struct spot_comm *comm;
     const struct spot_form *form;
@@ -55,5 +59,9 @@ struct spot_mirror {
  * those of the stages mirrored here, and sends its own if memory is a device's. Returns as
  * above. */
 int spot_sums_mirror(const struct spot_mirror *mirror, int64_t step, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_SUMS_H */

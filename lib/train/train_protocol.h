@@ -19,6 +19,10 @@
 
 #include "cluster/protocol.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 
 enum spot_train_message {
@@ -65,5 +69,9 @@ static inline uint64_t spot_tag_microbatch(int64_t step, int64_t j)
 {
     return (uint64_t)step << 16 | (uint64_t)j;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAIN_PROTOCOL_H */

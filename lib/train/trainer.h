@@ -13,6 +13,10 @@
 #include "train/microbatch_split.h"
 #include "train/observe.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Progress of a running job. Pointers are valid during the call. */
 struct spot_progress {
     int64_t step, n_step;
@@ -100,5 +104,9 @@ int spot_trainer_run(const struct spot_trainer_options *options, struct spot_tra
                      struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAINER_H */

@@ -6,6 +6,10 @@
 
 #include "train/trainer_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* request a durable generation from the holders */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
@@ -40,5 +44,9 @@ int spot_trainer_finish(struct spot_trainer *c, struct spot_trainer_result *resu
 /* trainer_export.c: a client's question; is a client waiting for a generation? */
 int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_buf *answer,
                         uint64_t *status, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAINER_DURABLE_STATE_H */

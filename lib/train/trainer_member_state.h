@@ -6,6 +6,10 @@
 
 #include "train/trainer_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* trainer_member.c: the entries of the table about members; NULL for one that is gone. */
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id);
 bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id);
@@ -17,5 +21,9 @@ void spot_trainer_forget(void *job, struct spot_peer *peer);
 bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine);
 int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAINER_MEMBER_STATE_H */

@@ -5,6 +5,10 @@
 
 #include "train/trainer_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* trainer_form.c: choose a grid, place members, send FORM; or hold. */
 int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err);
 void spot_trainer_list_peers(struct spot_trainer *c); /* of the form: all members that take part */
@@ -72,5 +76,9 @@ int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed
  * placement, the members' index by position of the form, to respect them; was a change needed? */
 bool spot_trainer_breaks_pin(const struct spot_trainer *c);
 bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAINER_PLACE_STATE_H */

@@ -5,6 +5,10 @@
 
 #include "train/trainer_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* trainer_status.c */
 void spot_trainer_status(void *job, struct spot_jw *jw);
 bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct spot_jw *jw);
@@ -18,5 +22,9 @@ int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_meter_step(struct spot_trainer *c, double step_s);
 void spot_trainer_meter_formed(struct spot_trainer *c);
 void spot_trainer_publish(struct spot_trainer *c, bool is_last);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_TRAINER_REPORT_STATE_H */

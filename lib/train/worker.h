@@ -7,6 +7,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_worker_options {
     const char *join;        /* address of the coordinator */
     const char *key_file;    /* the job's key; NULL: no TLS, and local connections only */
@@ -42,5 +46,9 @@ bool spot_worker_is_for_serving(void);
 
 /* Async-signal-safe: this instance will be taken away. */
 void spot_worker_notice(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_WORKER_H */

@@ -15,6 +15,10 @@
 #include "common/err.h"
 #include "shard/bundle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_objects;
 struct spot_saver; /* NULL is an idle one */
 
@@ -39,5 +43,9 @@ bool spot_saver_stops(const struct spot_saver *saver);
 
 /* Drop what is not written, and wait for the thread: it does not use the mesh afterwards. */
 void spot_saver_stop(struct spot_saver **saver);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_WORKER_SAVE_H */

@@ -20,6 +20,10 @@
 #include "train/worker.h"
 #include "train/worker_save.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_worker {
     const struct spot_worker_options *options;
     struct spot_agent agent;
@@ -120,5 +124,9 @@ int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame
                       struct spot_err *err);
 /* The repeated step is given up: restore the exponents of the last commit. */
 void spot_worker_forget_redo(struct spot_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TRAIN_WORKER_STATE_H */

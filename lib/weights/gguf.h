@@ -15,6 +15,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Text in the header, without a NUL. */
 struct spot_gguf_text {
     const char *at;
@@ -70,5 +74,9 @@ extern const char spot_gguf_types[];
  * -1 with *err (SPOT_ESYS, SPOT_EDATA). */
 int spot_gguf_read(const struct spot_gguf *g, const struct spot_gguf_tensor *tensor, uint64_t first,
                    size_t n, float *x, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_GGUF_H */

@@ -9,6 +9,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_GGUF_BLOCK_MAX = 256, SPOT_GGUF_BLOCK_BYTE_MAX = 256 };
 
 struct spot_gguf_kind {
@@ -20,5 +24,9 @@ struct spot_gguf_kind {
 
 /* NULL: it is not read here. */
 const struct spot_gguf_kind *spot_gguf_kind(int type);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_GGUF_QUANT_H */

@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 static inline float spot_half(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, e = half >> 10 & 0x1F, m = half & 0x3FF;
@@ -18,5 +22,9 @@ static inline float spot_half(uint16_t half)
     memcpy(&x, &bits, sizeof(x));
     return x;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_HALF_H */

@@ -12,6 +12,10 @@
 #include "common/json_writer.h"
 #include "shard/arena.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Fills *shape except n_shard, which is 0; seq is the maximum number of positions. Nulls in the
  * document are dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
@@ -39,5 +43,9 @@ enum { SPOT_HF_CONFIG_PATH = 4096 };
  * spot_hf_config_noted. */
 int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_HF_CONFIG_H */

@@ -19,6 +19,10 @@
 #include "shard/arena.h"
 #include "shard/bundle.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_weights;
 
 /* Check every name, shape and type against `shape`, and read all once. NULL with *err: SPOT_ESYS,
@@ -43,5 +47,9 @@ const uint64_t *spot_weights_bundle_xxh3(const struct spot_weights *weights);
  * numbers in the file have changed. */
 int spot_weights_read(const struct spot_weights *weights, struct spot_bundle *bundle,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_LOAD_H */

@@ -13,11 +13,19 @@
 #include "model/shape.h"
 #include "shard/lora.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_LORA_RANK_MAX = 4096 };
 
 /* NULL with *err: SPOT_ESYS, or SPOT_EDATA naming the file and the key or tensor. */
 struct spot_lora *spot_lora_load(const char *dir, const struct spot_shape *shape,
                                  struct spot_err *err);
 void spot_lora_free(struct spot_lora *lora); /* may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_LORA_LOAD_H */

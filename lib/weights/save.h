@@ -8,6 +8,10 @@
 #include "shard/bundle.h"
 #include "shard/safetensors.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Names and layouts are those of the shape's family (hf_names.h), numbers F32, or BF16, to which
  * they are rounded. __metadata__ has the model's config as one line. One bundle at a time. */
 struct spot_weights_out {
@@ -27,5 +31,9 @@ void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bu
 /* If rc is 0 and all bundles were added, the file is moved into place; else it is discarded.
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_SAVE_H */

@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "common/json_field.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_document {
     const char *kind; /* as in docs/schema/KIND.json, and "spot.KIND/MAJOR" in the document */
     int major;
@@ -28,5 +32,9 @@ extern const struct spot_document spot_registry[];
 
 /* NULL: there is none. */
 const struct spot_document *spot_registry_find(const char *kind);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TOOL_REGISTRY_H */

@@ -647,16 +647,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("share_sim");
-
-    tcase_add_test(tc, random_is_that_of_python);
-    tcase_add_test(tc, released_rounds_end_when_the_authors_did);
-    tcase_add_test(tc, ours_ends_before_the_best_published);
-    tcase_add_test(tc, a_job_alone_takes_its_work_and_one_beginning);
-    tcase_add_test(tc, what_a_trace_takes_goes_back_to_its_checkpoint);
-    tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
-    tcase_add_test(tc, allox_has_the_least_sum_of_ends_and_srtf_on_one_type);
-    tcase_add_test(tc, what_comes_later_changes_no_decision);
-    tcase_add_test(tc, a_decision_that_is_made_again_is_the_same);
-    return run_suite("share_sim", tc);
+    return run_suite("share_sim", add_tests(tcase_create("share_sim")));
 }

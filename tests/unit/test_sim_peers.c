@@ -576,24 +576,12 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, the_interval_between_checkpoints_is_youngs);
-    tcase_add_test(tc, torchrun_saves_periodically_and_loses_what_is_not_saved);
-    tcase_add_test(tc, checkpoints_of_any_length_come_to_an_end);
-    tcase_add_test(tc, varuna_saves_on_a_notice_that_is_long_enough);
-    tcase_add_test(tc, oobleck_regroups_copies_layers_and_takes_newcomers_in);
     tcase_add_loop_test(tc, torchft_waits_for_a_pipeline_that_is_replaced_at_once, 0, 3);
-    tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
-    tcase_add_test(tc, every_price_names_its_source);
     tcase_add_loop_test(tc, a_checkpoint_takes_the_links_of_the_model, 0, 3);
-    tcase_add_test(tc, bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice);
     tcase_add_loop_test(tc, a_constant_that_is_changed_is_charged, 0,
                         sizeof(charged) / sizeof(*charged));
     tcase_add_loop_test(tc, a_period_that_is_changed_moves_the_checkpoints, 0, 2);
-    tcase_add_test(tc, bamboo_is_charged_its_constants);
-    tcase_add_test(tc, bamboo_meets_locally_after_a_loss);
     tcase_add_loop_test(tc, bamboo_saves_as_often_and_as_long_as_it_is_told, 0, 4);
-    tcase_add_test(tc, each_name_sets_its_own_constant);
-    tcase_add_test(tc, what_is_no_constant_is_refused);
-    tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
+    add_tests(tc);
     return run_suite("sim_peers", tc);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/elapsed.h"
 #include "common/rng.h"
 #include "common/timestamp.h"
 #include "suite.h"
@@ -151,15 +152,40 @@ START_TEST(what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut)
 }
 END_TEST
 
+START_TEST(a_wait_is_read_at_a_glance_and_told_of_seldom)
+{
+    static const struct {
+        double s;
+        const char *text;
+    } want[] = {
+        { -1, "0 s" },      { 0.25, "0.25 s" },   { 5, "5 s" },        { 45.4, "45 s" },
+        { 99.4, "99 s" },   { 100, "1:40 min" },  { 185, "3:05 min" }, { 7199, "119:59 min" },
+        { 7200, "2:00 h" }, { 93784, "26:03 h" }, { 1e300, "0 s" },
+    };
+    struct spot_wait wait = { 0 };
+    char text[SPOT_ELAPSED_TEXT];
+
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        ck_assert_str_eq(spot_elapsed_text(want[i].s, text), want[i].text);
+    ck_assert_double_eq(spot_wait_s(&wait), 0);
+    ck_assert(!spot_wait_is_due(&wait, 1e9));
+    wait = (struct spot_wait){ 0 };
+    ck_assert(spot_wait_is_due(&wait, 0));
+    ck_assert(!spot_wait_is_due(&wait, 0));
+    wait.since_s -= 100; /* it is due, and then not for as long as it has been */
+    wait.next_s = wait.since_s + 1;
+    ck_assert(spot_wait_is_due(&wait, 0));
+    ck_assert_double_ge(wait.next_s - wait.since_s, 200);
+    ck_assert_double_ge(spot_wait_s(&wait), 100);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, a_time_without_a_zone_is_of_the_zone_that_was_given);
     tcase_add_loop_test(tc, reads_what_clouds_write, 0, sizeof(good_cases) / sizeof(good_cases[0]));
     tcase_add_loop_test(tc, refuses_what_is_no_date, 0, sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, every_day_agrees_with_the_c_library);
-    tcase_add_test(tc, every_second_agrees_with_the_c_library_in_the_form_of_http_too);
-    tcase_add_test(tc, what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut);
+    add_tests(tc);
     return run_suite("timestamp", tc);
 }

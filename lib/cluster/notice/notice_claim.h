@@ -9,6 +9,10 @@
 #include "cluster/notice.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_NOTICE_CLAIMS_MAX = 64 }; /* of one answer; further ones are ignored */
 
 /* One notice, as its source tells it. */
@@ -40,5 +44,9 @@ spot_notice_read spot_notice_read_line;
 
 /* A token of IMDSv2: visible ASCII that fits a header. */
 bool spot_notice_is_token(const char *text, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H */

@@ -13,6 +13,10 @@
 #include "comm/http_client.h"
 #include "common/buf.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_NOTICE_QUERIES_MAX = 3,
     SPOT_NOTICE_HOOKS_MAX = 16, /* at a time */
@@ -158,5 +162,9 @@ void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
 /* Send what is due. Returns the time until more is, INFINITY: nothing; *is_awaited: an answer to
  * one is. */
 double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLUSTER_NOTICE_NOTICE_STATE_H */

@@ -10,6 +10,10 @@
 
 #include "engine/cpu/gemm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_attention {
     const struct spot_cpu_kernel *kernel;
     int64_t seq, head_dim, n_head, n_kv_head, n_shard;
@@ -35,5 +39,9 @@ void spot_attention_forward(const struct spot_attention *at, int64_t unit,
 /* Writes its part of dqkv. */
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CPU_ATTENTION_H */

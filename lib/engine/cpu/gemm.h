@@ -17,6 +17,10 @@
 
 #include "engine/cpu/kernel_cpu.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_gemm_parts { SPOT_GEMM_COLS, SPOT_GEMM_SUM };
 
 struct spot_gemm {
@@ -65,5 +69,9 @@ struct spot_block {
  * waiting. */
 struct spot_block spot_gemm_part(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                                  int thread, int n_thread, const struct spot_gemm_work *work);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CPU_GEMM_H */

@@ -9,6 +9,10 @@
 #include "engine/infer_state.h"
 #include "engine/memory_plan.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_cuda_infer {
     struct spot_infer *f;
     struct spot_device *dev;
@@ -43,5 +47,9 @@ size_t spot_cuda_infer_meta_elem(const struct spot_infer *f);
 size_t spot_cuda_infer_host_elem(const struct spot_infer *f);
 
 extern const struct spot_infer_backend spot_infer_cuda;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CUDA_INFER_CUDA_H */

@@ -12,6 +12,10 @@
 #include "engine/memory_plan.h"
 #include "engine/tensor_group.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_cuda_kernel {
     struct spot_kernel base;
     enum spot_real real;
@@ -225,5 +229,9 @@ void spot_cuda_stage_back_off(struct spot_stage *st, int bundle, uint32_t overfl
 const struct spot_kernel *spot_cuda_kernel_kind(size_t i, bool *runs_here);
 
 extern const struct spot_backend spot_backend_cuda;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CUDA_STAGE_CUDA_H */

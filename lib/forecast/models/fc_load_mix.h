@@ -14,6 +14,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_LOAD_EXPERTS = 15 };
 
 /* One part of the mixture: a negative binomial of that mean and variance. */
@@ -41,5 +45,9 @@ const double *spot_load_mix_past(const struct spot_load_mix *mix, size_t *n);
  * uncertainty of that third. */
 void spot_load_mix_at(struct spot_load_mix *mix, int step,
                       struct spot_load_part part[SPOT_LOAD_EXPERTS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_MODELS_FC_LOAD_MIX_H */

@@ -12,6 +12,10 @@
 
 #include "plan/assign.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_turned {
     const struct spot_assign_problem *problem;
     int n, m; /* n <= m */
@@ -48,5 +52,9 @@ bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matchin
 
 /* Change to the lexicographically smallest of the optimal matchings, with unchanged prices. */
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_ASSIGN_ASSIGN_INNER_H */

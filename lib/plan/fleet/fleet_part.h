@@ -5,6 +5,10 @@
 
 #include "plan/fleet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_part {
     const struct spot_fleet_demand *whole;
     struct spot_fleet_demand demand; /* its offers and rates point to the members below */
@@ -20,5 +24,9 @@ void spot_fleet_part_release(struct spot_fleet_part *part);
 
 /* Convert the answer for the part to one for the whole. */
 void spot_fleet_part_expand(const struct spot_fleet_part *part, struct spot_fleet_answer *answer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_FLEET_PART_H */

@@ -8,6 +8,10 @@
 #include "plan/fleet_route.h"
 #include "plan/lp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_recourse {
     const struct spot_fleet_risk *risk;
     double rate_per_s; /* of all buckets */
@@ -36,5 +40,9 @@ double spot_fleet_recourse_below(const struct spot_fleet_recourse *r, const doub
 /* The split of each bucket at a capacity: share [n_bucket][n_type], sums of 1 if all is served. */
 void spot_fleet_recourse_split(struct spot_fleet_recourse *r, const double *capacity,
                                double *share);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_FLEET_RECOURSE_H */

@@ -16,6 +16,10 @@
 
 #include "plan/migration/transport_flow.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_EVACUATION_EXACT = 16,    /* up to this many groups the answer is always optimal */
     SPOT_EVACUATION_FLOWS = 60000, /* beyond, if this many flows suffice */
@@ -46,5 +50,9 @@ struct spot_evacuation {
 /* Never worse than greedy by density, nor than the best single group. Among equally good choices
  * the first found is taken, so equal inputs give equal answers. */
 void spot_evacuation(struct spot_evacuation *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_EVACUATION_H */

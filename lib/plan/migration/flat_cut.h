@@ -8,6 +8,10 @@
 
 #include "model/layout_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_flat_cut {
     int64_t bundle, at; /* element of the group's axis */
     int group;
@@ -28,5 +32,9 @@ void spot_flat_release(struct spot_flat *flat);
 /* The replica that owns element `at` of rank m's part of a group on stage p. */
 int64_t spot_flat_owner(const struct spot_flat *flat, int64_t p, int64_t m, int64_t bundle,
                         int group, int64_t at);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_FLAT_CUT_H */

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_arc {
     int to, next;
     int64_t left; /* unused capacity */
@@ -32,5 +36,9 @@ int64_t spot_flow_max(struct spot_flow *flow, int source, int sink);
 
 /* The same at minimum cost; cost >= 0 on every added arc. */
 int64_t spot_flow_cheapest(struct spot_flow *flow, int source, int sink);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_FLOW_H */

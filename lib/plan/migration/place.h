@@ -15,6 +15,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Compared in this order; smaller is better. */
 struct spot_place_score {
     double makespan_s;
@@ -78,5 +82,9 @@ struct spot_place {
 int spot_place_search(const struct spot_place_problem *problem, struct spot_place *place,
                       struct spot_err *err);
 void spot_place_release(struct spot_place *place);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_PLACE_H */

@@ -13,6 +13,10 @@
 
 #include "plan/migration/place.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Called with each minimiser, which is a placement worth scoring. Returns the best makespan
  * known. */
 typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
@@ -21,5 +25,9 @@ typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
  * of one. Returns a bound in [floor_s, best_s]. */
 double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
                         spot_place_try_fn ask, void *user);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_PLACE_BOUND_H */

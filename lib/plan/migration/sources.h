@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_source_job {
     int64_t byte;
     const int *holder; /* [n_holder], ascending, at least one */
@@ -30,5 +34,9 @@ struct spot_sources {
 };
 
 void spot_sources_choose(struct spot_sources *sources);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_SOURCES_H */

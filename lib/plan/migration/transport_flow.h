@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A limit on the flow through several links together. Gates form trees: flow through one also
  * passes its parent. */
 struct spot_gate {
@@ -53,5 +57,9 @@ int spot_transport_split(struct spot_transport *s);
 
 /* How many bytes of all demands can be sent in time_s. */
 int64_t spot_transport_most(const struct spot_transport *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H */

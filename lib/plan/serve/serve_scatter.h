@@ -8,6 +8,10 @@
 
 #include "plan/serve_solver.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SERVE_SCATTER_POINTS = 8 };
 
 struct spot_serve_scatter {
@@ -23,5 +27,9 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
                                                   const struct spot_serve_shape *shape,
                                                   struct spot_serve_time *time);
 void spot_serve_scatter_free(struct spot_serve_scatter *scatter);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SERVE_SERVE_SCATTER_H */

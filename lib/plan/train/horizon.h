@@ -13,6 +13,10 @@
 
 #include "model/count_chain.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_horizon {
     int n_low, n_max, n_step;
     int start;       /* the count before the first step */
@@ -42,5 +46,9 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 /* How likely a count is after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_TRAIN_HORIZON_H */

@@ -6,6 +6,10 @@
 
 #include "plan/liveput_dp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The value of a grid that is not allowed: below any number of samples, but finite, so that sums
  * with it work. */
 #define SPOT_LIVEPUT_NEVER (-1e300)
@@ -255,5 +259,9 @@ int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int chan
 
 /* Is rank allowed on n instances? */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_TRAIN_LIVEPUT_INNER_H */

@@ -9,6 +9,10 @@
 
 #include "model/migrate_cost.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_REPARTITION_VICTIMS_MAX = 64 };
 
 /* Only draws in which no stage loses more than `most` count (most >= d: all do); the others
@@ -39,5 +43,9 @@ double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, 
                                    const int *lost, int *holds);
 double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
                                     const int *lost);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_TRAIN_REPARTITION_H */

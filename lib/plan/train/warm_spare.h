@@ -14,6 +14,10 @@
 
 #include "model/migrate_cost.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_warm_cover {
     int p, n_set;
     int *set;    /* [p] of each stage; -1: not mirrored */
@@ -41,5 +45,9 @@ double spot_warm_mirror_s(const struct spot_warm_cover *cover,
  * replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                     int d, int keep, int most, int v_max, double *move, double *lost);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_TRAIN_WARM_SPARE_H */

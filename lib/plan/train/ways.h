@@ -5,6 +5,10 @@
 
 #include "plan/train/repartition.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_WAYS_WIDTH = SPOT_REPARTITION_VICTIMS_MAX + 1 };
 
 struct spot_ways {
@@ -54,5 +58,9 @@ static inline struct spot_ways spot_ways_stage(int d, int low, int high, int j_m
         f.of[a] = spot_ways_choose(d, a);
     return f;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_TRAIN_WAYS_H */
