@@ -9,37 +9,12 @@
 # trace says, some without notice, while the coordinator is killed and resumed, too. The closing table
 # compares both.
 set -eu
-cd "$(dirname "$0")/.."
-here=$PWD
-PATH=$here/build/release/bin:$here/build/release/tests:$PATH
-enough=${SPOT_DEMO_PREEMPTIONS:-10} speedup=${SPOT_DEMO_SPEEDUP:-90}
-out=${1:-build/demo-serve}
-mkdir -p "$out"
-[ -z "${1-}" ] || [ -e "$out/.spot-demo" ] || [ -z "$(ls -A "$out")" ] || {
-    echo "demo-serve.sh: '$out' has something else in it, which would be replaced: name another folder" >&2
-    exit 2
-}
-: >"$out/.spot-demo"
-tmp=$(mktemp -d) # a socket's path must be short
 cloud='' server='' client=''
-
-finish() {
-    status=$?
-    trap - EXIT
-    for pid in $client $cloud $server; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$tmp"
-    exit $status
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-say() {
-    printf '\n== %s\n' "$*" >&2
-}
+children() { echo "$client $cloud $server"; }
+# shellcheck source=examples/demo-parts.sh
+. "$(dirname "$0")/demo-parts.sh"
+enough=${SPOT_DEMO_PREEMPTIONS:-10} speedup=${SPOT_DEMO_SPEEDUP:-90}
+take_folder build/demo-serve "${1-}"
 
 say 'four hours of a zone that loses machines often'
 spot-replay generate --profile stormy --law loss_per_h=30,loss_mean=1.5,loss_all=0,gain_per_h=60,shock_per_h=0 \
@@ -50,8 +25,7 @@ awk -F, 'NR == 1 || $1 <= 1800' "$out/trace.csv" |
     spot-predict --quiet --interval 60s --horizon 10 --cap 4 --format table >&2
 
 say 'a small model learns the licences of this machine'
-cat /usr/share/common-licenses/* >"$out/text" 2>/dev/null || true
-[ -s "$out/text" ] || cat LICENSE README.md docs/*.md >"$out/text"
+write_text "$out/text"
 rm -rf "$out/model"
 spot-run train --quiet --data "$out/text" --layers 4 --width 128 --heads 4 --seq 256 --global-batch 8 --steps 80 \
     --workers 2 --save "$out/model" >"$out/train.jsonl"

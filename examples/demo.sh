@@ -10,9 +10,10 @@
 # preemptions its coordinator is killed, too, and the job goes on for 40 steps. Then the same job
 # runs undisturbed, and a report compares the two, bit by bit.
 set -eu
-cd "$(dirname "$0")/.."
-here=$PWD
-PATH=$here/build/release/bin:$PATH
+job='' cloud='' text=${1:-}
+children() { echo "$cloud $job"; }
+# shellcheck source=examples/demo-parts.sh
+. "$(dirname "$0")/demo-parts.sh"
 enough=${SPOT_DEMO_PREEMPTIONS:-15} speedup=${SPOT_DEMO_SPEEDUP:-120}
 
 # What a job has lived through; status 0 for enough preemptions, and a pause after each kind of change.
@@ -26,39 +27,8 @@ if [ "${1-}" = --lived ]; then
     lived "$2"
     exit
 fi
-out=${2:-build/demo}
-mkdir -p "$out"
-[ -z "${2-}" ] || [ -e "$out/.spot-demo" ] || [ -z "$(ls -A "$out")" ] || {
-    echo "demo.sh: '$out' has something else in it, which would be replaced: name another folder" >&2
-    exit 2
-}
-: >"$out/.spot-demo"
-tmp=$(mktemp -d) # a socket's path must be short
-job='' cloud='' text=${1:-}
-
-finish() {
-    status=$?
-    trap - EXIT
-    for pid in $cloud $job; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$tmp"
-    exit $status
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-say() {
-    printf '\n== %s\n' "$*" >&2
-}
-
-if [ -z "$text" ]; then # what every Debian machine has
-    text=$out/text
-    cat /usr/share/common-licenses/* >"$text" 2>/dev/null || true
-    [ -s "$text" ] || cat LICENSE README.md docs/*.md >"$text"
-fi
+take_folder build/demo "${2-}"
+[ "$text" ] || write_text "${text:=$out/text}"
 train() { # EVENTS [OPTION...]
     events=$1
     shift

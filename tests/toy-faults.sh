@@ -150,6 +150,7 @@ cell() { # PHASE FAULT
     [ $1 = join ] || { start r1.a unix:p && eventually '[ "$(events log joined)" -ge 1 ]'; }
     for name in r1.b r1.c r2.a r2.b; do start $name unix:j; done
     eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ]'
+    # shellcheck disable=SC2119 # of its own number
     settled
     if provoke $1; then
         inflict $2

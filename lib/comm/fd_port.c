@@ -118,8 +118,3 @@ struct spot_port *spot_port_fd(int in, int out, double limit_s)
     unblock(out);
     return &p->port;
 }
-
-int spot_fd_pair(int fd[2])
-{
-    return socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
-}

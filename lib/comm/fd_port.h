@@ -13,9 +13,6 @@ extern "C" {
  * error. The descriptors are made non-blocking. */
 struct spot_port *spot_port_fd(int in, int out, double limit_s);
 
-/* Two connected stream sockets of this process, blocking. Returns 0, or -1 with errno. */
-int spot_fd_pair(int fd[2]);
-
 #ifdef __cplusplus
 }
 #endif

@@ -240,7 +240,8 @@ int spot_relay_take_copies(struct spot_relay *r, int sequence, uint64_t number,
     return restore_own(r, sequence, number, source[0], token, *n_token, err);
 }
 
-int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+int spot_relay_hear_tokens(struct spot_relay *r, struct spot_wire_in *in, spot_relay_act *act,
+                           struct spot_err *err)
 {
     const uint32_t sequence = spot_get_u32(in);
     const uint64_t number = spot_get_u64(in);
@@ -254,9 +255,14 @@ int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struc
     else if ((own = spot_relay_own(r, sequence, err)) < 0)
         rc = -1;
     else
-        rc = restore_own(r, own, number, source, token, n_token, err);
+        rc = act(r, own, number, source, token, n_token, err);
     free(token);
     return rc;
+}
+
+int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    return spot_relay_hear_tokens(r, in, restore_own, err);
 }
 
 /* --- forgetting ------------------------------------------------------------------------- */

@@ -146,21 +146,7 @@ uint32_t *spot_relay_get_tokens(struct spot_wire_in *in, int64_t least)
 
 static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
-    const uint32_t sequence = spot_get_u32(in);
-    const uint64_t number = spot_get_u64(in);
-    const int64_t n_most = (int64_t)spot_get_u64(in);
-    uint32_t *const token = spot_relay_get_tokens(in, n_most);
-    const uint32_t source = spot_relay_get_source(r, in);
-    int own, rc;
-
-    if (!token || !spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
-        rc = malformed(err);
-    else if ((own = spot_relay_own(r, sequence, err)) < 0)
-        rc = -1;
-    else
-        rc = spot_relay_take_own(r, own, number, source, token, n_most, err);
-    free(token);
-    return rc;
+    return spot_relay_hear_tokens(r, in, spot_relay_take_own, err);
 }
 
 static int hear_reuse(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)

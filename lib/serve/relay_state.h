@@ -70,7 +70,6 @@ struct spot_stage_span spot_relay_layers(const struct spot_shape *shape, uint32_
 uint32_t spot_relay_stage(const struct spot_relay *r);
 bool spot_relay_is_last(const struct spot_relay *r); /* stage */
 uint32_t spot_relay_member(const struct spot_relay *r, uint32_t p, uint32_t m);
-int64_t spot_relay_page_count(int64_t n_token);
 
 /* Send n numbers to a member; receive them, in a frame to be freed. */
 int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag, const float *x,
@@ -131,6 +130,12 @@ int spot_relay_hear_buddy(struct spot_relay *r, struct spot_wire_in *in, struct 
 int spot_relay_hear_copy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+/* An order that names a sequence, its request and its tokens, for spot_relay_take_own or the like.
+ */
+typedef int spot_relay_act(struct spot_relay *r, int own, uint64_t number, uint32_t source,
+                           const uint32_t *token, int64_t n, struct spot_err *err);
+int spot_relay_hear_tokens(struct spot_relay *r, struct spot_wire_in *in, spot_relay_act *act,
+                           struct spot_err *err);
 int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -50,6 +50,53 @@ int execvp(const char *file, char *const *argv)
     ((expr) ? (void)0            \
             : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed", __VA_ARGS__))
 
+/* A test is of its suite by being there: add_tests adds those of the file, in its order, that main
+ * does not add itself, such as with a loop. */
+enum { SUITE_TESTS_MAX = 256 };
+static struct {
+    const TTest *test[SUITE_TESTS_MAX];
+    size_t n;
+} suite_rest;
+
+static inline void suite_list(const TTest *test)
+{
+    if (suite_rest.n == SUITE_TESTS_MAX)
+        abort();
+    suite_rest.test[suite_rest.n++] = test;
+}
+
+static inline const TTest *suite_take(const TTest *test)
+{
+    for (size_t i = 0; i < suite_rest.n; i++)
+        if (suite_rest.test[i] == test)
+            suite_rest.test[i] = NULL;
+    return test;
+}
+
+#undef START_TEST
+#define START_TEST(name)                                                        \
+    static void name##_fn(int _i CK_ATTRIBUTE_UNUSED);                          \
+    static const TTest name##_ttest = { #name, name##_fn, __FILE__, __LINE__ }; \
+    static const TTest *const name CK_ATTRIBUTE_UNUSED = &name##_ttest;         \
+    __attribute__((constructor)) static void name##_list(void)                  \
+    {                                                                           \
+        suite_list(&name##_ttest);                                              \
+    }                                                                           \
+    static void name##_fn(int _i CK_ATTRIBUTE_UNUSED)
+#undef tcase_add_test
+#define tcase_add_test(tc, test) _tcase_add_test((tc), suite_take(test), 0, 0, 0, 1)
+#undef tcase_add_loop_test
+#define tcase_add_loop_test(tc, test, from, to) \
+    _tcase_add_test((tc), suite_take(test), 0, 0, (from), (to))
+
+static inline TCase *add_tests(TCase *tc)
+{
+    for (size_t i = 0; i < suite_rest.n; i++)
+        if (suite_rest.test[i])
+            tcase_add_test(tc, suite_rest.test[i]);
+    return tc;
+}
+
 /* Whether that tier of tests runs (tests/tally). */
 static inline bool in_tier(const char *tier)
 {

@@ -118,9 +118,7 @@ int main(void)
     if (!mkdtemp(dir))
         return 77;
     snprintf(join, sizeof(join), "unix:%s/join", dir);
-    tcase_add_test(tc, who_was_told_that_the_job_is_done_has_ended_well);
-    tcase_add_test(tc, who_was_told_to_leave_has_left);
-    tcase_add_test(tc, who_was_told_nothing_looks_for_the_coordinator);
+    add_tests(tc);
     rc = run_suite("agent", tc);
     rmdir(dir);
     return rc;

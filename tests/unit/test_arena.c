@@ -310,15 +310,8 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, every_parameter_has_one_aligned_place, 0, 8);
-    tcase_add_test(tc, names_are_unique_and_found_again);
-    tcase_add_test(tc, full_names_tell_bundle_shard_and_tensor);
-    tcase_add_test(tc, the_124m_model_has_the_published_number_of_parameters);
-    tcase_add_test(tc, llama_models_have_the_published_number_of_parameters);
-    tcase_add_test(tc, the_kinds_that_training_names_are_rows_of_the_table);
-    tcase_add_test(tc, a_set_of_layers_is_what_it_was_made_of);
-    tcase_add_test(tc, what_is_recomputed_is_found_by_name);
-    tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
     tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
+    add_tests(tc);
     return run_suite("arena", tc);
 }

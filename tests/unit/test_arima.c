@@ -417,11 +417,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, fits_agree_with_the_best_known_elsewhere);
-    tcase_add_test(tc, forecasts_agree_with_the_best_known_elsewhere);
     tcase_add_loop_test(tc, filter_equals_the_dense_normal_density, 0, 16);
     tcase_add_loop_test(tc, closed_form_equals_the_best_of_a_fine_grid_and_the_search, 0, 9);
-    tcase_add_test(tc, a_series_without_variance_is_white_noise_of_none);
-    tcase_add_test(tc, auto_finds_no_order_in_white_noise_and_one_in_a_random_walk);
+    add_tests(tc);
     return run_suite("arima", tc);
 }

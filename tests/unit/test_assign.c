@@ -553,13 +553,6 @@ int main(void)
     TCase *tcase = tcase_create("assignments");
 
     tcase_set_timeout(tcase, 600);
-    tcase_add_test(tcase, equals_every_permutation_in_cost_and_in_the_choice_among_ties);
-    tcase_add_test(tcase, the_bottleneck_equals_that_of_every_permutation_and_is_proved);
-    tcase_add_test(tcase, large_answers_are_proved_by_their_prices);
-    tcase_add_test(tcase, long_rows_are_proved_and_equal_with_any_instructions);
-    tcase_add_test(tcase, prices_that_are_off_by_one_are_found_whatever_their_size);
-    tcase_add_test(tcase, of_many_ties_the_canonical_one_is_chosen);
-    tcase_add_test(tcase, reaches_the_recorded_optima);
-    tcase_add_test(tcase, sides_beyond_the_limit_are_refused);
+    add_tests(tcase);
     return run_case("assign", tcase);
 }

@@ -161,8 +161,6 @@ int main(void)
 
     tcase_add_loop_test(tc, origins_are_even_and_have_a_horizon_behind_them, 0,
                         sizeof(ranges) / sizeof(ranges[0]));
-    tcase_add_test(tc, a_short_series_has_no_origin);
-    tcase_add_test(tc, a_model_that_is_certain_scores_its_distance);
-    tcase_add_test(tc, the_most_that_comes_later_is_not_known);
+    add_tests(tc);
     return run_suite("backtest", tc);
 }

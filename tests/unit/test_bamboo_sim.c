@@ -357,17 +357,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, reproduces_every_published_run);
-    tcase_add_test(tc, reproduces_the_published_run_on_the_public_trace);
-    tcase_add_test(tc, a_member_without_pipelines_has_no_predecessor);
-    tcase_add_test(tc, corrected_neighbours_lost_at_once_do_not_stop_it_for_good);
-    tcase_add_test(tc, corrected_a_node_that_boots_is_lost_at_no_price);
-    tcase_add_test(tc, corrected_checkpoints_bound_what_a_fatal_loss_takes);
-    tcase_add_test(tc, more_pipelines_than_are_known_stop_the_release_only);
-    tcase_add_test(tc, spans_cover_the_time_and_steps_are_committed_or_lost);
-    tcase_add_test(tc, refuses_nodes_that_come_twice_or_leave_while_away);
-    tcase_add_test(tc, models_of_peers_have_names);
-    return run_suite("bamboo_sim", tc);
+    return run_suite("bamboo_sim", add_tests(tcase_create("core")));
 }

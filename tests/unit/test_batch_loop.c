@@ -364,9 +364,7 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, a_prompt_is_there_once_however_many_choices_there_are, 0, 4);
-    tcase_add_test(tc, a_prompt_is_computed_once_though_answers_are_of_one_token);
-    tcase_add_test(tc, how_probable_a_token_was_is_computed_for_who_asks);
     tcase_add_loop_test(tc, tokens_do_not_tell_what_was_shared, 0, 4);
-    tcase_add_test(tc, a_hit_has_the_tokens_and_log_probabilities_of_a_miss);
+    add_tests(tc);
     return run_suite("batch_loop", tc);
 }

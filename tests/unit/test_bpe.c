@@ -456,16 +456,10 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, ids_are_those_of_two_other_implementations, 0, 2);
-    tcase_add_test(tc, vocab_and_merges_are_the_same_tokenizer);
-    tcase_add_test(tc, a_text_that_comes_in_pieces_has_the_same_ids);
-    tcase_add_test(tc, merging_equals_the_textbooks);
-    tcase_add_test(tc, any_bytes_come_back_from_their_ids);
-    tcase_add_test(tc, characters_are_read_as_rfc_3629_says);
     tcase_add_loop_test(tc, a_wrong_tokenizer_is_refused_with_the_place, 0,
                         sizeof(faults) / sizeof(faults[0]));
-    tcase_add_test(tc, wrong_merges_are_refused_with_their_line);
-    tcase_add_test(tc, endless_pieces_are_merged_in_bounded_parts);
     tcase_add_loop_test(tc, vectors_of_each_kind, 0, 9);
     tcase_add_loop_test(tc, llamas_read_streams_and_leave_names_alone, 0, 2);
+    add_tests(tc);
     return run_suite("bpe", tc);
 }

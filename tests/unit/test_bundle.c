@@ -182,11 +182,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, start_is_a_pure_function_of_shape_seed_and_bundle);
-    tcase_add_test(tc, rows_beyond_the_vocabulary_are_zero);
-    tcase_add_test(tc, weights_follow_the_distribution_of_gpt2);
-    tcase_add_test(tc, shards_of_a_tensor_differ);
-    tcase_add_test(tc, planes_are_aligned_and_release_may_be_repeated);
     tcase_add_loop_test(tc, start_has_the_recorded_bits, 0, 3);
+    add_tests(tc);
     return run_suite("bundle", tc);
 }

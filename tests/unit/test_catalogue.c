@@ -172,13 +172,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("catalogue");
-
-    tcase_add_test(tc, rows_have_what_is_given_and_say_what_is_not);
-    tcase_add_test(tc, what_is_wrong_is_refused_with_its_place);
-    tcase_add_test(tc, the_same_offer_twice_is_refused_and_one_on_each_market_is_not);
-    tcase_add_test(tc,
-                   hardware_is_that_of_all_rows_of_a_type_and_one_that_says_otherwise_is_refused);
-    tcase_add_test(tc, who_needs_prices_is_told_which_columns_lack);
-    return run_suite("catalogue", tc);
+    return run_suite("catalogue", add_tests(tcase_create("catalogue")));
 }

@@ -276,10 +276,6 @@ int main(void)
 
     tcase_add_loop_test(tc, zones_add_up_as_all_their_combinations, 0, 5);
     tcase_add_loop_test(tc, zones_of_a_region_lose_together, 0, 6);
-    tcase_add_test(tc, a_newer_count_moves_the_distribution_and_keeps_its_sum);
-    tcase_add_test(tc, nothing_changes_without_a_forecast);
-    tcase_add_test(tc, a_forecast_without_series_is_refused);
-    tcase_add_test(tc, a_forecast_without_a_joint_distribution_is_refused);
-    tcase_add_test(tc, more_instances_than_can_be_planned_are_refused);
+    add_tests(tc);
     return run_suite("change_law", tc);
 }

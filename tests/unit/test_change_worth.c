@@ -156,10 +156,6 @@ int main(void)
     TCase *tc = tcase_create("worth");
 
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, costs_are_those_of_a_job_that_is_played);
-    tcase_add_test(tc, members_that_stay_for_ever_are_the_limit_of_those_that_stay_long);
-    tcase_add_test(tc, a_long_pause_is_bought_off_at_a_fair_price);
-    tcase_add_test(tc, large_state_moves_ahead_and_small_state_at_once);
-    tcase_add_test(tc, who_will_not_stay_for_long_is_not_worth_a_pause);
+    add_tests(tc);
     return run_suite("change_worth", tc);
 }

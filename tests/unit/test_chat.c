@@ -275,6 +275,17 @@ START_TEST(a_turn_ends_with_the_token_that_the_template_puts_there)
 }
 END_TEST
 
+START_TEST(a_template_that_does_not_end_is_told_when_it_is_read)
+{
+    static const char config[] = "{\"chat_template\":\"{% for i in range(9999) %}{% for j in range("
+                                 "9999) %}{% endfor %}{% endfor %}\"}";
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(spot_chat_parse(config, sizeof(config) - 1, "c", &err));
+    ck_assert(err.code == SPOT_EDATA && strstr(err.msg, "more than"));
+}
+END_TEST
+
 START_TEST(a_template_is_chosen_by_name_or_file)
 {
     static const char config[] =
@@ -317,11 +328,8 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, prompts_are_those_of_the_templates, 0, 3);
-    tcase_add_test(tc, names_of_tokens_are_texts_of_63_bytes_or_objects_that_hold_them);
     tcase_add_loop_test(tc, a_template_is_a_file_of_its_own_or_a_member_of_the_config, 0,
                         (int)(sizeof(place) / sizeof(place[0])));
-    tcase_add_test(tc, a_turn_ends_with_the_token_that_the_template_puts_there);
-    tcase_add_test(tc, a_template_is_chosen_by_name_or_file);
-    tcase_add_test(tc, what_cannot_be_said_is_refused);
+    add_tests(tc);
     return run_suite("chat", tc);
 }

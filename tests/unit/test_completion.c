@@ -319,10 +319,6 @@ int main(void)
     tcase_add_unchecked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, text_is_that_of_decoding_at_once, 0, 3);
-    tcase_add_test(c, a_position_is_committed_once);
-    tcase_add_test(c, a_request_survives_the_wire);
-    tcase_add_test(c, a_special_token_whose_name_is_a_stop_text_ends_a_choice);
-    tcase_add_test(c, a_stream_says_what_the_answer_says);
-    tcase_add_test(c, parts_of_characters_are_keys_of_their_own);
+    add_tests(c);
     return run_case("completion", c);
 }

@@ -358,16 +358,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, a_file_and_a_pipe_give_the_numbers_that_were_written);
-    tcase_add_test(tc, several_files_are_what_one_of_all_of_them_is);
-    tcase_add_test(tc, the_hash_is_of_the_content_and_of_what_a_token_is);
-    tcase_add_test(tc, a_header_is_skipped_and_a_false_one_refused);
-    tcase_add_test(tc, a_header_of_another_version_is_refused);
-    tcase_add_test(tc, texts_become_the_tokens_that_their_tokenizer_makes);
-    tcase_add_test(tc, a_text_that_is_not_there_and_an_input_twice_are_refused);
-    tcase_add_test(tc, a_token_out_of_the_vocabulary_is_refused_with_its_place);
-    tcase_add_test(tc, what_is_torn_or_absent_or_shrinks_is_an_error);
-    return run_suite("corpus", tc);
+    return run_suite("corpus", add_tests(tcase_create("core")));
 }

@@ -237,10 +237,6 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_context_has_the_frequencies_of_the_trace, 0, 4);
-    tcase_add_test(tc, a_change_is_as_large_as_those_that_were_seen);
-    tcase_add_test(tc, the_context_is_the_longest_calm_that_was_lived_through);
-    tcase_add_test(tc, a_calm_lasts_until_a_change_and_nothing_planned_leads_to_one);
-    tcase_add_test(tc, long_calms_are_told_from_bursts);
-    tcase_add_test(tc, a_calm_that_lasts_is_not_waited_out_in_a_slower_grid);
+    add_tests(tc);
     return run_case("count_chain", tc);
 }

@@ -259,13 +259,8 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, a_file_without_header_has_the_columns_it_is_said_to_have);
-    tcase_add_test(tc, a_name_that_is_nearly_right_is_told);
-    tcase_add_test(tc, columns_lines_and_bytes_have_their_limits);
     tcase_add_loop_test(tc, what_of_a_log_can_be_read_is, 0,
                         sizeof(log_case) / sizeof(log_case[0]));
-    tcase_add_test(tc, a_log_without_a_row_is_another_file);
-    tcase_add_test(tc, a_line_that_is_too_long_is_one_row);
-    tcase_add_test(tc, accepts_bom_crlf_quotes_and_extra_columns);
+    add_tests(tc);
     return run_suite("csv_reader", tc);
 }

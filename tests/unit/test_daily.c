@@ -157,13 +157,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, neighbouring_hours_share_one_cell_of_two);
-    tcase_add_test(tc, high_and_low_counts_share_nothing);
-    tcase_add_test(tc, without_a_day_nothing_is_learned);
-    tcase_add_test(tc, an_hour_is_learned_like_by_penalised_likelihood);
-    tcase_add_test(tc, a_cycle_is_found_on_one_place_and_not_looked_for_on_more);
-    tcase_add_test(tc, a_time_that_cannot_be_is_not_sound);
-    return run_suite("daily", tc);
+    return run_suite("daily", add_tests(tcase_create("core")));
 }

@@ -570,16 +570,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("deadline");
-
-    tcase_add_test(tc, no_policy_is_cheaper_under_the_distribution);
-    tcase_add_test(tc, of_one_place_every_stage_of_a_run_counts);
-    tcase_add_test(tc, published_policies_pay_what_they_paid);
-    tcase_add_test(tc, a_forecast_gives_back_the_chain_it_is_of);
-    tcase_add_test(tc, offline_optimum_is_the_best_of_all_sequences);
-    tcase_add_test(tc, never_late_and_blind_to_what_comes);
-    tcase_add_test(tc, who_knows_what_comes_pays_what_the_offline_program_says);
-    tcase_add_test(tc, ours_pays_in_the_mean_what_it_promised);
-    tcase_add_test(tc, refuses_what_cannot_be);
-    return run_suite("deadline", tc);
+    return run_suite("deadline", add_tests(tcase_create("deadline")));
 }

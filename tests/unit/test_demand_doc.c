@@ -123,9 +123,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, a_bucket_has_a_rate_sizes_and_speeds_by_type);
-    tcase_add_test(tc, a_request_belongs_to_the_bucket_of_the_nearest_sizes);
     tcase_add_loop_test(tc, what_cannot_be_is_refused_where_it_is, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, there_is_one_bucket_at_least);
+    add_tests(tc);
     return run_suite("demand_doc", tc);
 }

@@ -400,18 +400,7 @@ int main(void)
 
     if (!mkdtemp(dir))
         return 77;
-    tcase_add_test(tc, addresses_off_loopback_and_nonsense_are_refused);
-    tcase_add_test(tc, with_a_key_any_address_is_taken_and_nonsense_still_is_not);
-    tcase_add_test(tc, printing_gives_back_what_was_parsed);
-    tcase_add_test(tc, a_unix_socket_is_private_whatever_the_umask);
-    tcase_add_test(tc, listening_does_not_change_the_mode_of_files_that_other_threads_create);
-    tcase_add_test(tc, a_stale_socket_is_replaced_a_live_one_and_a_file_are_not);
-    tcase_add_test(tc, a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else);
-    tcase_add_test(tc, a_listener_that_takes_nobody_in_is_an_error_and_not_a_wait);
-    tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
-    tcase_add_test(tc, a_calendar_that_leaps_keeps_nobody_from_an_address);
-    tcase_add_test(tc, an_absolute_path_is_the_same_from_every_folder);
-    tcase_add_test(tc, one_that_ends_takes_its_own_name_away_and_no_other);
+    add_tests(tc);
     status = run_suite("endpoint", tc);
     rmdir(dir);
     return status;

@@ -78,8 +78,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, NULL);
-    tcase_add_test(tc, more_work_takes_longer_and_more_pipelines_less);
-    tcase_add_test(tc, processes_that_share_cores_wait_for_each_other);
-    tcase_add_test(tc, a_device_is_not_estimated_and_a_kernel_that_is_none_is_refused);
+    add_tests(tc);
     return run_suite("estimate_step", tc);
 }

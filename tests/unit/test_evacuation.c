@@ -285,12 +285,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("evacuation");
-
-    tcase_add_test(tc, the_choice_is_the_best_of_all_choices);
-    tcase_add_test(tc, many_groups_of_one_node_are_the_classic_knapsack);
-    tcase_add_test(tc, many_groups_on_many_nodes_keep_within_the_bound_that_is_told);
-    tcase_add_test(tc, nodes_that_share_nothing_are_one_knapsack_each);
-    tcase_add_test(tc, nothing_to_save_and_no_room_are_answered_too);
-    return run_suite("evacuation", tc);
+    return run_suite("evacuation", add_tests(tcase_create("evacuation")));
 }

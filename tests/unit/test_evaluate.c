@@ -243,11 +243,8 @@ int main(void)
 {
     TCase *tc = tcase_create("evaluate");
 
-    tcase_add_test(tc, windows_are_those_of_the_guide);
-    tcase_add_test(tc, across_windows_only_the_first_token_is_left_out);
     tcase_add_loop_test(tc, the_loss_is_that_of_the_oracle, 0, CASES);
     tcase_add_loop_test(tc, batch_and_threads_change_no_bit, 0, CASES);
-    tcase_add_test(tc, bits_per_byte_count_the_tokens_that_are_not_predicted);
-    tcase_add_test(tc, a_corpus_that_predicts_nothing_is_refused);
+    add_tests(tc);
     return run_suite("evaluate", tc);
 }

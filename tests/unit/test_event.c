@@ -465,11 +465,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, what_is_written_is_read_of_every_kind);
-    tcase_add_test(tc, lines_by_hand_may_lack_what_a_job_writes);
-    tcase_add_test(tc, an_event_may_come_where_the_rules_say_so_and_nowhere_else);
-    tcase_add_test(tc, a_served_log_goes_on_in_views_and_a_line_that_does_not_fit_is_refused);
-    return run_suite("event", tc);
+    return run_suite("event", add_tests(tcase_create("core")));
 }

@@ -244,12 +244,10 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, the_log_of_a_command_goes_on_when_another_coordinator_does);
     tcase_add_loop_test(tc, a_line_that_does_not_fit_is_refused_where_it_is, 0,
                         sizeof(misplaced) / sizeof(misplaced[0]));
     tcase_add_loop_test(tc, a_log_is_of_one_kind_of_job_and_each_event_has_what_its_kind_tells, 0,
                         sizeof(other) / sizeof(other[0]));
-    tcase_add_test(tc, events_of_a_cloud_or_of_a_later_version_are_passed_over);
-    tcase_add_test(tc, a_line_that_is_no_json_is_named_and_an_empty_one_passed_over);
+    add_tests(tc);
     return run_suite("event_exec", tc);
 }

@@ -261,14 +261,6 @@ int main(void)
     TCase *const tc = tcase_create("exec_ledger");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, who_asks_before_the_plan_is_known_waits_for_it);
-    tcase_add_test(tc, another_plan_is_refused_on_the_node_that_was_second);
-    tcase_add_test(tc, a_job_that_has_another_plan_refuses_all_ranks_of_a_node);
-    tcase_add_test(tc, who_hangs_up_does_not_wait_and_a_new_round_starts_anew);
-    tcase_add_test(tc, another_coordinator_is_told_the_plan_of_the_job);
-    tcase_add_test(tc, a_state_brings_its_plan_along);
-    tcase_add_test(tc, a_state_whose_plan_is_another_or_none_is_refused);
-    tcase_add_test(tc, a_plan_goes_over_the_wire_and_none_is_refused);
-    tcase_add_test(tc, a_rank_that_asks_nobody_is_told_so);
+    add_tests(tc);
     return run_suite("exec_ledger", tc);
 }

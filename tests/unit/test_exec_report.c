@@ -184,10 +184,6 @@ int main(void)
     TCase *const tc = tcase_create("exec_report");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, a_round_began_for_the_first_of_its_causes);
-    tcase_add_test(tc, ranks_that_go_on_make_no_round);
-    tcase_add_test(tc, a_pause_is_from_the_last_commit_to_the_first_of_the_round);
-    tcase_add_test(tc, commits_are_counted_and_what_was_lost_of_them);
-    tcase_add_test(tc, causes_and_places_have_the_names_of_the_document);
+    add_tests(tc);
     return run_suite("exec_report", tc);
 }

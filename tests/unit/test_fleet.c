@@ -530,15 +530,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("fleet");
-
-    tcase_add_test(tc, melange_slices_as_published_and_any_split_never_dearer);
-    tcase_add_test(tc, continuous_instances_have_the_published_optimum);
-    tcase_add_test(tc, infeasible_names_what_binds_and_what_would_do);
-    tcase_add_test(tc, zones_of_a_type_are_taken_from_the_cheapest);
-    tcase_add_test(tc, fleets_found_first_answer_all_and_no_reduction_changes_the_optimum);
-    tcase_add_test(tc, spotdnn_predicts_and_searches_as_released);
-    tcase_add_test(tc, spotdnn_best_is_the_best_of_a_plain_loop);
-    tcase_add_test(tc, the_paper_counts_what_the_code_leaves_out);
-    return run_suite("fleet", tc);
+    return run_suite("fleet", add_tests(tcase_create("fleet")));
 }

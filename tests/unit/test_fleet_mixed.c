@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 #include "plan/lp.h"
 #include "sim/fleet_mixed.h"
-#include "sim/fleet_route.h"
+#include "plan/fleet_route.h"
 #include "sim/fleet_season.h"
 #include "suite.h"
 
@@ -465,14 +465,6 @@ int main(void)
     TCase *tc = tcase_create("fleet_mixed");
 
     tcase_set_timeout(tc, SUITE_TIMEOUT_S);
-    tcase_add_test(tc, the_bound_is_the_omniscient_program);
-    tcase_add_test(tc, with_its_distribution_alone_a_load_costs_what_a_newsvendor_pays);
-    tcase_add_test(tc, a_distribution_is_of_the_ticks_that_follow_a_load_like_it);
-    tcase_add_test(tc, no_whole_fleet_is_below_the_bound);
-    tcase_add_test(tc, a_router_leaves_what_it_must);
-    tcase_add_test(tc, ours_comes_to_its_aim_near_the_bound_and_below_all_on_demand);
-    tcase_add_test(tc, a_choice_does_not_depend_on_what_comes);
-    tcase_add_test(tc, a_fleet_beyond_what_the_policy_weighs_is_refused);
-    tcase_add_test(tc, a_load_that_repeats_is_told_and_one_that_does_not_is_spread);
+    add_tests(tc);
     return run_suite("fleet_mixed", tc);
 }

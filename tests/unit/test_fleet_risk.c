@@ -354,11 +354,6 @@ int main(void)
     TCase *tc = tcase_create("fleet_risk");
 
     tcase_set_timeout(tc, SUITE_TIMEOUT_S);
-    tcase_add_test(tc, no_fleet_of_all_is_cheaper);
-    tcase_add_test(tc, a_gap_asked_for_is_kept_and_the_bound_is_true);
-    tcase_add_test(tc, what_cannot_be_had_says_what_would_do);
-    tcase_add_test(tc, scenarios_keep_each_distribution_and_correlate);
-    tcase_add_test(tc, few_scenarios_insure_too_little_and_many_keep_their_promise);
-    tcase_add_test(tc, a_fleet_follows_only_after_its_delay);
+    add_tests(tc);
     return run_suite("fleet_risk", tc);
 }

@@ -97,8 +97,6 @@ int main(void)
     TCase *tc = tcase_create("fleet_season");
 
     tcase_set_timeout(tc, SUITE_TIMEOUT_S);
-    tcase_add_test(tc, a_pause_and_a_burst_have_each_their_law);
-    tcase_add_test(tc, what_repeats_is_foreseen_to_the_tick);
-    tcase_add_test(tc, ticks_that_tell_nothing_have_the_law_of_all);
+    add_tests(tc);
     return run_suite("fleet_season", tc);
 }

@@ -286,14 +286,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("fleet_train");
-
-    tcase_add_test(tc, losses_cost_what_is_expected);
-    tcase_add_test(tc, an_asynchronous_worker_counts_by_its_share_of_time);
-    tcase_add_test(tc, new_workers_join_late_and_old_ones_go_on);
-    tcase_add_test(tc, a_job_in_two_parts_takes_the_iterations_of_one);
-    tcase_add_test(tc, no_plan_of_an_asynchronous_job_is_cheaper);
-    tcase_add_test(tc, the_papers_search_tries_windows_of_the_slowest_first);
-    tcase_add_test(tc, no_plan_of_a_synchronous_job_is_cheaper);
-    return run_suite("fleet_train", tc);
+    return run_suite("fleet_train", add_tests(tcase_create("fleet_train")));
 }

@@ -245,11 +245,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, reads_distributions_and_their_median);
-    tcase_add_test(tc, a_series_has_eight_million_probabilities_at_most);
-    tcase_add_test(tc, a_forecast_of_load_is_none_of_instances);
-    tcase_add_test(tc, series_of_another_type_are_dropped_and_those_of_none_stay);
-    tcase_add_test(tc, dispersion_is_one_of_poisson_and_less_of_a_binomial);
     tcase_add_loop_test(tc, writes_what_it_reads, 0, 2);
+    add_tests(tc);
     return run_suite("forecast_doc", tc);
 }

@@ -503,20 +503,10 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     spot_forecasters_more = spot_peer_forecasters;
-    tcase_add_test(tc, every_model_gives_distributions_from_the_first_value_on);
-    tcase_add_test(tc, a_constant_series_is_forecast_to_stay);
-    tcase_add_test(tc, the_pool_leaves_room_for_what_was_never_seen);
-    tcase_add_test(tc, asking_changes_nothing);
-    tcase_add_test(tc, a_restored_state_goes_on_as_if_it_had_never_left);
-    tcase_add_test(tc, a_state_cut_anywhere_is_refused);
-    tcase_add_test(tc, a_long_past_is_forgotten_by_models_of_windows);
-    tcase_add_test(tc, birthdeath_equals_powers_of_its_matrix);
     tcase_add_loop_test(tc, renewal_equals_all_paths_of_one_place, 0, 3);
-    tcase_add_test(tc, renewal_knows_that_what_has_stood_long_stays);
-    tcase_add_test(tc, counting_models_learn_a_fixed_cycle);
     tcase_add_loop_test(tc, context_equals_a_direct_count_over_the_past, 0, 3);
     tcase_add_loop_test(tc, refuses_names_that_are_no_model, 0,
                         sizeof(bad_names) / sizeof(bad_names[0]));
-    tcase_add_test(tc, reads_orders_and_histories);
+    add_tests(tc);
     return run_suite("forecaster", tc);
 }

@@ -359,19 +359,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, a_form_comes_back_as_it_was);
-    tcase_add_test(tc, who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_gives_it);
-    tcase_add_test(tc, a_form_cut_anywhere_or_of_another_model_is_refused);
-    tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
-    tcase_add_test(tc, a_group_whose_size_does_not_divide_the_shards_is_refused);
-    tcase_add_test(tc, positions_count_members_then_stages_then_pipelines);
-    tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
-    tcase_add_test(tc, sources_come_back_and_cut_anywhere_they_are_refused);
-    tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
-    tcase_add_test(tc, a_llama_comes_back_and_names_its_own_trajectory);
-    tcase_add_test(tc, a_state_of_before_there_were_llamas_or_other_eps_is_of_the_same_job);
-    tcase_add_test(tc, a_config_that_cannot_run_is_refused);
-    return run_suite("form", tc);
+    return run_suite("form", add_tests(tcase_create("core")));
 }

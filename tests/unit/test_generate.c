@@ -213,15 +213,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, one_machine_is_there_for_the_share_of_its_rates);
-    tcase_add_test(tc, batches_have_the_mean_that_the_model_states);
-    tcase_add_test(tc, bursts_leave_the_mean_rate_and_spread_the_counts);
-    tcase_add_test(tc, a_zone_does_not_depend_on_how_many_others_there_are);
-    tcase_add_test(tc, a_coarser_interval_sees_the_same_history);
-    tcase_add_test(tc, zones_of_one_region_fall_together);
-    tcase_add_test(tc, heavy_tails_make_the_longest_pauses_longer);
-    tcase_add_test(tc, refuses_models_out_of_range);
-    return run_suite("generate", tc);
+    return run_suite("generate", add_tests(tcase_create("core")));
 }

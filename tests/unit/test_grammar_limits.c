@@ -352,13 +352,11 @@ int main(void)
     tcase_add_loop_test(tc, what_must_not_be_said_is_named, 0,
                         (int)(sizeof(refused) / sizeof(*refused)));
     tcase_add_loop_test(tc, what_is_too_large_is_named, 0, (int)(sizeof(large) / sizeof(*large)));
-    tcase_add_test(tc, more_properties_than_are_supported_are_refused);
     tcase_add_unchecked_fixture(tc, open_large, close_large);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, repetitions_that_overlap_too_much_are_given_up_by_the_text_alone, 0, 3);
     tcase_add_loop_test(tc, what_people_write_is_far_from_too_much, 0,
                         (int)(sizeof(usual) / sizeof(*usual)));
-    tcase_add_test(tc, a_schema_is_bounded_in_bytes);
-    tcase_add_test(tc, grammars_that_are_idle_are_taken_again);
+    add_tests(tc);
     return run_suite("grammar_limits", tc);
 }

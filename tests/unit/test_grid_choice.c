@@ -123,10 +123,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, stages_are_the_best_of_all_cuts);
-    tcase_add_test(tc, the_grid_fits_and_keeps_what_it_can);
-    tcase_add_test(tc, without_a_wish_all_members_share_the_microbatches);
-    return run_suite("grid_choice", tc);
+    return run_suite("grid_choice", add_tests(tcase_create("core")));
 }

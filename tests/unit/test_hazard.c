@@ -307,17 +307,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, integrals_agree_with_sums_over_seconds);
-    tcase_add_test(tc, who_lives_for_ever_is_not_lost_at_an_unknown_age);
-    tcase_add_test(tc, a_table_that_nobody_survives_stays_finite);
-    tcase_add_test(tc, refuses_malformed_with_position);
-    tcase_add_test(tc, the_distribution_of_new_instances_is_the_table);
-    tcase_add_test(tc, the_young_go_first_where_the_table_says_so);
-    tcase_add_test(tc, a_table_is_read_from_its_file_or_the_file_is_named);
-    tcase_add_test(tc, a_table_ends_at_its_limit);
-    tcase_add_test(tc, the_level_of_a_table_is_learned);
-    tcase_add_test(tc, a_new_series_is_forecast_better_with_its_table);
-    return run_suite("hazard", tc);
+    return run_suite("hazard", add_tests(tcase_create("core")));
 }

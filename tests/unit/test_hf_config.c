@@ -267,13 +267,9 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, a_gpt2_is_tied_unless_it_says_no);
     tcase_add_loop_test(tc, a_llama_tells_its_heads_and_the_base_of_its_angles, 0, 3);
     tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, CASES);
-    tcase_add_test(tc, the_notes_of_a_file_are_read_as_a_config);
-    tcase_add_test(tc, notes_that_cannot_be_computed_with_are_refused_as_notes);
     tcase_add_loop_test(tc, what_is_written_of_a_shape_is_read_as_the_shape, 0, 17);
-    tcase_add_test(tc, a_file_without_notes_of_ours_has_none);
-    tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
+    add_tests(tc);
     return run_suite("hf_config", tc);
 }

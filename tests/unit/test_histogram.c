@@ -79,10 +79,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const c = tcase_create("histogram");
-
-    tcase_add_test(c, quantiles_are_in_the_bucket_of_the_sorted_times);
-    tcase_add_test(c, nothing_and_times_beyond_all_bounds_have_quantiles_too);
-    tcase_add_test(c, prometheus_reads_cumulative_counts_that_end_in_all);
-    return run_suite("histogram", c);
+    return run_suite("histogram", add_tests(tcase_create("histogram")));
 }

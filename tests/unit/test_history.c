@@ -120,9 +120,6 @@ int main(void)
     TCase *const c = tcase_create("history");
 
     tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_test(c, few_steps_are_all_there);
-    tcase_add_test(c, many_steps_are_evenly_spread_and_end_in_the_newest);
-    tcase_add_test(c, what_a_rollback_took_back_is_gone);
-    tcase_add_test(c, the_newest_pauses_stay_oldest_first);
+    add_tests(c);
     return run_suite("history", c);
 }

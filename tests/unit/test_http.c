@@ -458,21 +458,8 @@ int main(void)
     TCase *const tc = tcase_create("http");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_stream_that_is_woken_goes_on_to_its_end);
-    tcase_add_test(tc, a_body_of_many_reads_comes_in_whole);
-    tcase_add_test(tc, a_body_that_tells_a_large_length_is_refused_before_it_comes);
-    tcase_add_test(tc, a_body_without_a_length_is_bounded);
     tcase_add_loop_test(tc, a_body_whose_end_can_be_read_in_two_ways_is_refused, 0,
                         sizeof(twofold) / sizeof(*twofold));
-    tcase_add_test(tc, what_could_be_read_in_one_way_is_answered_in_order);
-    tcase_add_test(tc, a_client_that_waits_to_send_its_body_is_told_to);
-    tcase_add_test(tc, a_client_of_http_1_0_hears_a_stream_to_the_end_of_its_connection);
-    tcase_add_test(tc, a_refusal_is_heard_by_who_still_sends);
-    tcase_add_test(tc, an_answer_that_comes_late_is_sent_without_another_event);
-    tcase_add_test(tc, a_body_in_chunks_comes_in_whole);
-    tcase_add_test(tc, bodies_together_are_bounded);
-    tcase_add_test(tc, without_descriptors_new_clients_wait_and_the_server_rests);
-    tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
-    tcase_add_test(tc, a_connection_that_a_child_still_holds_is_over_all_the_same);
+    add_tests(tc);
     return run_suite("http", tc);
 }

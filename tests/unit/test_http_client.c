@@ -314,16 +314,10 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, an_answer_is_status_headers_and_body_and_no_proxy_is_asked);
-    tcase_add_test(tc, a_redirect_is_not_followed);
-    tcase_add_test(tc, a_body_beyond_the_limit_is_a_failure);
-    tcase_add_test(tc, headers_without_an_end_are_a_failure);
     tcase_add_loop_test(tc, what_does_not_come_in_time_is_not_waited_for, 0, 4);
     tcase_add_loop_test(tc, what_is_cut_or_no_http_is_a_failure_with_a_reason, 0, 5);
-    tcase_add_test(tc, where_nobody_listens_a_connection_is_refused);
-    tcase_add_test(tc, a_client_that_goes_gives_up_what_it_asked);
-    tcase_add_test(tc, a_descriptor_ends_the_wait);
     tcase_add_loop_test(tc, only_numbers_of_this_machine_and_its_link_are_taken, 0,
                         sizeof(urls) / sizeof(urls[0]));
+    add_tests(tc);
     return run_suite("http_client", tc);
 }

@@ -304,11 +304,9 @@ int main(void)
     tcase_add_loop_test(tc, what_could_be_read_in_two_ways_is_refused, 0,
                         sizeof(odd) / sizeof(*odd));
     tcase_add_loop_test(tc, a_head_says_what_is_asked, 0, sizeof(plain) / sizeof(*plain));
-    tcase_add_test(tc, fields_are_found_by_name_without_the_blanks_around_them);
-    tcase_add_test(tc, fields_are_bounded);
-    tcase_add_test(tc, a_head_is_whole_at_its_empty_line_however_it_comes);
     tcase_add_loop_test(tc, a_body_in_chunks_is_the_same_in_pieces_of_any_size, 0,
                         sizeof(chunked) / sizeof(*chunked));
     tcase_add_loop_test(tc, what_is_beside_the_chunks_is_bounded, 0, 2);
+    add_tests(tc);
     return run_suite("http_head", tc);
 }

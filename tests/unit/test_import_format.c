@@ -439,15 +439,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, a_document_becomes_what_it_says, 0, sizeof(good) / sizeof(good[0]));
-    tcase_add_test(tc, the_advisor_is_read_as_a_hazard);
     tcase_add_loop_test(tc, what_is_wrong_is_named_with_its_place, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, columns_are_found_by_name_and_times_by_zone);
-    tcase_add_test(tc, nothing_is_no_document_of_any_format);
-    tcase_add_test(tc, its_own_documents_add_nothing);
-    tcase_add_test(tc, a_later_window_is_merged_with_what_an_earlier_one_wrote);
-    tcase_add_test(tc, a_document_of_another_kind_is_not_merged);
-    tcase_add_test(tc, machines_that_come_twice_and_times_before_the_origin_make_no_trace);
-    tcase_add_test(tc, a_nul_byte_is_named_wherever_it_stands);
-    tcase_add_test(tc, a_file_may_be_compressed);
+    add_tests(tc);
     return run_suite("import_format", tc);
 }

@@ -319,9 +319,6 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, what_is_found_is_what_would_be_computed, 0, 4 + SPOT_INFER_TYPES - 1);
-    tcase_add_test(tc, all_but_the_last_token_is_found_where_pages_are_full);
-    tcase_add_test(tc, equal_pages_are_there_once);
-    tcase_add_test(tc, the_least_recently_used_page_goes_first_and_never_before_those_behind_it);
-    tcase_add_test(tc, pages_without_tokens_are_not_found_until_they_are_told);
+    add_tests(tc);
     return run_suite("infer_prefix", tc);
 }

@@ -319,13 +319,10 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
-    tcase_add_test(tc, absent_keys_take_their_defaults);
-    tcase_add_test(tc, a_count_repeats_a_layer_and_samples_give_a_step_time);
-    tcase_add_test(tc, a_model_has_the_parameters_of_its_kind);
     tcase_add_loop_test(tc, a_model_keeps_the_activations_of_the_published_formula, 0,
                         sizeof(activation_cases) / sizeof(*activation_cases));
     tcase_add_loop_test(tc, what_is_written_is_the_same_job, 0,
                         sizeof(documents) / sizeof(*documents));
-    tcase_add_test(tc, a_key_that_was_typed_wrong_is_asked_about);
+    add_tests(tc);
     return run_suite("job_doc", tc);
 }

@@ -220,14 +220,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, exact_points_give_their_line);
-    tcase_add_test(tc, no_other_line_is_nearer);
-    tcase_add_test(tc, steps_are_summed_up_by_their_quartiles);
-    tcase_add_test(tc, steps_that_scatter_by_more_than_half_are_an_outlier);
-    tcase_add_test(tc, time_that_does_not_grow_has_no_rate);
-    tcase_add_test(tc, what_was_measured_is_written_and_what_was_not_is_left_out);
-    tcase_add_test(tc, readers_skip_what_was_measured);
-    return run_suite("job_measured", tc);
+    return run_suite("job_measured", add_tests(tcase_create("core")));
 }

@@ -172,8 +172,6 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_wrong_profiles_with_their_place, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
-    tcase_add_test(tc, prompts_have_a_square_a_least_time_and_parts_that_add_up);
-    tcase_add_test(tc, a_job_that_serves_is_read_as_it_was_written);
-    tcase_add_test(tc, company_and_sharing_are_read_as_they_were_written);
+    add_tests(tc);
     return run_suite("job_serve", tc);
 }

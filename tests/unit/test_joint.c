@@ -152,10 +152,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, nets_out_to_the_distribution_of_the_count, 0, CAP + 1);
-    tcase_add_test(tc, losses_and_gains_exclude_each_other_when_they_always_did);
-    tcase_add_test(tc, learns_the_share_of_turnover);
-    tcase_add_test(tc, what_a_net_change_has_not_shown_others_tell);
-    tcase_add_test(tc, a_shock_has_the_moments_it_was_fitted_to);
-    tcase_add_test(tc, regions_are_zones_without_their_letter);
+    add_tests(tc);
     return run_suite("joint", tc);
 }

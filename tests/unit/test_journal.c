@@ -415,17 +415,7 @@ int main(void)
     int status;
 
     close(fd);
-    tcase_add_test(tc, a_log_cut_at_any_byte_goes_on_behind_its_last_whole_line);
-    tcase_add_test(tc, of_epochs_that_go_on_at_once_the_newest_is_gone_on_from);
-    tcase_add_test(tc, time_goes_on_where_the_log_stopped);
-    tcase_add_test(tc, a_whole_line_that_is_no_event_is_named_and_nothing_is_cut);
-    tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);
-    tcase_add_test(tc, the_log_tells_who_held_the_newest_step);
-    tcase_add_test(tc, what_was_found_again_is_where_the_job_stands);
-    tcase_add_test(tc, without_resume_a_file_with_content_is_kept_and_nobody_needs_a_log);
-    tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
-    tcase_add_test(tc, who_does_not_read_a_pipe_holds_up_nothing_and_misses_some_which_is_told);
-    tcase_add_test(tc, who_reads_a_pipe_late_misses_nothing);
+    add_tests(tc);
     status = run_suite("journal", tc);
     unlink(path);
     return status;

@@ -299,13 +299,7 @@ int main(void)
     int failed;
 
     close(mkstemp(path));
-    tcase_add_test(tc, a_record_is_put_before_its_line);
-    tcase_add_test(tc, another_log_goes_on_from_the_record);
-    tcase_add_test(tc, the_same_log_gets_the_line_that_is_missing_once);
-    tcase_add_test(tc, what_is_further_counts);
-    tcase_add_test(tc, the_end_is_told_and_forgotten_when_the_job_goes_on);
-    tcase_add_test(tc, a_record_has_its_size);
-    tcase_add_test(tc, what_is_no_record_is_refused);
+    add_tests(tc);
     failed = run_suite("journal_keep", tc);
     unlink(path);
     return failed;

@@ -173,9 +173,6 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_wrong_documents_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, refuses_a_nul_byte_after_a_number);
-    tcase_add_test(tc, refuses_deep_nesting_before_parsing);
-    tcase_add_test(tc, what_is_written_reads_back_to_the_same_bytes);
-    tcase_add_test(tc, text_that_is_no_utf8_is_written_as_replacement_characters);
+    add_tests(tc);
     return run_suite("json", tc);
 }

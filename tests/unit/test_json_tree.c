@@ -283,11 +283,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, right_documents_are_read_as_another_reader_does);
-    tcase_add_test(tc, broken_documents_are_refused_as_another_reader_does);
-    tcase_add_test(tc, corners_of_the_grammar);
-    tcase_add_test(tc, nulls_go_and_the_rest_is_still_found);
-    return run_suite("json_tree", tc);
+    return run_suite("json_tree", add_tests(tcase_create("core")));
 }

@@ -95,11 +95,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const c = tcase_create("late_library");
-
-    tcase_add_test(c, its_functions_are_called_through_the_table);
-    tcase_add_test(c, a_library_that_is_not_there_is_named);
-    tcase_add_test(c, a_function_that_it_lacks_is_named);
-    tcase_add_test(c, libraries_of_cuda_are_found_where_toolkits_and_wheels_put_them);
-    return run_suite("late_library", c);
+    return run_suite("late_library", add_tests(tcase_create("late_library")));
 }

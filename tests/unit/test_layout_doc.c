@@ -253,14 +253,10 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, what_a_layout_says_is_read_and_the_rest_has_its_defaults);
-    tcase_add_test(tc, stages_are_equal_in_layers_or_balanced_in_parameters);
-    tcase_add_test(tc, ranks_own_whole_shards_where_the_model_has_them);
     tcase_add_loop_test(tc, a_layout_that_cannot_be_is_refused_where_it_is, 0,
                         sizeof(bad_layout) / sizeof(bad_layout[0]));
-    tcase_add_test(tc, too_many_layers_and_stages_are_not_balanced);
-    tcase_add_test(tc, a_link_that_is_told_one_way_is_the_same_the_other_way);
     tcase_add_loop_test(tc, a_cluster_that_cannot_be_is_refused_where_it_is, 0,
                         sizeof(bad_cluster) / sizeof(bad_cluster[0]));
+    add_tests(tc);
     return run_suite("layout_doc", tc);
 }

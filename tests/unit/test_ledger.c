@@ -366,14 +366,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("ledger");
-
-    tcase_add_test(tc, the_state_has_each_sample_once_an_epoch_through_losses_and_other_worlds);
-    tcase_add_test(tc, what_errs_is_refused_as_sets_say);
-    tcase_add_test(tc, a_question_that_cannot_be_right_is_refused);
-    tcase_add_test(tc, a_commit_that_leaves_samples_out_or_uses_them_again_is_refused);
-    tcase_add_test(tc, who_names_no_step_gets_the_next_one);
-    tcase_add_test(tc, a_trainer_that_keeps_its_own_state_says_where_it_goes_on);
-    tcase_add_test(tc, another_plan_is_refused_by_the_name_of_what_differs);
-    return run_suite("ledger", tc);
+    return run_suite("ledger", add_tests(tcase_create("ledger")));
 }

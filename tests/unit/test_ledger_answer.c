@@ -143,10 +143,6 @@ int main(void)
     TCase *const tc = tcase_create("ledger_answer");
 
     tcase_add_checked_fixture(tc, begin, end);
-    tcase_add_test(tc, a_question_that_declares_is_answered_with_samples);
-    tcase_add_test(tc, shuffled_samples_are_those_of_the_plan);
-    tcase_add_test(tc, a_rank_without_samples_gets_an_empty_list);
-    tcase_add_test(tc, what_is_wrong_is_named);
-    tcase_add_test(tc, a_list_has_a_limit_and_ranges_have_none);
+    add_tests(tc);
     return run_suite("ledger_answer", tc);
 }

@@ -197,11 +197,7 @@ int main(void)
     TCase *const tc = tcase_create("ledger_audit");
     int rc;
 
-    tcase_add_test(tc, a_job_that_went_well_has_lost_and_repeated_nothing);
-    tcase_add_test(tc, a_round_that_begins_beyond_what_was_committed_has_lost_steps);
-    tcase_add_test(tc, a_commit_below_where_its_round_began_has_steps_twice);
-    tcase_add_test(tc, the_log_of_a_second_coordinator_begins_where_the_first_one_ended);
-    tcase_add_test(tc, what_is_wrong_is_named);
+    add_tests(tc);
     rc = run_suite("ledger_audit", tc);
     spot_buf_release(&text);
     return rc;

@@ -217,14 +217,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("ledger_plan");
-
-    tcase_add_test(tc, steps_and_ranks_read_what_a_list_says);
-    tcase_add_test(tc, each_epoch_has_every_sample_once_in_an_order_of_its_own);
-    tcase_add_test(tc, what_is_dropped_differs_from_epoch_to_epoch);
-    tcase_add_test(tc, numbers_at_their_ends_are_counted_right_or_refused);
-    tcase_add_test(tc, more_ranks_than_samples_leave_some_without);
-    tcase_add_test(tc, a_wrong_plan_is_refused_by_name);
-    tcase_add_test(tc, names_of_rests_are_read_back);
-    return run_suite("ledger_plan", tc);
+    return run_suite("ledger_plan", add_tests(tcase_create("ledger_plan")));
 }

@@ -204,11 +204,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, survival_is_that_of_survfit);
     tcase_add_loop_test(tc, classes_are_sums_over_every_second, 1, 14);
-    tcase_add_test(tc, a_known_distribution_is_found_again);
-    tcase_add_test(tc, a_node_that_comes_back_has_a_new_life_and_zones_their_own);
-    tcase_add_test(tc, the_end_of_a_log_is_no_loss);
-    tcase_add_test(tc, a_trace_of_counts_is_refused);
+    add_tests(tc);
     return run_suite("lifetimes", tc);
 }

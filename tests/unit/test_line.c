@@ -93,11 +93,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, lines_have_numbers_and_an_empty_input_has_none);
-    tcase_add_test(tc, a_line_that_is_too_long_is_refused_by_its_number);
-    tcase_add_test(tc, a_line_of_text_ends_before_its_carriage_returns_and_has_no_nul);
-    tcase_add_test(tc, an_input_that_cannot_be_read_is_named);
-    return run_suite("line", tc);
+    return run_suite("line", add_tests(tcase_create("core")));
 }

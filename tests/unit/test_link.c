@@ -549,18 +549,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, frames_cut_at_every_byte_arrive_whole);
-    tcase_add_test(tc, frames_that_arrive_byte_by_byte_are_whole);
-    tcase_add_test(tc, a_hostile_header_is_refused_before_allocation);
-    tcase_add_test(tc, the_limit_itself_is_allowed_and_one_more_is_not);
-    tcase_add_test(tc, the_end_of_the_peer_is_an_error_after_what_it_said);
-    tcase_add_test(tc, what_the_socket_does_not_take_is_queued_in_order);
-    tcase_add_test(tc, with_the_key_frames_of_any_size_go_both_ways_unreadable_on_the_way);
     tcase_add_loop_test(tc, what_was_lent_is_sent_as_it_was_when_it_was_kept, 0, 4);
-    tcase_add_test(tc, without_the_key_nothing_is_learnt_and_nothing_is_heard);
-    tcase_add_test(tc, a_client_with_a_key_does_not_talk_to_a_server_without);
-    tcase_add_test(tc, a_stranger_is_read_one_frame_at_a_time);
-    tcase_add_test(tc, a_peer_as_fast_as_we_are_has_its_turn_and_no_more);
-    tcase_add_test(tc, with_a_key_turns_end_where_poll_tells_of_the_rest);
+    add_tests(tc);
     return run_suite("link", tc);
 }

@@ -224,10 +224,6 @@ int main(void)
     TCase *tc = tcase_create("laws");
 
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, agrees_with_enumeration_in_integers_on_every_grid_of_up_to_13);
-    tcase_add_test(tc, agrees_with_sampling_on_large_grids);
-    tcase_add_test(tc, gives_the_published_values);
-    tcase_add_test(tc, stays_a_distribution_for_a_thousand_instances);
-    tcase_add_test(tc, many_numbers_of_victims_are_what_each_is_alone);
+    add_tests(tc);
     return run_case("liveput", tc);
 }

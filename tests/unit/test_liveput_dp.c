@@ -250,10 +250,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, the_published_optimiser_finds_the_best_sequence);
     tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 6);
-    tcase_add_test(tc, a_run_that_ends_has_the_values_of_a_plain_recursion);
-    tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
-    tcase_add_test(tc, the_chain_is_a_distribution_in_every_context_and_count);
+    add_tests(tc);
     return run_case("liveput_dp", tc);
 }

@@ -505,13 +505,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, the_oracles_matrices_are_those_of_the_file);
     tcase_add_loop_test(tc, the_loss_is_that_of_the_transformers_library, 0, 4);
-    tcase_add_test(tc, the_same_numbers_in_other_files_are_the_same_start);
-    tcase_add_test(tc, what_is_loaded_and_saved_has_every_bit_and_its_shape);
-    tcase_add_test(tc, a_head_in_a_tied_models_file_is_the_table_or_refused);
-    tcase_add_test(tc, a_number_that_is_none_is_refused_by_its_place);
-    tcase_add_test(tc, weights_are_rounded_to_bf16_to_the_nearest_even);
-    tcase_add_test(tc, what_does_not_fit_is_refused_by_name);
+    add_tests(tc);
     return run_suite("llama_files", tc);
 }

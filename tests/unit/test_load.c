@@ -501,16 +501,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, files_of_other_formats_are_named_as_what_they_are);
-
-    tcase_add_test(tc, what_was_saved_is_loaded_with_the_same_bits);
-    tcase_add_test(tc, a_part_has_the_bits_of_the_whole_and_no_others);
-    tcase_add_test(tc, the_same_numbers_in_other_files_are_the_same_start);
-    tcase_add_test(tc, what_does_not_fit_is_refused_by_name);
-    tcase_add_test(tc, a_head_that_is_missing_is_refused_where_a_file_says_that_it_is_not_tied);
-    tcase_add_test(tc, one_file_beside_an_index_of_others_is_refused);
-    tcase_add_test(tc, an_index_that_leads_astray_is_refused);
-    return run_suite("load", tc);
+    return run_suite("load", add_tests(tcase_create("core")));
 }

@@ -358,14 +358,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("load_cache");
-
-    tcase_add_test(tc, a_cache_finds_what_a_list_by_use_has);
-    tcase_add_test(tc, an_empty_cache_and_a_load_without_blocks_find_nothing);
-    tcase_add_test(tc, blocks_are_read_as_they_were_written);
-    tcase_add_test(tc, blocks_that_are_none_are_refused_at_their_place);
-    tcase_add_test(tc, two_sizes_of_blocks_are_refused);
-    tcase_add_test(tc, one_replica_computes_what_it_does_not_find);
-    tcase_add_test(tc, a_prompt_goes_where_its_begin_is_held);
-    return run_suite("load_cache", tc);
+    return run_suite("load_cache", add_tests(tcase_create("load_cache")));
 }

@@ -304,19 +304,10 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, a_load_is_read_from_a_path_or_standard_input);
-    tcase_add_test(tc, a_load_of_one_profile_has_its_lengths);
-    tcase_add_test(tc, names_of_requests_are_bounded_and_printable);
-    tcase_add_test(tc, requests_keep_their_names_as_their_number_grows);
     tcase_add_loop_test(tc, what_is_wrong_in_a_log_of_requests_is_named_where_it_is, 0,
                         sizeof(bad_load) / sizeof(bad_load[0]));
-    tcase_add_test(tc, calls_are_read_to_the_carriage_return_and_never_past_a_nul);
-    tcase_add_test(tc, prices_and_requests_of_a_trace_are_written_as_they_were_read);
-    tcase_add_test(tc, a_long_trace_keeps_its_columns);
     tcase_add_loop_test(tc, a_document_of_another_kind_is_no_trace, 0,
                         sizeof(bad_trace) / sizeof(bad_trace[0]));
-    tcase_add_test(tc, a_trace_is_read_from_standard_input_or_its_path_is_named);
-    tcase_add_test(tc, names_of_zones_are_bounded);
-    tcase_add_test(tc, a_grid_that_is_too_fine_is_refused_before_it_is_made);
+    add_tests(tc);
     return run_suite("load_files", tc);
 }

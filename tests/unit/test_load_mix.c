@@ -530,17 +530,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("load_mix");
-
-    tcase_add_test(tc, a_load_that_follows_the_clock_is_told_by_the_clock);
-    tcase_add_test(tc, a_cycle_that_was_not_seen_twice_or_tells_nothing_is_not_made_up);
-    tcase_add_test(tc, levels_and_spreads_are_what_their_definitions_say);
-    tcase_add_test(tc, weights_are_priors_times_what_losses_leave);
-    tcase_add_test(
-        tc, it_is_nearly_as_good_as_the_best_of_what_is_simple_and_better_where_there_is_a_shape);
-    tcase_add_test(tc, negbin_is_the_window_s_by_recursion_from_zero);
-    tcase_add_test(tc, negbin_is_exact_where_its_size_is_large_or_without_end);
-    tcase_add_test(tc, the_regression_is_that_of_all_pairs_of_the_past);
-    tcase_add_test(tc, what_comes_later_changes_nothing_that_was_told);
-    return run_suite("load_mix", tc);
+    return run_suite("load_mix", add_tests(tcase_create("load_mix")));
 }

@@ -522,24 +522,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("load");
-
-    tcase_add_test(tc, a_load_is_written_as_it_was_read);
-    tcase_add_test(tc, wrong_loads_are_refused_where_they_are_wrong);
-    tcase_add_test(tc, sorting_keeps_the_order_of_one_time_and_a_cut_keeps_its_ends);
-    tcase_add_test(tc, gaps_have_the_rate_and_the_variation_of_their_distribution);
-    tcase_add_test(tc, spotserves_own_arrivals_are_nearly_a_clock);
-    tcase_add_test(tc, a_day_moves_requests_and_loses_none);
-    tcase_add_test(tc, another_distribution_of_arrivals_leaves_lengths_as_they_were);
-    tcase_add_test(tc, lognormal_lengths_have_their_median_and_mean);
-    tcase_add_test(tc, pairs_are_drawn_together_and_fit_the_context);
-    tcase_add_test(tc, distributions_of_lengths_that_are_none_are_refused);
-    tcase_add_test(tc, a_summary_says_what_a_hand_counts);
-    tcase_add_test(tc, the_lengths_that_were_seen_are_of_the_latest_and_of_none_that_come);
-    tcase_add_test(tc, one_request_has_no_rate);
-    tcase_add_test(tc, formats_become_requests);
-    tcase_add_test(tc, requests_of_a_served_log_are_a_load_choice_by_choice);
-    tcase_add_test(tc, calls_of_functions_get_lengths_and_a_moment_within_their_minute);
-    tcase_add_test(tc, what_failed_is_left_out_and_what_is_wrong_is_refused);
-    return run_suite("load_trace", tc);
+    return run_suite("load_trace", add_tests(tcase_create("load")));
 }

@@ -235,13 +235,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("lp");
-
-    tcase_add_test(tc, whole_optima_are_the_best_of_all_points);
-    tcase_add_test(tc, duals_prove_the_optimum_of_what_is_continuous);
-    tcase_add_test(tc, unbounded_and_violated_are_said);
-    tcase_add_test(tc, a_row_may_name_its_columns_in_any_order_and_be_solved_again);
-    tcase_add_test(tc, solved_again_it_answers_as_if_it_were_new);
-    tcase_add_test(tc, what_takes_too_long_is_given_up);
-    return run_suite("lp", tc);
+    return run_suite("lp", add_tests(tcase_create("lp")));
 }

@@ -523,8 +523,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_set_timeout(tc, 3600);
-    tcase_add_test(tc, announced_rounds_keep_them);
-    tcase_add_test(tc, views_that_take_turns_keep_them);
-    tcase_add_test(tc, every_order_of_events_keeps_the_promises);
+    add_tests(tc);
     return run_case("machine", tc);
 }

@@ -150,12 +150,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, two_members_form_vote_and_commit);
-    tcase_add_test(tc, a_change_that_the_new_grid_knows_of_is_not_made_twice);
-    tcase_add_test(tc, a_plan_does_not_end_a_wait);
-    tcase_add_test(tc, announced_rounds_commit_up_to_the_slowest);
-    tcase_add_test(tc, a_view_without_members_forms_at_once_and_leaves_the_other_alone);
-    return run_suite("machine_story", tc);
+    return run_suite("machine_story", add_tests(tcase_create("core")));
 }

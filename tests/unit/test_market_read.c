@@ -170,14 +170,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, restart_times_are_one_or_several_with_their_chances);
     tcase_add_loop_test(tc, what_is_no_time_or_no_chance_is_refused, 0,
                         sizeof(bad_restart) / sizeof(bad_restart[0]));
-    tcase_add_test(tc, there_are_eight_restart_times_at_most);
-    tcase_add_test(tc, places_whose_zones_share_a_region_are_near);
-    tcase_add_test(tc, prices_and_speeds_are_those_of_the_last_row_that_fits_a_place);
-    tcase_add_test(tc, a_place_without_a_row_or_a_price_of_spot_is_named);
-    tcase_add_test(tc, a_trace_without_types_is_named_and_a_catalogue_without_rows);
-    tcase_add_test(tc, a_list_of_zones_has_those_that_it_names);
+    add_tests(tc);
     return run_suite("market_read", tc);
 }

@@ -262,16 +262,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, finds_the_terms_that_the_log_was_written_from);
-    tcase_add_test(tc, a_log_is_read_from_its_file_or_the_file_is_named);
-    tcase_add_test(tc, takes_the_place_of_every_term_of_the_job);
-    tcase_add_test(tc, a_loss_that_was_never_seen_keeps_the_price_of_the_job);
-    tcase_add_test(tc, steps_that_were_restored_need_not_be_computed_again);
-    tcase_add_test(tc, a_log_without_a_change_is_refused);
-    tcase_add_test(tc, events_that_cannot_follow_each_other_are_refused_with_their_line);
-    tcase_add_test(tc, time_that_goes_back_is_refused_with_its_line);
-    tcase_add_test(tc, a_line_that_is_no_event_is_refused_with_its_line);
-    return run_suite("measured_cost", tc);
+    return run_suite("measured_cost", add_tests(tcase_create("core")));
 }

@@ -534,24 +534,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, frames_go_both_ways_whoever_connected);
-    tcase_add_test(tc, a_revoked_epoch_wakes_who_waits_and_the_order_is_read);
-    tcase_add_test(tc, a_dead_peer_and_a_dead_coordinator_are_errors);
-    tcase_add_test(tc, older_frames_are_dropped_and_newer_ones_wait);
-    tcase_add_test(tc, a_worker_of_another_epoch_is_sent_to_and_not_suspected);
-    tcase_add_test(tc, two_workers_of_different_epochs_send_to_each_other_at_once);
-    tcase_add_test(tc, frames_of_epochs_that_are_over_do_not_pile_up);
-    tcase_add_test(tc, strangers_make_room_when_descriptors_run_out);
-    tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);
-    tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
-    tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
-    tcase_add_test(tc, a_peer_that_answers_no_ping_is_given_up_after_the_lease);
-    tcase_add_test(tc, a_peer_that_never_comes_is_given_up_after_the_lease);
-    tcase_add_test(tc, who_knocks_before_the_key_is_known_is_answered_when_it_is);
-    tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
-    tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
-    tcase_add_test(tc, a_probe_with_few_descriptors_ends_and_tells_who_is_silent);
-    return run_suite("mesh", tc);
+    return run_suite("mesh", add_tests(tcase_create("core")));
 }

@@ -174,10 +174,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, ports_of_two_members_that_write_first_do_not_wait_for_each_other);
-    tcase_add_test(tc, a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails);
-    tcase_add_test(tc, the_lease_is_kept_while_a_peer_takes_no_connections);
-    return run_suite("mesh_port", tc);
+    return run_suite("mesh_port", add_tests(tcase_create("core")));
 }

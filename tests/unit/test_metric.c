@@ -82,11 +82,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const c = tcase_create("metric");
-
-    tcase_add_test(c, a_name_is_described_once_before_all_its_samples);
-    tcase_add_test(c, what_is_not_known_is_not_told);
-    tcase_add_test(c, numbers_come_back_as_they_were);
-    tcase_add_test(c, a_histogram_has_its_description_and_its_label);
-    return run_suite("metric", c);
+    return run_suite("metric", add_tests(tcase_create("metric")));
 }

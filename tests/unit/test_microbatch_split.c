@@ -117,11 +117,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, an_even_split_differs_by_one_at_most);
-    tcase_add_test(tc, no_other_split_ends_earlier);
-    tcase_add_test(tc, a_machine_four_times_as_slow_gets_a_fourth);
-    tcase_add_test(tc, policies_are_read_and_others_refused);
-    return run_suite("shares", tc);
+    return run_suite("shares", add_tests(tcase_create("core")));
 }

@@ -213,10 +213,7 @@ int main(void)
 {
     TCase *tc = tcase_create("published");
 
-    tcase_add_test(tc, regroup_restart_and_intra_are_the_published_ones);
-    tcase_add_test(tc, stages_and_their_transfers_are_the_published_ones);
     tcase_add_loop_test(tc, the_best_grid_of_every_count_is_the_published_one, 0, 3);
-    tcase_add_test(tc, the_fitted_distribution_is_as_close_as_the_reference_fit);
-    tcase_add_test(tc, stages_cover_all_layers_once_for_every_count);
+    add_tests(tc);
     return run_suite("migrate_cost", tc);
 }

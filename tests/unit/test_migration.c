@@ -401,9 +401,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, needs_overlaps_and_times_of_recorded_cases_are_exact, 0,
                         sizeof recorded / sizeof *recorded);
-    tcase_add_test(tcase, random_plans_equal_the_best_of_every_placement);
-    tcase_add_test(tcase, what_must_leave_a_set_of_senders_bounds_every_placement);
-    tcase_add_test(tcase, parts_cover_what_every_position_needs_exactly_once);
     tcase_add_loop_test(tcase, free_placements_reach_the_recorded_optimum, 0, 5);
+    add_tests(tcase);
     return run_case("migration", tcase);
 }

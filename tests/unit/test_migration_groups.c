@@ -157,8 +157,6 @@ int main(void)
     TCase *const tcase = tcase_create("groups");
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, shared_links_have_the_least_of_the_busiest_node);
-    tcase_add_test(tcase, whole_groups_have_the_best_of_the_placements_that_keep_them);
-    tcase_add_test(tcase, torn_groups_and_no_room_for_them_are_refused);
+    add_tests(tcase);
     return run_case("migration_groups", tcase);
 }

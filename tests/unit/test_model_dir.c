@@ -200,9 +200,7 @@ int main(void)
 
     if (!mkdtemp(dir))
         return 77;
-    tcase_add_test(tc, the_model_and_its_tokenizer_come_back);
-    tcase_add_test(tc, what_stands_there_is_not_harmed);
-    tcase_add_test(tc, a_path_tells_whether_a_directory_is_meant);
+    add_tests(tc);
     status = run_suite("model_dir", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : status;

@@ -77,10 +77,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("model_wire");
-
-    tcase_add_test(tc, a_set_of_tensors_is_of_those_that_the_bundle_has);
-    tcase_add_test(tc, a_bundle_is_below_their_number);
-    tcase_add_test(tc, a_duration_is_a_number_that_a_clock_may_show);
-    return run_suite("model_wire", tc);
+    return run_suite("model_wire", add_tests(tcase_create("model_wire")));
 }

@@ -347,17 +347,11 @@ int main(void)
     TCase *const c = tcase_create("monitor");
 
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, each_path_has_its_document_and_none_before_it_is_told);
-    tcase_add_test(c, the_page_lets_nothing_from_elsewhere_in);
     tcase_add_loop_test(c, others_methods_bodies_and_names_are_refused, 0,
                         sizeof(refused) / sizeof(*refused));
     tcase_add_loop_test(c, nonsense_harms_nobody, 0, sizeof(broken) / sizeof(*broken));
-    tcase_add_test(c, huge_headers_are_refused);
-    tcase_add_test(c, who_does_not_read_keeps_nobody_waiting);
-    tcase_add_test(c, a_crowd_that_says_nothing_is_bounded_and_forgotten);
-    tcase_add_test(c, a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known);
-    tcase_add_test(c, documents_are_due_at_once_and_then_after_a_while);
     tcase_add_loop_test(c, a_place_that_others_reach_or_that_is_none_is_refused_by_name, 0,
                         sizeof(unfit) / sizeof(*unfit));
+    add_tests(c);
     return run_suite("monitor", c);
 }

@@ -499,16 +499,7 @@ int main(void)
 
     signal(SIGPIPE, SIG_IGN);
     tcase_add_loop_test(tc, a_file_moves_over_any_number_of_ports, 0, 4);
-    tcase_add_test(tc, the_chunks_of_dead_and_stalled_holders_come_from_another);
-    tcase_add_test(tc, a_silent_sender_is_given_up);
     tcase_add_loop_test(tc, a_peer_that_hands_out_bytes_one_by_one_is_given_up, 0, 3);
-    tcase_add_test(tc, a_long_greeting_is_refused);
-    tcase_add_test(tc, a_sender_that_hashes_what_it_did_not_send_is_heard);
-    tcase_add_test(tc, a_receiver_that_reads_again_what_it_has_is_heard_over_every_port);
-    tcase_add_test(tc, a_reason_is_told_though_the_port_can_no_longer_be_written_to);
-    tcase_add_test(tc, holders_of_different_files_are_not_mixed);
-    tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
-    tcase_add_test(tc, an_empty_head_is_refused);
-    tcase_add_test(tc, a_passed_deadline_ends_the_sender_and_keeps_the_rest);
+    add_tests(tc);
     return run_suite("move", tc);
 }

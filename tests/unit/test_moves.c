@@ -363,13 +363,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("plans");
-
-    tcase_add_test(tcase, equals_every_placement_and_every_choice_of_sources);
-    tcase_add_test(tcase, meets_every_need_once_from_a_holder_on_pipeline_grids);
-    tcase_add_test(tcase, a_unit_that_nobody_holds_is_reported_and_fetched_from_storage);
-    tcase_add_test(tcase, what_only_a_leaving_node_holds_travels_first);
-    tcase_add_test(tcase, who_leaves_soon_sends_what_it_can_and_nothing_is_given_up);
-    tcase_add_test(tcase, too_few_nodes_is_infeasible);
-    return run_suite("moves", tcase);
+    return run_suite("moves", add_tests(tcase_create("plans")));
 }

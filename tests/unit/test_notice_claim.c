@@ -239,12 +239,7 @@ int main(void)
 
     tcase_add_loop_test(tc, an_action_of_aws_is_a_preemption_whatever_it_is_called, 0,
                         sizeof(actions) / sizeof(actions[0]));
-    tcase_add_test(tc, a_recommendation_takes_nothing_away);
-    tcase_add_test(tc, gcp_says_one_word);
-    tcase_add_test(tc, of_azure_the_events_of_this_machine_count);
-    tcase_add_test(tc, more_events_than_there_is_room_for_are_cut);
     tcase_add_loop_test(tc, a_line_of_a_command_is_a_notice, 0, sizeof(lines) / sizeof(lines[0]));
-    tcase_add_test(tc, a_token_fits_a_header);
-    tcase_add_test(tc, a_document_has_what_is_known);
+    add_tests(tc);
     return run_suite("notice_claim", tc);
 }

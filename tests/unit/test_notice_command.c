@@ -400,19 +400,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, make_dir, drop_dir);
-    tcase_add_test(tc, each_line_of_a_command_is_a_notice);
-    tcase_add_test(tc, a_command_that_fails_is_started_again_and_one_that_ends_well_is_a_notice);
-    tcase_add_test(tc, a_command_does_not_outlive_the_watch);
-    tcase_add_test(tc, a_line_without_an_end_is_cut);
-    tcase_add_test(tc, a_hook_knows_its_notice_and_no_other);
-    tcase_add_test(tc, what_is_not_known_is_empty_whatever_it_was_before);
-    tcase_add_test(tc, a_hook_that_fails_is_told);
-    tcase_add_test(tc, no_more_than_sixteen_hooks_run_at_a_time);
-    tcase_add_test(tc, sigterm_is_a_notice_and_the_end_and_its_hook_is_waited_for);
-    tcase_add_test(tc, a_stop_alone_is_no_notice);
-    tcase_add_test(tc, a_second_stop_leaves_hooks_behind);
-    tcase_add_test(tc, a_watch_in_a_thread_ends_when_it_is_freed);
     tcase_add_loop_test(tc, what_cannot_be_asked_is_named, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, a_notice_is_a_document_on_one_line);
+    add_tests(tc);
     return run_suite("notice_command", tc);
 }

@@ -235,13 +235,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_file_is_replaced_at_commit_and_not_before);
-    tcase_add_test(tc, a_link_where_the_unfinished_file_will_lie_leads_nowhere);
-    tcase_add_test(tc, a_link_that_the_user_names_is_written_through_by_a_file_beside_its_target);
-    tcase_add_test(tc, a_link_that_others_may_have_laid_is_refused);
-    tcase_add_test(tc, a_link_in_the_place_of_a_file_of_ours_is_replaced);
-    tcase_add_test(tc, what_a_process_of_our_number_left_is_replaced);
-    tcase_add_test(tc, a_path_that_cannot_be_written_is_named);
-    tcase_add_test(tc, what_the_dead_left_is_swept_and_what_the_living_write_is_not);
+    add_tests(tc);
     return run_suite("out", tc);
 }

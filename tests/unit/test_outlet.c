@@ -219,15 +219,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("outlet");
-
-    tcase_add_test(tc, a_pipe_that_is_not_read_loses_whole_lines_and_is_told_how_many);
-    tcase_add_test(tc, a_terminal_that_is_not_read_loses_whole_lines_and_is_told_how_many);
-    tcase_add_test(tc, a_terminal_that_was_stopped_holds_nobody_up);
-    tcase_add_test(tc, one_that_is_read_loses_nothing);
-    tcase_add_test(tc, documents_are_not_mixed_with_notes);
-    tcase_add_test(tc, a_reader_that_is_gone_is_told_of);
-    tcase_add_test(tc, who_shares_the_descriptor_finds_it_as_it_was);
-    tcase_add_test(tc, one_that_somebody_made_nonblocking_is_waited_for);
-    return run_suite("outlet", tc);
+    return run_suite("outlet", add_tests(tcase_create("outlet")));
 }

@@ -462,15 +462,7 @@ int main(void)
 
     signal(SIGPIPE, SIG_IGN);
     tcase_add_loop_test(tc, a_move_cut_after_every_byte_is_resumed, 0, 2);
-    tcase_add_test(tc, what_came_before_an_orderly_end_does_not_come_again);
-    tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
-    tcase_add_test(tc, a_journal_cut_or_changed_at_every_byte_does_no_harm);
-    tcase_add_test(tc, a_part_that_was_changed_meanwhile_is_not_believed);
     tcase_add_loop_test(tc, what_is_committed_is_what_was_written, 0, 6);
-    tcase_add_test(tc, two_receivers_never_share_a_part);
-    tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
-    tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
-    tcase_add_test(tc, what_is_no_file_of_ours_is_not_written_to);
-    tcase_add_test(tc, a_chunk_that_differs_from_the_one_before_ends_the_attempt);
+    add_tests(tc);
     return run_suite("partial_file", tc);
 }

@@ -99,12 +99,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("permute");
-
-    tcase_add_test(tc, each_number_comes_once_for_every_length);
-    tcase_add_test(tc, lengths_of_many_bits_stay_in_range_and_do_not_repeat);
-    tcase_add_test(tc, the_order_is_the_one_of_earlier_versions);
-    tcase_add_test(tc, where_a_number_goes_is_even_over_keys);
-    tcase_add_test(tc, neighbours_do_not_stay_neighbours);
-    return run_suite("permute", tc);
+    return run_suite("permute", add_tests(tcase_create("permute")));
 }

@@ -191,11 +191,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, reproduces_every_published_run);
-    tcase_add_test(tc, reproduces_every_published_schedule);
-    tcase_add_test(tc, the_corrected_mode_meets_the_closed_forms);
-    tcase_add_test(tc, refuses_sizes_out_of_range);
-    return run_suite("pipe_sim", tc);
+    return run_suite("pipe_sim", add_tests(tcase_create("core")));
 }

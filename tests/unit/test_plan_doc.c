@@ -190,10 +190,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_wrong_plans_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
-    tcase_add_test(tc, reads_a_whole_plan);
-    tcase_add_test(tc, a_node_that_serves_may_have_several_places);
-    tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
     tcase_add_loop_test(tc, what_is_written_reads_back_and_writes_the_same_bytes, 0, 2);
-    tcase_add_test(tc, a_plan_to_serve_without_a_batch_is_written_without_one);
+    add_tests(tc);
     return run_suite("plan_doc", tc);
 }

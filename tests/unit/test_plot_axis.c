@@ -52,10 +52,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("plot_axis");
-
-    tcase_add_test(tc, counts_have_whole_steps_from_0);
-    tcase_add_test(tc, any_range_is_covered);
-    tcase_add_test(tc, large_numbers_have_a_prefix);
-    return run_suite("plot_axis", tc);
+    return run_suite("plot_axis", add_tests(tcase_create("plot_axis")));
 }

@@ -164,11 +164,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, crps_equals_the_energy_form, 0, 8);
-    tcase_add_test(tc, crps_of_a_point_is_its_distance);
-    tcase_add_test(tc, normal_distribution_equals_erfc_and_folds_its_tails);
-    tcase_add_test(tc, a_distribution_without_mass_becomes_the_fallback);
-    tcase_add_test(tc, quantiles_are_the_least_counts_that_reach_the_level);
-    tcase_add_test(tc, scores_of_parts_add_up_to_that_of_the_whole);
-    tcase_add_test(tc, a_true_distribution_is_calibrated);
+    add_tests(tc);
     return run_suite("pmf", tc);
 }

@@ -169,9 +169,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, what_is_written_is_read);
-    tcase_add_test(tc, what_no_model_says_and_keys_that_nobody_knows_are_left);
     tcase_add_loop_test(tc, what_cannot_be_is_refused_where_it_is, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, no_series_is_no_forecast);
+    add_tests(tc);
     return run_suite("price_doc", tc);
 }

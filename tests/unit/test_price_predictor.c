@@ -488,16 +488,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("price_predictor");
-
-    tcase_add_test(tc, moves_are_those_of_every_sequence);
-    tcase_add_test(tc, steps_are_the_sum_over_all_paths);
-    tcase_add_test(tc, crps_is_the_energy_of_points_and_twice_the_pinball_of_all_levels);
-    tcase_add_test(tc, what_comes_later_changes_nothing);
-    tcase_add_test(tc, the_best_is_that_of_the_newest_known_outcomes);
-    tcase_add_test(tc, steps_learn_the_law_that_drew_the_history);
-    tcase_add_test(tc, what_never_moved_stays_and_odd_histories_do_no_harm);
-    tcase_add_test(tc, rows_come_in_any_order_and_the_later_counts);
-    tcase_add_test(tc, malformed_prices_are_refused_with_position);
-    return run_suite("price_predictor", tc);
+    return run_suite("price_predictor", add_tests(tcase_create("price_predictor")));
 }

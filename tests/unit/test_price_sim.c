@@ -205,10 +205,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("price_sim");
-
-    tcase_add_test(tc, published_strategies_cost_what_they_did);
-    tcase_add_test(tc, bills_by_hand);
-    tcase_add_test(tc, ours_is_blind_to_what_comes);
-    return run_suite("price_sim", tc);
+    return run_suite("price_sim", add_tests(tcase_create("price_sim")));
 }

@@ -300,14 +300,7 @@ int main(void)
     TCase *tc = tcase_create("processes");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, a_process_is_told_who_it_is);
-    tcase_add_test(tc, a_command_that_is_not_there_is_named_and_takes_no_seat);
-    tcase_add_test(tc, what_a_process_leaves_behind_in_its_group_goes_with_it);
-    tcase_add_test(tc, a_signal_reaches_the_whole_group);
-    tcase_add_test(tc, a_wait_ends_by_time_by_a_child_or_by_a_signal_for_us);
-    tcase_add_test(tc, a_release_ends_all_that_was_started);
-    tcase_add_test(tc, a_child_that_was_there_before_us_is_left_alone);
-    tcase_add_test(tc, a_seat_that_was_left_is_taken_again);
     setenv("CK_FORK", "yes", 1); /* signals and children are a process's: each test has its own */
+    add_tests(tc);
     return run_case("processes", tc);
 }

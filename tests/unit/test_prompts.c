@@ -367,15 +367,7 @@ int main(void)
 
     tcase_add_unchecked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, several_prompts_are_so_many_requests, 0, 3);
-    tcase_add_test(c, one_prompt_in_an_array_is_one_prompt);
-    tcase_add_test(c, what_a_tokenizer_puts_before_a_text_is_before_each);
-    tcase_add_test(c, a_prompt_that_is_echoed_has_its_log_probabilities);
-    tcase_add_test(c, an_echo_alone_says_the_prompt);
-    tcase_add_test(c, a_prompt_names_special_tokens_and_its_echo_too);
-    tcase_add_test(c, each_choice_echoes_its_own_prompt);
-    tcase_add_test(c, places_are_counted_in_characters);
     tcase_add_loop_test(c, a_token_begins_behind_the_characters_before_it, 0, 2);
-    tcase_add_test(c, an_end_token_that_is_ignored_ends_nothing);
-    tcase_add_test(c, what_was_given_up_has_no_finish_reason);
+    add_tests(c);
     return run_suite("prompts", c);
 }

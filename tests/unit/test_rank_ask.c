@@ -147,8 +147,6 @@ int main(void)
     TCase *const tc = tcase_create("rank_ask");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, an_answer_is_a_line_whatever_pieces_it_comes_in);
-    tcase_add_test(tc, an_agent_that_goes_is_silent_or_does_not_end_is_an_error);
-    tcase_add_test(tc, where_nobody_listens_that_is_said);
+    add_tests(tc);
     return run_suite("rank_ask", tc);
 }

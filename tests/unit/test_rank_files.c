@@ -396,20 +396,6 @@ int main(void)
     TCase *const tc = tcase_create("rank_files");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, what_was_saved_comes_back_and_what_is_not_of_it_goes_aside);
-    tcase_add_test(tc, another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trace);
-    tcase_add_test(tc, an_empty_directory_of_the_user_is_set_aside_and_not_removed);
-    tcase_add_test(tc, what_is_open_is_not_taken_and_never_once_its_rank_was_killed);
-    tcase_add_test(tc, a_directory_that_comes_back_whole_is_whole_where_it_was_not);
-    tcase_add_test(
-        tc, a_part_is_no_checkpoint_however_long_it_lies_there_nor_is_one_that_is_being_removed);
-    tcase_add_test(tc, a_script_that_saves_all_the_time_is_taken_between_two_saves_and_not_in_one);
-    tcase_add_test(tc, links_are_followed_inside_alone);
-    tcase_add_test(tc, of_one_name_the_lowest_place_counts);
-    tcase_add_test(tc, what_was_never_taken_stays_at_the_end);
-    tcase_add_test(tc, what_is_open_as_the_node_begins_is_named_until_it_is_closed);
-    tcase_add_test(tc, what_a_killed_node_leaves_counts_as_far_as_it_was_known_to_be_whole);
-    tcase_add_test(tc, where_nobody_can_say_whether_a_file_is_open_it_has_to_be_old);
-    tcase_add_test(tc, a_pattern_names_one_directory);
+    add_tests(tc);
     return run_suite("rank_files", tc);
 }

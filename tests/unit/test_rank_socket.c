@@ -457,17 +457,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, a_request_is_answered_by_a_line);
-    tcase_add_test(tc, lines_in_pieces_and_several_in_one);
-    tcase_add_test(tc, what_makes_no_sense_is_refused_and_the_next_line_is_heard);
-    tcase_add_test(tc, a_line_without_end_ends_its_connection_and_no_other);
-    tcase_add_test(tc, one_that_waits_keeps_its_order_and_holds_up_nobody);
-    tcase_add_test(tc, one_that_hangs_up_takes_its_request_along);
-    tcase_add_test(tc, one_that_has_said_all_still_gets_its_answer);
-    tcase_add_test(tc, a_rank_of_another_round_is_refused);
-    tcase_add_test(tc, one_that_does_not_read_keeps_no_more_than_an_answer);
-    tcase_add_test(tc, half_requests_of_one_rank_hold_up_no_other);
-    tcase_add_test(tc, more_than_can_be_served_wait_and_are_served);
-    tcase_add_test(tc, a_socket_that_was_left_is_replaced_and_a_long_name_is_refused);
+    add_tests(tc);
     return run_suite("rank_socket", tc);
 }

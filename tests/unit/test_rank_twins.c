@@ -4,23 +4,10 @@
  * round.
  */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier) */
-#include <errno.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "host/ranks.h"
-#include "suite.h"
-
-enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
-
-#define TEXT(literal) ((char *)(uintptr_t)(literal)) /* nobody writes to it */
+#include "rank_rig.h"
 
 /* What spot.hold() does, in the words of sh: who comes by is in $D/all, who waits in
  * $D/waits.LOCAL, who has a round in $D/round.RESTART.LOCAL. */
@@ -38,67 +25,6 @@ enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
     "$D/round.$TORCHELASTIC_RESTART_COUNT.$LOCAL_RANK; "
 #define LAST "while :; do sleep 0.05; done"
 
-static char dir[64];
-static struct spot_err err;
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static int at;
-    char *const here = path[at++ % 4];
-
-    snprintf(here, sizeof(path[0]), "%s/%s", dir, name);
-    return here;
-}
-
-static void set_up(void)
-{
-    strcpy(dir, "/tmp/spot-twins-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    signal(SIGPIPE, SIG_IGN);
-    setenv("D", dir, 1);
-    unsetenv("RANK");
-    unsetenv("LOCAL_RANK");
-}
-
-static void tear_down(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* The text of a file, "" where there is none. */
-static const char *text_of(const char *name)
-{
-    static char text[1 << 16];
-    FILE *const in = fopen(in_dir(name), "r");
-    const size_t n = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
-
-    text[n] = '\0';
-    if (in)
-        fclose(in);
-    return text;
-}
-
-/* A process id that a script writes there. */
-static pid_t pid_in(const char *name)
-{
-    long pid = 0;
-
-    for (int look = 0; look < PATIENCE; look++) {
-        const char *const text = text_of(name);
-
-        if (strchr(text, '\n'))
-            pid = strtol(text, NULL, 10);
-        if (pid > 0)
-            return (pid_t)pid;
-        spot_clock_sleep(0.01);
-    }
-    ck_abort_msg("nobody wrote %s", name);
-}
-
 static size_t lines_in(const char *name)
 {
     size_t n = 0;
@@ -114,33 +40,6 @@ static void touch(const char *name)
 
     ck_assert_ptr_nonnull(out);
     fclose(out);
-}
-
-/* Gone, or dead and not reaped by whoever adopted it. */
-static bool is_gone(pid_t pid)
-{
-    char path[64], state = 'Z';
-    FILE *in;
-
-    if (kill(pid, 0) && errno == ESRCH)
-        return true;
-    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    in = fopen(path, "r");
-    if (in && fscanf(in, "%*d %*s %c", &state) != 1)
-        state = 'Z';
-    if (in)
-        fclose(in);
-    return state == 'Z';
-}
-
-static void until_gone(pid_t pid)
-{
-    for (int look = 0; look < PATIENCE; look++) {
-        if (is_gone(pid))
-            return;
-        spot_clock_sleep(0.01);
-    }
-    ck_abort_msg("process %ld lives on", (long)pid);
 }
 
 static struct spot_rank_env env_of(uint32_t round)
@@ -402,14 +301,6 @@ int main(void)
     TCase *const tc = tcase_create("rank_twins");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, who_waits_becomes_the_rank_of_the_next_round);
-    tcase_add_test(tc, one_that_has_not_got_so_far_becomes_it_all_the_same);
-    tcase_add_test(tc, a_command_that_never_asks_is_started_for_rounds_alone);
-    tcase_add_test(tc, who_is_to_be_cold_has_no_twin);
-    tcase_add_test(tc, a_spare_waits_before_its_first_round);
-    tcase_add_test(tc, one_that_dies_is_started_again);
-    tcase_add_test(tc, what_a_twin_started_goes_with_it);
-    tcase_add_test(tc, twins_go_when_we_are_killed);
-    tcase_add_test(tc, twins_go_when_the_guard_is_killed);
+    add_tests(tc);
     return run_suite("rank_twins", tc);
 }

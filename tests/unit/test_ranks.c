@@ -4,106 +4,12 @@
  * it wrote is there, to the byte.
  */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier) */
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "host/ranks.h"
-#include "suite.h"
-
-enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
-
-#define TEXT(literal) ((char *)(uintptr_t)(literal)) /* nobody writes to it */
-
-static char dir[64];
-static struct spot_err err;
-
-static const char *in_dir(const char *name)
-{
-    static char path[4][128];
-    static int at;
-    char *const here = path[at++ % 4];
-
-    snprintf(here, sizeof(path[0]), "%s/%s", dir, name);
-    return here;
-}
-
-static void set_up(void)
-{
-    strcpy(dir, "/tmp/spot-ranks-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    signal(SIGPIPE, SIG_IGN);
-    setenv("D", dir, 1);
-}
-
-static void tear_down(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* The text of a file, "" where there is none. */
-static const char *text_of(const char *name)
-{
-    static char text[1 << 16];
-    FILE *const in = fopen(in_dir(name), "r");
-    const size_t n = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
-
-    text[n] = '\0';
-    if (in)
-        fclose(in);
-    return text;
-}
-
-/* A process id that a script writes there. */
-static pid_t pid_in(const char *name)
-{
-    long pid = 0;
-
-    for (int look = 0; look < PATIENCE; look++) {
-        if (strchr(text_of(name), '\n') && sscanf(text_of(name), "%ld", &pid) == 1)
-            return (pid_t)pid;
-        spot_clock_sleep(0.01);
-    }
-    ck_abort_msg("nobody wrote %s", name);
-}
-
-/* Gone, or dead and not reaped by whoever adopted it. */
-static bool is_gone(pid_t pid)
-{
-    char path[64], state = 'Z';
-    FILE *in;
-
-    if (kill(pid, 0) && errno == ESRCH)
-        return true;
-    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    in = fopen(path, "r");
-    if (in && fscanf(in, "%*d %*s %c", &state) != 1)
-        state = 'Z';
-    if (in)
-        fclose(in);
-    return state == 'Z';
-}
-
-static void until_gone(pid_t pid)
-{
-    for (int look = 0; look < PATIENCE; look++) {
-        if (is_gone(pid))
-            return;
-        spot_clock_sleep(0.01);
-    }
-    ck_abort_msg("process %ld lives on", (long)pid);
-}
+#include "rank_rig.h"
 
 static const struct spot_rank_env env = { .restart_count = 7,
                                           .group_rank = 1,
@@ -581,24 +487,6 @@ int main(void)
     TCase *const tc = tcase_create("ranks");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, each_end_is_told_by_its_rank);
-    tcase_add_test(tc, a_command_that_is_not_there_is_127);
-    tcase_add_test(tc, who_ignores_sigterm_is_killed);
-    tcase_add_test(tc, who_stands_still_hears_sigterm);
-    tcase_add_test(tc, what_forked_away_goes_when_the_round_is_stopped);
-    tcase_add_test(tc, a_group_goes_with_its_rank);
-    tcase_add_test(tc, who_closes_its_descriptors_is_watched_all_the_same);
-    tcase_add_test(tc, all_goes_when_we_are_killed);
-    tcase_add_test(tc, all_goes_when_the_guard_is_killed);
-    tcase_add_test(tc, freeing_stops_what_runs);
-    tcase_add_test(tc, each_line_has_its_rank_and_files_are_exact);
-    tcase_add_test(tc, a_rank_that_does_not_end_is_given_up_and_named);
-    tcase_add_test(tc, one_that_left_its_group_and_does_not_end_is_given_up_too);
-    tcase_add_test(tc, who_leaves_does_not_wait_for_one_that_does_not_end_and_says_so);
-    tcase_add_test(tc, nobody_waits_for_a_pipe_that_is_not_read);
-    tcase_add_test(tc, nobody_waits_for_a_terminal_that_is_not_read);
-    tcase_add_test(tc, a_log_that_cannot_be_written_is_told_of_once_and_stops_no_rank);
-    tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);
-    tcase_add_test(tc, a_trainer_below_a_shell_is_told);
+    add_tests(tc);
     return run_suite("ranks", tc);
 }

@@ -249,14 +249,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, only_the_odds_of_events_move);
-    tcase_add_test(tc, a_certain_distribution_stays_certain);
-    tcase_add_test(tc, a_wrong_rate_is_learned_and_a_right_one_kept);
-    tcase_add_test(tc, the_filter_agrees_with_its_information_form);
-    tcase_add_test(tc, tails_that_are_too_light_grow);
-    tcase_add_test(tc, a_long_series_is_learned_from_ever_more_rarely);
-    tcase_add_test(tc, what_cannot_be_is_not_sound);
-    return run_suite("recal", tc);
+    return run_suite("recal", add_tests(tcase_create("core")));
 }

@@ -134,10 +134,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, the_newest_step_is_the_one_of_the_definition);
-    tcase_add_test(tc, of_many_units_one_that_is_missing_spoils_its_step_alone);
-    tcase_add_test(tc, it_waits_exactly_while_somebody_absent_could_bring_a_newer_step);
-    return run_suite("recovery", tc);
+    return run_suite("recovery", add_tests(tcase_create("core")));
 }

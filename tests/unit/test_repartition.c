@@ -316,9 +316,7 @@ int main(void)
                         sizeof(job_name) / sizeof(*job_name));
     tcase_add_loop_test(tc, ties_by_instance_agree_with_every_set_of_victims, 0,
                         sizeof(job_name) / sizeof(*job_name));
-    tcase_add_test(tc, agrees_with_enumeration_up_to_six_victims_on_real_grids);
     tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);
-    tcase_add_test(tc, prices_a_hand_made_case);
-    tcase_add_test(tc, a_wide_window_is_seen_stage_by_stage);
+    add_tests(tc);
     return run_case("repartition", tc);
 }

@@ -541,19 +541,8 @@ int main(void)
 
     if (!mkdtemp(dir))
         return 77;
-    tcase_add_test(tc, a_quiet_run_has_every_step_once_and_no_pause);
-    tcase_add_test(tc, a_kill_is_a_pause_and_what_was_undone_is_counted_once);
-    tcase_add_test(tc, notice_join_and_plan_are_told_apart);
-    tcase_add_test(tc, state_that_is_found_again_brings_its_commits_back);
-    tcase_add_test(tc, what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss);
-    tcase_add_test(tc, holes_that_meet_are_no_loss_either);
-    tcase_add_test(tc, a_rollback_takes_validations_and_a_new_rate_the_place_of_an_old_one);
-    tcase_add_test(tc, steps_that_come_back_without_their_commits_are_a_hole);
-    tcase_add_test(tc, samples_that_two_standing_steps_read_are_repeated);
-    tcase_add_test(tc, a_command_that_is_hosted_has_members_rounds_and_an_end);
     tcase_add_loop_test(tc, what_is_no_log_is_named_by_its_line, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, what_a_served_run_did);
-    tcase_add_test(tc, nothing_and_no_file_are_refused);
+    add_tests(tc);
     status = run_suite("report", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : status;

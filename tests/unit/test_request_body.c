@@ -443,11 +443,8 @@ int main(void)
                         sizeof(asks_for_nothing) / sizeof(*asks_for_nothing));
     tcase_add_loop_test(c, what_a_message_has_besides_its_text_is_refused_by_name, 0,
                         (int)(sizeof(message) / sizeof(*message)));
-    tcase_add_test(c, a_prompt_as_long_as_the_context_is_scored);
     tcase_add_loop_test(c, what_is_wrong_with_a_body_is_named, 0,
                         (int)(sizeof(bad) / sizeof(*bad)));
-    tcase_add_test(c, a_body_becomes_the_request_that_it_says);
-    tcase_add_test(c, texts_of_an_embedding_are_parts_that_give_states);
-    tcase_add_test(c, a_state_is_told_once_and_is_a_vector_of_length_1);
+    add_tests(c);
     return run_case("request_body", c);
 }

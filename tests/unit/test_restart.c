@@ -107,11 +107,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("restart");
-
-    tcase_add_test(tc, who_fails_each_time_is_started_ever_more_rarely_and_then_no_more);
-    tcase_add_test(tc, who_was_of_use_is_started_at_once);
-    tcase_add_test(tc, last_words_come_to_the_parent_as_plain_text);
-    tcase_add_test(tc, a_variable_that_names_something_else_is_not_written_to);
-    return run_suite("restart", tc);
+    return run_suite("restart", add_tests(tcase_create("restart")));
 }

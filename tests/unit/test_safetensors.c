@@ -260,12 +260,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_a_wrong_header_and_says_why, 0,
                         sizeof(bad_case) / sizeof(bad_case[0]));
-    tcase_add_test(tc, sorts_tensors_by_place_and_decodes_names);
     tcase_add_loop_test(tc, takes_every_dtype_of_the_format_at_its_size, 0, DTYPES);
-    tcase_add_test(tc, a_file_without_tensors_is_one);
-    tcase_add_test(tc, what_is_written_reads_back);
-    tcase_add_test(tc, refuses_an_absurd_length_before_reading_it);
-    tcase_add_test(tc, refuses_more_tensors_than_a_table_may_have);
-    tcase_add_test(tc, every_cut_and_every_changed_byte_is_refused_or_still_consistent);
+    add_tests(tc);
     return run_suite("safetensors", tc);
 }

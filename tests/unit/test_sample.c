@@ -181,11 +181,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("sample");
-
-    tcase_add_test(tc, draws_have_the_distribution_of_their_settings);
-    tcase_add_test(tc, noise_is_of_seed_choice_and_position);
-    tcase_add_test(tc, ties_and_ends_are_decided);
-    tcase_add_test(tc, the_largest_is_the_same_with_and_without_a_past);
-    return run_suite("sample", tc);
+    return run_suite("sample", add_tests(tcase_create("sample")));
 }

@@ -100,11 +100,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, each_sequence_comes_exactly_once_in_every_data_epoch);
-    tcase_add_test(tc, the_order_is_a_function_of_the_seed_and_differs_between_epochs);
-    tcase_add_test(tc, a_sequence_is_its_tokens_and_the_one_after);
-    tcase_add_test(tc, a_corpus_shorter_than_a_sequence_is_refused);
-    return run_suite("sampler", tc);
+    return run_suite("sampler", add_tests(tcase_create("core")));
 }

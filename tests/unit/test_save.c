@@ -295,12 +295,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, a_bundle_comes_back_bit_for_bit);
-    tcase_add_test(tc, a_bundle_in_pieces_has_the_same_bytes);
-    tcase_add_test(tc, damaged_cut_or_other_bundles_are_refused);
-    tcase_add_test(tc, the_header_says_what_a_reader_needs_to_build_the_model);
-    tcase_add_test(tc, saved_weights_stand_where_gpt2_has_them);
-    return run_suite("save", tc);
+    return run_suite("save", add_tests(tcase_create("core")));
 }

@@ -154,13 +154,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("cost");
-
-    tcase_add_test(tc, a_generation_shorter_than_a_step_costs_what_it_adds_to_it);
-    tcase_add_test(tc, a_long_one_costs_the_sum_over_its_steps);
-    tcase_add_test(tc, noise_is_no_cost_and_hides_none);
-    tcase_add_test(tc, a_machine_that_becomes_slower_is_not_taken_for_what_is_written);
-    tcase_add_test(tc, unusual_steps_count_for_neither);
-    tcase_add_test(tc, where_each_step_has_one_a_step_of_calm_is_asked_for);
-    return run_suite("save_cost", tc);
+    return run_suite("save_cost", add_tests(tcase_create("cost")));
 }

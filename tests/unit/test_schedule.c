@@ -204,13 +204,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("schedule");
-
-    tcase_add_test(tc, every_step_has_the_rate_of_the_closed_form);
-    tcase_add_test(tc, the_rates_are_those_that_python_gives);
-    tcase_add_test(tc, a_schedule_of_no_sense_is_refused);
-    tcase_add_test(tc, a_change_holds_above_its_step_and_travels_with_the_job);
-    tcase_add_test(tc, a_trajectory_is_shared_up_to_the_next_change);
-    tcase_add_test(tc, more_changes_than_there_is_room_for_are_refused);
-    return run_suite("schedule", tc);
+    return run_suite("schedule", add_tests(tcase_create("schedule")));
 }

@@ -267,11 +267,7 @@ int main(void)
 {
     TCase *const tcase = tcase_create("fit");
 
-    tcase_add_test(tcase, a_profile_is_found_again);
     tcase_add_loop_test(tcase, company_and_sharing_are_found_again, 0, 3);
-    tcase_add_test(tcase, company_is_found_where_all_requests_are_alike);
-    tcase_add_test(tcase, parts_of_a_batch_add_up);
-    tcase_add_test(tcase, what_was_found_plays_another_load);
-    tcase_add_test(tcase, one_length_gives_no_slopes_and_few_requests_none_at_all);
+    add_tests(tcase);
     return run_case("serve_fit", tcase);
 }

@@ -94,8 +94,6 @@ int main(void)
     TCase *const tcase = tcase_create("move");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_lost_replica_is_weights_from_one_and_the_cache_from_the_other);
-    tcase_add_test(tcase, what_joins_takes_weights_alone_and_what_stays_takes_nothing);
-    tcase_add_test(tcase, what_cannot_be_planned_takes_what_was_said);
+    add_tests(tcase);
     return run_case("serve_move", tcase);
 }

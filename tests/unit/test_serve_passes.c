@@ -388,11 +388,6 @@ int main(void)
     TCase *const tcase = tcase_create("passes");
 
     tcase_add_loop_test(tcase, every_time_is_that_of_a_loop_over_passes, 0, 60);
-    tcase_add_test(tcase, a_pause_delays_by_its_length);
-    tcase_add_test(tcase, one_at_a_time_is_a_static_batch_of_one);
-    tcase_add_test(tcase, where_company_costs_nothing_nobody_waits);
-    tcase_add_test(tcase, a_prompt_takes_another_time_in_company_than_alone);
-    tcase_add_test(tcase, replicas_of_one_machine_slow_each_other_down);
-    tcase_add_test(tcase, times_follow_lengths_and_spread);
+    add_tests(tcase);
     return run_case("serve_passes", tcase);
 }

@@ -531,19 +531,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("serve_plan");
-
-    tcase_add_test(tc, latencies_are_those_of_table_1);
-    tcase_add_test(tc, choices_are_those_of_the_artifact);
-    tcase_add_test(tc, every_choice_of_the_reference_data_is_exact);
-    tcase_add_test(tc, nothing_is_better_by_the_rule);
-    tcase_add_test(tc, a_plan_is_read_as_it_was_written);
-    tcase_add_test(tc, a_plan_of_ours_says_what_binds_and_what_is_not_needed);
-    tcase_add_test(tc, spares_and_what_runs_are_told_of);
-    tcase_add_test(tc, more_than_can_be_answered_lets_the_queue_grow);
-    tcase_add_test(tc, a_state_goes_on_where_it_was_and_a_damaged_one_is_refused);
-    tcase_add_test(tc, an_answer_is_kept_for_nearly_the_same_question_only);
-    tcase_add_test(tc, an_answer_is_not_kept_for_other_lengths_or_another_cache);
-    tcase_add_test(tc, what_cannot_hold_the_model_is_told_what_would);
-    return run_suite("serve_plan", tc);
+    return run_suite("serve_plan", add_tests(tcase_create("serve_plan")));
 }

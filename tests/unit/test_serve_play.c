@@ -614,21 +614,8 @@ int main(void)
     TCase *tc = tcase_create("serve_play");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_lone_request_takes_what_table_1_says);
-    tcase_add_test(tc, a_loss_costs_each_policy_what_it_says);
-    tcase_add_test(tc, a_move_keeps_tokens_and_one_that_comes_too_late_does_not);
-    tcase_add_test(tc, clients_that_ask_again_stand_behind_the_others);
-    tcase_add_test(tc, too_few_instances_answer_nobody_and_say_so_on_demand);
-    tcase_add_test(tc, what_comes_later_never_changes_what_was);
-    tcase_add_test(tc, whatever_is_appended_changes_nothing_before_it);
-    tcase_add_test(tc, what_is_not_said_yet_changes_no_decision);
-    tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
-    tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
-    tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
-    tcase_add_test(tc, who_comes_and_goes_at_one_time_was_never_there);
-    tcase_add_test(tc, a_step_tells_the_grid_from_when_it_was_chosen);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, is_long() ? 6 : 2);
-    tcase_add_test(tc, who_comes_shortly_before_a_loss_comes_with_it);
+    add_tests(tc);
     return run_suite("serve_play", tc);
 }

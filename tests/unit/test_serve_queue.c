@@ -450,19 +450,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("serve_queue");
-
-    tcase_add_test(tc, exponential_service_waits_as_erlang_says);
-    tcase_add_test(tc, any_service_of_one_replica_waits_as_pollaczek_and_khinchine_say);
-    tcase_add_test(tc, batches_follow_a_plain_recursion);
-    tcase_add_test(tc, a_pause_keeps_whole_tokens);
-    tcase_add_test(tc, a_prompt_that_was_not_done_is_done_again_and_not_counted_as_repeated);
-    tcase_add_test(tc, what_a_lost_replica_was_answering_comes_before_what_came_later);
-    tcase_add_test(tc, without_replicas_all_wait_and_are_lost);
-    tcase_add_test(tc, pools_hold_requests_at_their_replica);
-    tcase_add_test(tc, bursts_go_to_a_pool_beyond_its_bound);
-    tcase_add_test(tc, nobody_is_lost_whatever_happens_to_replicas);
-    tcase_add_test(tc, replicas_that_are_paced_begin_in_turn);
-    tcase_add_test(tc, a_drained_replica_ends_its_batch_and_takes_no_other);
-    return run_suite("serve_queue", tc);
+    return run_suite("serve_queue", add_tests(tcase_create("serve_queue")));
 }

@@ -169,10 +169,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("serve_queue_model");
-
-    tcase_add_test(tc, waits_are_those_of_the_simulator);
-    tcase_add_test(tc, one_replica_waits_as_a_queue_with_constant_service_does);
-    tcase_add_test(tc, more_load_waits_longer_and_more_replicas_less);
-    return run_suite("serve_queue_model", tc);
+    return run_suite("serve_queue_model", add_tests(tcase_create("serve_queue_model")));
 }

@@ -445,18 +445,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("serve_roofline");
-
-    tcase_add_test(tc, times_are_those_of_every_matrix_by_hand);
-    tcase_add_test(tc, experts_count_as_they_are_chosen);
-    tcase_add_test(tc, layers_with_a_window_read_no_more_than_it);
-    tcase_add_test(tc, a_large_batch_is_bound_by_arithmetic);
-    tcase_add_test(tc, a_profile_says_of_another_length_what_one_written_for_it_does);
-    tcase_add_test(tc, more_work_takes_no_less_and_better_hardware_no_more);
-    tcase_add_test(tc, nothing_that_spotserve_measured_beats_the_peak);
-    tcase_add_test(tc, the_fewest_gpus_are_those_from_which_on_all_pipelines_fit);
-    tcase_add_test(tc, what_cannot_fit_says_the_least_memory_that_would_do);
-    tcase_add_test(tc, what_makes_no_profile_is_refused);
-    tcase_add_test(tc, a_type_is_found_with_what_is_known_of_it);
-    return run_suite("serve_roofline", tc);
+    return run_suite("serve_roofline", add_tests(tcase_create("serve_roofline")));
 }

@@ -378,16 +378,7 @@ int main(void)
 {
     TCase *tc = tcase_create("serve_solver");
 
-    tcase_add_test(tc, nothing_on_what_is_there_is_worth_more);
-    tcase_add_test(tc, the_best_alone_is_the_first_of_all);
-    tcase_add_test(tc, latency_is_what_the_simulator_has);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, latency_of_lengths_that_differ_is_what_the_simulator_has);
-    tcase_add_test(tc, a_tighter_limit_never_costs_less);
-    tcase_add_test(tc, spares_are_for_losses);
-    tcase_add_test(tc, what_runs_is_kept_unless_a_change_is_worth_it);
-    tcase_add_test(tc, a_backlog_wants_more);
-    tcase_add_test(tc, limits_are_read_and_contradictions_refused);
-    tcase_add_test(tc, what_does_not_fit_has_no_offer);
+    add_tests(tc);
     return run_suite("serve_solver", tc);
 }

@@ -288,15 +288,9 @@ int main(void)
     write_tokenizer("words", 0);
     tcase_add_loop_test(tc, end_tokens_that_cannot_be_are_refused_by_their_place, 0,
                         (int)(sizeof(ends) / sizeof(ends[0])));
-    tcase_add_test(tc, end_tokens_are_those_of_the_file_each_once);
-    tcase_add_test(tc, a_chat_ends_with_the_tokenizer_s_end_and_the_template_s);
     tcase_add_loop_test(tc, embeddings_are_pooled_as_the_one_way_that_the_model_names, 0,
                         (int)(sizeof(pooling) / sizeof(pooling[0])));
-    tcase_add_test(tc, a_hash_tells_weights_and_end_tokens_apart);
-    tcase_add_test(tc, a_tokenizer_of_more_tokens_than_the_model_is_refused_by_both_numbers);
-    tcase_add_test(tc, what_is_no_model_is_refused_by_its_file);
-    tcase_add_test(tc, the_id_is_the_last_name_of_the_directory);
-    tcase_add_test(tc, a_version_is_read_beside_or_says_why_it_cannot_be);
+    add_tests(tc);
     rc = run_suite("served_model", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : rc;

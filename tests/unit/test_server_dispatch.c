@@ -588,24 +588,10 @@ int main(void)
 
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_test(c, the_least_loaded_computes_and_the_rest_waits);
-    tcase_add_test(c, load_is_shared_by_weight);
-    tcase_add_test(c, a_prompt_goes_to_who_has_computed_what_it_begins_with);
-    tcase_add_test(c, work_is_counted_in_tokens);
-    tcase_add_test(c, who_waits_begins_by_priority_and_share);
-    tcase_add_test(c, a_payer_that_fills_the_queue_keeps_nobody_out);
-    tcase_add_test(c, an_answer_is_held_where_it_was_computed);
-    tcase_add_test(c, a_request_goes_to_its_own_version_alone);
     tcase_add_loop_test(c, who_may_not_take_gets_nothing_new, 0, WAYS);
     tcase_add_loop_test(
         c, two_compute_what_a_leaver_or_a_silent_one_has_until_the_other_has_caught_up, 0, 2);
-    tcase_add_test(c, what_failed_is_given_to_another_and_to_the_same_if_there_is_no_other);
-    tcase_add_test(c, another_token_than_is_committed_drops_who_told_it);
-    tcase_add_test(c, what_was_told_before_a_choice_came_back_is_no_gap);
-    tcase_add_test(c,
-                   of_two_engines_the_first_to_tell_goes_on_and_the_journal_has_what_is_committed);
-    tcase_add_test(c, what_an_engine_gives_up_waits_but_not_what_it_needs_anew);
     tcase_add_loop_test(c, who_leaves_goes_when_nothing_is_left_or_time_is_up, 0, 3);
-    tcase_add_test(c, words_of_another_epoch_or_malformed_ones_commit_nothing);
+    add_tests(c);
     return run_case("server_dispatch", c);
 }

@@ -220,11 +220,9 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, every_codec_gives_the_arrays_back, 0, SIZES * SPOT_CODECS);
-    tcase_add_test(tc, places_may_come_in_another_order);
-    tcase_add_test(tc, libzstd_decodes_the_plain_file);
     tcase_add_loop_test(tc, every_flipped_bit_and_every_cut_is_found, 0, SPOT_CODECS);
     tcase_add_loop_test(tc, refuses_parts_that_are_not_the_expected_ones, 0,
                         sizeof(wrong_case) / sizeof(wrong_case[0]));
-    tcase_add_test(tc, refuses_two_parts_of_one_name);
+    add_tests(tc);
     return run_suite("shard_mem", tc);
 }

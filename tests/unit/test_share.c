@@ -408,13 +408,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("share");
-
-    tcase_add_test(tc, objectives_are_those_of_the_authors);
-    tcase_add_test(tc, the_order_of_jobs_changes_nothing);
-    tcase_add_test(tc, prices_prove_the_level_and_filling_keeps_it);
-    tcase_add_test(tc, prices_prove_the_least_ratio);
-    tcase_add_test(tc, no_shares_of_a_grid_are_better);
-    tcase_add_test(tc, small_markets_are_cleared_at_the_most_there_is);
-    return run_suite("share", tc);
+    return run_suite("share", add_tests(tcase_create("share")));
 }

@@ -341,19 +341,12 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, jobs_come_by_arrival_then_id_with_what_is_not_said_filled_in);
-    tcase_add_test(tc, jobs_that_were_written_are_read_as_they_were);
     tcase_add_loop_test(tc, a_job_that_cannot_be_is_refused_where_it_is_wrong, 0,
                         sizeof(bad_jobs) / sizeof(bad_jobs[0]));
-    tcase_add_test(tc, names_end_at_255_bytes_and_jobs_at_100000);
-    tcase_add_test(tc, types_keep_their_order_and_are_on_demand_unless_they_say_spot);
     tcase_add_loop_test(tc, a_type_that_cannot_be_is_refused_where_it_is_wrong, 0,
                         sizeof(bad_cluster) / sizeof(bad_cluster[0]));
-    tcase_add_test(tc, a_cluster_has_64_types_at_most);
-    tcase_add_test(tc, a_throughput_is_found_by_kind_scale_and_type);
     tcase_add_loop_test(tc, throughputs_that_cannot_be_are_refused_where_they_are_wrong, 0,
                         sizeof(bad_rates) / sizeof(bad_rates[0]));
-    tcase_add_test(tc, a_job_runs_where_there_are_workers_and_a_throughput);
-    tcase_add_test(tc, jobs_are_read_from_a_file_or_it_is_said_that_there_is_none);
+    add_tests(tc);
     return run_suite("share_doc", tc);
 }

@@ -183,10 +183,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("share_hadar");
-
-    tcase_add_test(tc, rounds_fit_and_jobs_are_whole_whatever_their_order);
-    tcase_add_test(tc, a_job_on_two_types_is_as_fast_as_the_slower_and_pays_for_both);
-    tcase_add_test(tc, it_loses_all_when_one_of_its_types_goes);
-    return run_suite("share_hadar", tc);
+    return run_suite("share_hadar", add_tests(tcase_create("share_hadar")));
 }

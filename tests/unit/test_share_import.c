@@ -328,14 +328,7 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, formats_are_found_by_name);
-    tcase_add_test(tc, a_line_of_gavels_trace_is_a_job);
-    tcase_add_test(tc, gavels_measurements_and_oracle_are_throughputs);
-    tcase_add_test(tc, a_row_of_philly_is_a_job_of_seconds_and_what_ran_none_is_left_out);
-    tcase_add_test(tc, a_line_of_sacct_is_a_job_of_its_gpus_or_nodes);
-    tcase_add_test(tc, files_that_are_compressed_are_read_and_add_up);
     tcase_add_loop_test(tc, what_cannot_be_is_refused_where_it_is, 0, sizeof(bad) / sizeof(bad[0]));
-    tcase_add_test(tc, a_row_that_cannot_be_read_is_left_out_and_the_last_record_of_a_job_is_kept);
-    tcase_add_test(tc, a_nul_byte_and_a_job_too_many_are_refused);
+    add_tests(tc);
     return run_suite("share_import", tc);
 }

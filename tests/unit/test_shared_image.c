@@ -239,11 +239,6 @@ int main(void)
     TCase *const tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, the_second_maps_what_the_first_made_and_the_last_removes_it);
-    tcase_add_test(tc, what_a_killed_process_left_is_swept_by_the_next);
-    tcase_add_test(tc, of_many_that_come_at_once_one_makes_it);
-    tcase_add_test(tc, one_that_was_not_made_to_its_end_is_made_again);
-    tcase_add_test(tc, where_nothing_can_be_shared_each_has_its_own);
-    tcase_add_test(tc, another_file_by_a_hard_link_is_neither_filled_nor_swept);
+    add_tests(tc);
     return run_suite("shared_image", tc);
 }

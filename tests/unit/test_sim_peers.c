@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "suite.h"
 
@@ -76,7 +77,7 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .peers = changed ? changed : spot_peer_prices_of(model),
                                       .notice_loss_s = notice_s,
                                       .notice_gain_s = notice_s };
-    ck_assert(!spot_sim_train_run(&r->sim, spot_peer_policy_find(policy, &err), r->row, &err));
+    ck_assert(!spot_sim_train_run(&r->sim, spot_registry_find("train", policy, &err), r->row, &err));
     spot_sim_total(r->row, N, &total);
     return total.samples;
 }
@@ -163,7 +164,7 @@ START_TEST(checkpoints_of_any_length_come_to_an_end)
         for (int i = 0; i < N; i++)
             r.available[i] = 1 + (int)spot_rng_below(&rng, 4);
         ck_assert(!spot_sim_train_run(
-            &r.sim, spot_peer_policy_find(k % 2 ? "torchrun" : "varuna", &err), r.row, &err));
+            &r.sim, spot_registry_find("train", k % 2 ? "torchrun" : "varuna", &err), r.row, &err));
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
             sum += r.row[N - 1].class_s[c];
         ck_assert_double_eq_tol(sum, r.available[N - 1] * r.sim.interval_s, 1e-9);
@@ -575,24 +576,12 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, the_interval_between_checkpoints_is_youngs);
-    tcase_add_test(tc, torchrun_saves_periodically_and_loses_what_is_not_saved);
-    tcase_add_test(tc, checkpoints_of_any_length_come_to_an_end);
-    tcase_add_test(tc, varuna_saves_on_a_notice_that_is_long_enough);
-    tcase_add_test(tc, oobleck_regroups_copies_layers_and_takes_newcomers_in);
     tcase_add_loop_test(tc, torchft_waits_for_a_pipeline_that_is_replaced_at_once, 0, 3);
-    tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
-    tcase_add_test(tc, every_price_names_its_source);
     tcase_add_loop_test(tc, a_checkpoint_takes_the_links_of_the_model, 0, 3);
-    tcase_add_test(tc, bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice);
     tcase_add_loop_test(tc, a_constant_that_is_changed_is_charged, 0,
                         sizeof(charged) / sizeof(*charged));
     tcase_add_loop_test(tc, a_period_that_is_changed_moves_the_checkpoints, 0, 2);
-    tcase_add_test(tc, bamboo_is_charged_its_constants);
-    tcase_add_test(tc, bamboo_meets_locally_after_a_loss);
     tcase_add_loop_test(tc, bamboo_saves_as_often_and_as_long_as_it_is_told, 0, 4);
-    tcase_add_test(tc, each_name_sets_its_own_constant);
-    tcase_add_test(tc, what_is_no_constant_is_refused);
-    tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
+    add_tests(tc);
     return run_suite("sim_peers", tc);
 }

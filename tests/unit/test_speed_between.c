@@ -144,11 +144,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, between_measured_points_speeds_keep_their_order_and_beyond_them_proportion);
-    tcase_add_test(tc, a_step_that_is_linear_in_its_microbatches_is_told_to_the_digit);
-    tcase_add_test(tc, a_stage_count_between_measured_ones_lies_between_them);
-    tcase_add_test(tc, a_distribution_that_misses_what_was_measured_speaks_only_when_asked);
-    return run_suite("speed_between", tc);
+    return run_suite("speed_between", add_tests(tcase_create("core")));
 }

@@ -245,11 +245,8 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_commit_comes_back_and_what_places_share_is_there_once);
-    tcase_add_test(tc, the_two_newest_stay_and_the_newest_counts);
     tcase_add_loop_test(tc, of_one_that_is_damaged_nothing_is_taken_and_the_one_before_comes_back,
                         0, (int)(sizeof(damage) / sizeof(*damage)));
-    tcase_add_test(tc, a_commit_that_cannot_be_read_here_is_none_there);
-    tcase_add_test(tc, another_run_is_refused_and_a_second_writer_takes_over);
+    add_tests(tc);
     return run_suite("state_bucket", tc);
 }

@@ -125,11 +125,6 @@ int main(void)
     TCase *tc = tcase_create("state_command");
 
     tcase_set_timeout(tc, SUITE_TIMEOUT_S);
-    tcase_add_test(tc, the_last_line_tells_from_its_start_on);
-    tcase_add_test(tc, what_broke_off_says_why);
-    tcase_add_test(tc, a_status_that_is_lost_is_no_success);
-    tcase_add_test(tc, given_up_between_tries);
-    tcase_add_test(tc, given_up_before_it_begins);
-    tcase_add_test(tc, who_goes_on_to_write_when_the_command_has_ended_is_not_read_for_ever);
+    add_tests(tc);
     return run_suite("state_command", tc);
 }

@@ -351,17 +351,6 @@ int main(void)
     TCase *const tc = tcase_create("state_dir");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, one_in_memory_is_held_by_its_node_and_goes_with_it);
-    tcase_add_test(tc, what_a_killed_node_left_is_removed_by_the_next);
-    tcase_add_test(tc, one_with_a_name_stays_and_nodes_have_the_first_that_is_free);
-    tcase_add_test(tc, a_relative_name_is_known_from_everywhere);
-    tcase_add_test(tc, a_socket_is_elsewhere_where_its_path_would_be_too_long);
-    tcase_add_test(tc, what_cannot_be_a_directory_is_said);
-    tcase_add_test(tc, a_link_in_its_place_is_removed_and_not_followed);
-    tcase_add_test(tc, another_directory_in_its_place_stays_for_good);
-    tcase_add_test(tc, one_that_was_moved_away_is_not_removed_from_where_it_is);
-    tcase_add_test(tc, what_killed_nodes_had_in_its_place_is_not_emptied);
-    tcase_add_test(tc, what_is_not_a_node_s_in_memory_is_not_swept);
-    tcase_add_test(tc, one_with_a_name_is_refused_when_another_is_in_its_place);
+    add_tests(tc);
     return run_suite("state_dir", tc);
 }

@@ -288,12 +288,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, it_arrives_to_the_byte_and_in_small_answers);
-    tcase_add_test(tc, what_is_not_held_is_an_error);
-    tcase_add_test(tc, a_piece_that_is_damaged_is_not_given);
-    tcase_add_test(tc, answers_that_are_cut_changed_or_of_another_state_are_refused);
-    tcase_add_test(tc, a_malformed_wish_is_refused);
-    tcase_add_test(tc, a_form_is_read_as_written_and_refused_where_it_is_cut);
-    tcase_add_test(tc, holdings_are_read_as_written_and_refused_where_they_make_no_sense);
+    add_tests(tc);
     return run_suite("state_pull", tc);
 }

@@ -236,13 +236,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, what_is_taken_comes_back_and_nothing_else);
-    tcase_add_test(tc, an_unchanged_chunk_takes_no_room_again_and_the_sweep_keeps_what_is_held);
-    tcase_add_test(tc, a_chunk_whose_hash_does_not_match_is_refused_and_its_state_is_held_no_more);
-    tcase_add_test(tc, a_state_that_does_not_fit_is_refused_and_the_one_before_stays);
-    tcase_add_test(tc, what_is_no_file_is_refused);
-    tcase_add_test(tc, what_names_lead_to_elsewhere_is_neither_taken_nor_written);
-    tcase_add_test(tc, links_in_a_store_are_not_followed_and_names_of_others_stay);
-    tcase_add_test(tc, a_malformed_record_is_refused);
+    add_tests(tc);
     return run_suite("state_store", tc);
 }

@@ -209,10 +209,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, a_state_arrives_and_of_the_next_one_what_changed);
-    tcase_add_test(tc, a_piece_that_is_damaged_where_it_lies_is_never_sent);
-    tcase_add_test(tc, one_that_has_no_room_says_so_and_keeps_what_it_held);
-    tcase_add_test(tc, one_that_dies_while_it_receives_fails_the_sender);
-    tcase_add_test(tc, the_end_of_the_epoch_ends_both);
+    add_tests(tc);
     return run_suite("state_transfer", tc);
 }

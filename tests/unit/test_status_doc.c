@@ -86,10 +86,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("core");
-
-    tcase_add_test(tc, each_kind_of_job_is_told_from_the_others);
-    tcase_add_test(tc, what_is_not_told_is_not_known);
-    tcase_add_test(tc, what_no_job_says_is_refused);
-    return run_suite("status_doc", tc);
+    return run_suite("status_doc", add_tests(tcase_create("core")));
 }

@@ -555,25 +555,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, the_newest_two_generations_are_kept_and_read_back);
-    tcase_add_test(tc, a_step_that_is_not_durable_cannot_be_read);
-    tcase_add_test(tc, a_torn_or_damaged_generation_falls_back_to_the_one_before);
-    tcase_add_test(tc, a_manifest_changed_at_any_byte_is_noticed_or_harmless);
-    tcase_add_test(tc, a_full_disk_leaves_the_generation_before);
-    tcase_add_test(tc, another_jobs_state_is_refused_and_so_is_a_directory_in_use);
-    tcase_add_test(tc, what_a_dead_writer_left_is_removed);
-    tcase_add_test(tc, a_whole_generation_waits_for_the_thread);
-    tcase_add_test(tc, bundles_of_another_step_twice_or_given_up_do_not_count);
-    tcase_add_test(tc, a_private_directory_goes_unless_it_is_kept);
-    tcase_add_test(tc, a_newest_manifest_changed_at_any_byte_leaves_the_generation_before);
-    tcase_add_test(tc, an_absurd_size_in_a_manifest_is_damage);
-    tcase_add_test(tc, whatever_lies_where_a_generation_is_written_is_in_nobodys_way);
-    tcase_add_test(tc, a_damaged_generation_keeps_no_place_of_a_sound_one);
-    tcase_add_test(tc, a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_again);
-    tcase_add_test(tc, links_are_not_followed_when_generations_are_removed_and_written);
-    tcase_add_test(tc, what_is_not_a_generation_s_name_stays);
-    tcase_add_test(tc, the_directory_of_another_job_in_its_place_is_left_alone);
-    return run_suite("store", tc);
+    return run_suite("store", add_tests(tcase_create("core")));
 }

@@ -389,12 +389,9 @@ int main(void)
     tcase_add_loop_test(tc, what_is_not_written_so_is_none, 0, N(not_base64));
     tcase_add_loop_test(tc, members_are_named_before_the_prefix, 0, N(wheres));
     tcase_add_loop_test(tc, with_tls_members_are_anywhere, 0, N(abroad));
-    tcase_add_test(tc, files_that_go_together);
     tcase_add_loop_test(tc, a_password_has_a_name_and_one_reader, 0, N(passwords));
-    tcase_add_test(tc, answers_are_read);
     tcase_add_loop_test(tc, what_is_no_answer_is_refused, 0, N(wrong));
-    tcase_add_test(tc, an_error_is_told_in_its_words);
     tcase_add_loop_test(tc, a_write_whose_answer_was_lost_is_found, 0, N(losts));
-    tcase_add_test(tc, a_prefix_of_another_job_is_refused);
+    add_tests(tc);
     return run_suite("store_answer", tc);
 }

@@ -281,13 +281,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, a_token_goes_with_all_questions_and_is_renewed_when_it_is_stale);
-    tcase_add_test(tc, a_password_that_is_wrong_or_for_all_to_read_is_refused);
-    tcase_add_test(tc, what_is_no_answer_of_etcd_is_told_in_its_words);
-    tcase_add_test(tc, who_is_faster_leads_and_a_lost_answer_is_no_loss);
-    tcase_add_test(tc, what_is_too_long_is_not_asked);
-    tcase_add_test(tc, a_record_is_written_once_and_by_who_leads);
-    return run_suite("store_gateway", tc);
+    return run_suite("store_gateway", add_tests(tcase_create("core")));
 }

@@ -147,10 +147,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, a_generation_of_files_and_of_bytes_is_one);
-    tcase_add_test(tc, word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none);
-    tcase_add_test(tc, a_file_that_was_changed_after_it_was_told_of_is_found_damaged);
-    return run_suite("store_written", tc);
+    return run_suite("store_written", add_tests(tcase_create("core")));
 }

@@ -493,15 +493,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, any_source_and_any_cut_of_a_stream_give_the_same_bytes);
-    tcase_add_test(tc, the_largest_header_of_the_format_travels);
-    tcase_add_test(tc, too_little_data_is_refused);
-    tcase_add_test(tc, a_chunk_at_the_wrong_place_is_refused);
-    tcase_add_test(tc, the_seek_table_leads_to_every_chunk);
-    tcase_add_test(tc, threads_hand_out_the_same_bytes_and_name_the_same_first_damage);
-    tcase_add_test(tc, after_a_sink_has_failed_nothing_more_is_handed_out);
     tcase_add_loop_test(tc, every_chunk_is_stored_once_by_any_number_of_threads, 1, 5);
-    tcase_add_test(tc, a_lane_takes_no_more_memory_than_it_may);
     tcase_add_loop_test(tc, a_lane_gives_results_in_order_from_any_number_of_threads, 1, 5);
+    add_tests(tc);
     return run_suite("stream", tc);
 }

@@ -269,8 +269,6 @@ int main(void)
 
     tcase_add_loop_test(tc, what_is_done_and_when_is_what_was_worked_out, 0,
                         sizeof(stories) / sizeof(stories[0]));
-    tcase_add_test(tc, who_leaves_does_not_depend_on_how_late_we_are);
-    tcase_add_test(tc, nodes_with_names_leave_at_their_notice);
-    tcase_add_test(tc, a_command_that_cannot_run_is_an_error);
+    add_tests(tc);
     return run_suite("supervisor", tc);
 }

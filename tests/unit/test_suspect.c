@@ -212,14 +212,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, whoever_cannot_be_reached_is_found_in_two_epochs_and_nobody_else_pays);
-    tcase_add_test(tc, when_all_tell_one_epoch_is_enough);
-    tcase_add_test(tc, of_any_graph_no_torn_pair_is_left_to_work_together);
-    tcase_add_test(tc, a_connection_that_broke_once_is_bad_luck_twice_in_a_row_it_is_not);
-    tcase_add_test(tc, who_accuses_itself_goes_and_who_has_a_place_stays);
-    tcase_add_test(tc, the_dead_are_no_evidence);
-    tcase_add_test(tc, names_count_across_joins_and_time_grows_until_all_is_forgotten);
-    return run_suite("suspect", tc);
+    return run_suite("suspect", add_tests(tcase_create("core")));
 }

@@ -181,12 +181,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, the_curve_that_made_the_points_is_found_and_a_point_off_it_named);
-    tcase_add_test(tc, entries_of_tensor_groups_and_other_micro_batches_have_no_say);
-    tcase_add_test(tc, layers_without_times_count_by_their_parameters);
-    tcase_add_test(tc, sources_have_names);
-    tcase_add_test(tc, a_job_of_which_no_speed_is_known_is_refused_with_the_reason);
-    return run_suite("throughput", tc);
+    return run_suite("throughput", add_tests(tcase_create("core")));
 }

@@ -184,12 +184,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, a_time_without_a_zone_is_of_the_zone_that_was_given);
     tcase_add_loop_test(tc, reads_what_clouds_write, 0, sizeof(good_cases) / sizeof(good_cases[0]));
     tcase_add_loop_test(tc, refuses_what_is_no_date, 0, sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, every_day_agrees_with_the_c_library);
-    tcase_add_test(tc, every_second_agrees_with_the_c_library_in_the_form_of_http_too);
-    tcase_add_test(tc, what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut);
-    tcase_add_test(tc, a_wait_is_read_at_a_glance_and_told_of_seldom);
+    add_tests(tc);
     return run_suite("timestamp", tc);
 }

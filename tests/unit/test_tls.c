@@ -229,10 +229,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_add_test(tc, with_the_same_key_bytes_arrive_and_the_end_is_seen);
-    tcase_add_test(tc, with_another_key_neither_end_opens);
-    tcase_add_test(tc, plain_text_and_silence_do_not_open);
-    tcase_add_test(tc, a_recorded_connection_played_again_is_refused);
-    tcase_add_test(tc, a_key_file_is_32_bytes_or_hex_and_for_its_owner_alone);
+    add_tests(tc);
     return run_suite("tls", tc);
 }

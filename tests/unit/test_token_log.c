@@ -490,18 +490,6 @@ int main(void)
     TCase *const t = tcase_create("file");
 
     tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_add_test(t, what_was_written_is_read);
-    tcase_add_test(t, nobody_else_may_read_it);
-    tcase_add_test(t, a_request_is_read_with_its_owner);
-    tcase_add_test(t, a_file_that_is_there_is_not_overwritten);
-    tcase_add_test(t, of_two_that_open_it_the_second_is_refused_and_changes_nothing);
-    tcase_add_test(t, a_directory_is_made_and_one_without_a_name_is_none);
-    tcase_add_test(t, cut_anywhere_a_beginning_is_read_and_gone_on_with);
-    tcase_add_test(t, a_changed_byte_loses_its_record_alone);
-    tcase_add_test(t, a_hole_in_the_middle_loses_what_it_touches);
-    tcase_add_test(t, records_of_one_write_are_lost_one_by_one);
-    tcase_add_test(t, a_journal_of_two_models_goes_on_with_either_and_no_third);
-    tcase_add_test(t, a_journal_does_not_go_on_with_other_bits);
-    tcase_add_test(t, written_anew_it_has_what_was_put_last);
+    add_tests(t);
     return run_suite("token_log", t);
 }

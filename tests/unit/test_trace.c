@@ -283,13 +283,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, accepts_bom_crlf_no_final_newline_and_any_column_order);
-    tcase_add_test(tc, separates_series_by_zone_and_type_in_order_of_appearance);
-    tcase_add_test(tc, the_later_of_two_rows_at_one_time_counts);
-    tcase_add_test(tc, counts_nodes_of_the_event_form);
-    tcase_add_test(tc, lookup_before_the_first_row_finds_nothing);
     tcase_add_loop_test(tc, a_resampled_trace_equals_a_scan_of_the_text, 0, 5);
-    tcase_add_test(tc, a_grid_has_both_its_ends);
-    tcase_add_test(tc, real_traces_count_their_own_events);
+    add_tests(tc);
     return run_suite("trace", tc);
 }

@@ -135,8 +135,6 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, a_cut_equals_the_whole_between_its_ends, 0, 5);
-    tcase_add_test(tc, a_cut_keeps_who_is_there);
-    tcase_add_test(tc, a_cut_outside_of_the_trace_is_refused);
-    tcase_add_test(tc, scaling_divides_and_rounds_down);
+    add_tests(tc);
     return run_suite("trace_edit", tc);
 }

@@ -232,9 +232,6 @@ int main(void)
 
     tcase_add_loop_test(tc, stats_equal_a_walk_over_every_second, 0, 4);
     tcase_add_loop_test(tc, correlation_and_absence_equal_a_walk_over_every_second, 0, 4);
-    tcase_add_test(tc, slices_keep_the_total);
-    tcase_add_test(tc, sizes_and_prices_of_a_trace_by_hand);
-    tcase_add_test(tc, a_single_row_has_no_rates);
-    tcase_add_test(tc, the_p3_trace_has_its_known_numbers);
+    add_tests(tc);
     return run_suite("trace_stats", tc);
 }

@@ -150,11 +150,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, what_is_held_is_hit_by_its_share);
-    tcase_add_test(tc, zones_that_go_down_together_get_more_replicas);
-    tcase_add_test(tc, large_losses_are_not_taken_for_small_ones);
-    tcase_add_test(tc, sizes_that_stand_for_others_keep_the_mean);
-    return run_suite("train_law", tc);
+    return run_suite("train_law", add_tests(tcase_create("core")));
 }

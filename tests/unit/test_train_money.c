@@ -118,11 +118,9 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, the_cheapest_sample_lets_machines_go_that_do_not_pay);
     /* in the short run the job that is quickest to plan */
     tcase_add_loop_test(tc, as_many_spares_are_kept_as_pay, is_long() ? 0 : 1, is_long() ? 5 : 2);
     tcase_add_loop_test(tc, in_a_still_world_no_spare_pays, 0, 5);
-    tcase_add_test(tc, a_job_that_earns_less_than_its_machines_cost_is_suspended);
-    tcase_add_test(tc, an_objective_in_money_needs_a_price);
+    add_tests(tc);
     return run_suite("train_money", tc);
 }

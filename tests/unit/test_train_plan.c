@@ -287,13 +287,7 @@ int main(void)
 
     tcase_add_loop_test(tc, the_window_comes_within_half_a_percent_of_the_full_program, 0,
                         is_long() ? 30 : 10);
-    tcase_add_test(tc, a_thousand_instances_get_a_grid_that_fits_and_bears_its_price);
-    tcase_add_test(tc, more_leaving_at_once_than_a_window_holds_is_refused);
     tcase_add_loop_test(tc, liveput_picks_the_grid_with_the_most_expected_throughput, 0, 5);
-    tcase_add_test(tc, too_few_instances_are_a_plan_to_suspend);
-    tcase_add_test(tc, spares_and_risk_limits_are_kept);
-    tcase_add_test(tc, instances_under_notice_are_not_used);
-    tcase_add_test(tc, a_change_that_never_pays_is_not_made);
-    tcase_add_test(tc, no_expectation_exceeds_its_bound);
+    add_tests(tc);
     return run_suite("train_plan", tc);
 }

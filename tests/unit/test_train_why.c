@@ -199,14 +199,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, machines_beyond_the_profile_are_told_of);
-    tcase_add_test(tc, a_curve_that_misses_a_measured_grid_is_not_used_and_that_is_said);
-    tcase_add_test(tc, machines_that_no_grid_can_use_are_told_with_the_limit_that_they_meet);
-    tcase_add_test(tc, gains_alone_lose_nothing);
-    tcase_add_test(tc, a_grid_that_lost_some_is_priced_as_at_that_loss);
-    tcase_add_test(tc, warm_spares_that_cannot_be_are_told_why);
-    tcase_add_test(tc, a_limit_of_risk_that_no_grid_keeps_suspends_and_says_so);
-    return run_suite("train_why", tc);
+    return run_suite("train_why", add_tests(tcase_create("core")));
 }

@@ -110,12 +110,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *const tc = tcase_create("parts");
-
-    tcase_add_test(tc, another_split_is_due_after_ever_more_commits_and_not_for_a_little);
-    tcase_add_test(tc, pre_copies_follow_what_steps_bear);
-    tcase_add_test(tc, members_go_at_a_rate_that_three_losses_tell);
-    tcase_add_test(tc, a_generation_is_as_frequent_as_its_cost_allows);
-    tcase_add_test(tc, a_pin_changes_places_and_the_same_plan_is_no_news);
-    return run_suite("trainer parts", tc);
+    return run_suite("trainer parts", add_tests(tcase_create("parts")));
 }

@@ -42,10 +42,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("rates");
-
-    tcase_add_test(tc, links_are_equal_until_one_showed_half_of_the_best);
-    tcase_add_test(tc, only_much_is_a_measure_and_the_memory_of_it_fades);
-    tcase_add_test(tc, who_has_a_notice_is_there_until_its_grace_is_over);
-    return run_suite("trainer_rate", tc);
+    return run_suite("trainer_rate", add_tests(tcase_create("rates")));
 }

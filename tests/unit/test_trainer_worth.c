@@ -197,11 +197,6 @@ int main(void)
     TCase *tc = tcase_create("worth");
 
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_third_pipeline_is_worth_a_short_pause_and_not_a_long_one);
-    tcase_add_test(tc, members_of_which_few_went_are_taken_to_stay);
-    tcase_add_test(tc, what_moves_counts_and_a_warm_newcomer_moves_nothing);
-    tcase_add_test(tc, only_growth_is_put_off);
-    tcase_add_test(tc, state_of_a_measured_size_moves_ahead_where_the_newcomer_is_worth_less);
-    tcase_add_test(tc, work_of_a_grid_is_that_of_its_longest_pipeline);
+    add_tests(tc);
     return run_suite("trainer_worth", tc);
 }

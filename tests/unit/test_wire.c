@@ -129,12 +129,5 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, what_was_put_is_got_back);
-    tcase_add_test(tc, a_message_cut_at_any_byte_is_bad);
-    tcase_add_test(tc, a_count_that_cannot_be_there_is_bad);
-    tcase_add_test(tc, a_text_too_long_or_with_a_nul_is_bad_and_empty);
-    tcase_add_test(tc, a_plain_text_moves_no_terminal);
-    return run_suite("wire", tc);
+    return run_suite("wire", add_tests(tcase_create("core")));
 }

@@ -30,8 +30,8 @@ struct pack_options {
 };
 int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
 
-/* One thread a processor, 64 at most: what --threads is where it is not given. */
-uint64_t default_threads(void);
+/* --threads; 0, not given: one a processor, 64 at most. */
+uint64_t threads_of(uint64_t given);
 
 /* --- bytes in --- */
 

@@ -185,11 +185,11 @@ int pack_to_output(const struct pack_options *options, const char *path, struct 
     return rc;
 }
 
-uint64_t default_threads(void)
+uint64_t threads_of(uint64_t given)
 {
     const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return n_cpu < 1 ? 1 : n_cpu < 64 ? (uint64_t)n_cpu : 64;
+    return given ? given : n_cpu < 1 ? 1 : n_cpu < 64 ? (uint64_t)n_cpu : 64;
 }
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
@@ -228,16 +228,11 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare_pack(void)
-{
-    n_thread = default_threads();
-}
-
 static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
                                     .base_path = base_path,
-                                    .n_thread = n_thread,
+                                    .n_thread = threads_of(n_thread),
                                     .chunk_byte = (uint32_t)chunk_byte };
 
     (void)n;
@@ -250,6 +245,5 @@ const struct spot_command migrate_pack_command = {
     .brief = "turn safetensors into a verified .zst stream",
     .cli = &cli,
     .common = &common,
-    .prepare = prepare_pack,
     .run = migrate_pack,
 };

@@ -80,7 +80,7 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
     if (input_open(&w.in, path, err))
         return -1;
     w.reader = spot_stream_reader_new(&sink, w.in.name);
-    spot_stream_reader_set_jobs(w.reader, r->n_thread);
+    spot_stream_reader_set_jobs(w.reader, threads_of(r->n_thread));
     rc = input_stream(&w.in, w.reader, err);
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
@@ -244,11 +244,6 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare(void)
-{
-    receiver.n_thread = default_threads();
-}
-
 static int migrate_recv(char **operand, size_t n, struct spot_err *err)
 {
     (void)n;
@@ -260,6 +255,5 @@ const struct spot_command migrate_recv_command = {
     .brief = "receive a file",
     .cli = &cli,
     .common = &receiver.common,
-    .prepare = prepare,
     .run = migrate_recv,
 };

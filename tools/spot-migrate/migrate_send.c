@@ -252,7 +252,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
             err, SPOT_EUSAGE,
             "--deadline requires a two-way transport: --connect, --listen, --via or --duplex");
     if (is_one_way) {
-        pack.n_thread = s->n_thread;
+        pack.n_thread = threads_of(s->n_thread);
         pack.chunk_byte = (uint32_t)s->chunk_byte;
         pack.epoch = (int64_t)s->epoch;
         return pack_to_output(&pack, path, err);
@@ -314,11 +314,6 @@ static const struct spot_cli cli = {
     .option = option,
 };
 
-static void prepare(void)
-{
-    sender.n_thread = default_threads();
-}
-
 static int migrate_send(char **operand, size_t n, struct spot_err *err)
 {
     int rc;
@@ -335,6 +330,5 @@ const struct spot_command migrate_send_command = {
     .brief = "send a file to another machine",
     .cli = &cli,
     .common = &sender.common,
-    .prepare = prepare,
     .run = migrate_send,
 };

@@ -69,7 +69,7 @@ static int read_stream(struct unpack *u, struct spot_err *err)
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
     int rc;
 
-    spot_stream_reader_set_jobs(r, u->n_thread);
+    spot_stream_reader_set_jobs(r, threads_of(u->n_thread));
     rc = input_stream(&u->in, r, err);
     progress_end(&u->progress);
     if (!rc && u->is_verify)
@@ -124,11 +124,6 @@ static const struct spot_cli unpack_cli = {
     .writes = (const char *const[]){ "output", NULL },
 };
 
-static void prepare_unpack(void)
-{
-    unpack_run.n_thread = default_threads();
-}
-
 static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
 {
     (void)n;
@@ -140,7 +135,6 @@ const struct spot_command migrate_unpack_command = {
     .brief = "restore the original file from a stream",
     .cli = &unpack_cli,
     .common = &unpack_run.common,
-    .prepare = prepare_unpack,
     .run = migrate_unpack,
 };
 
@@ -163,11 +157,6 @@ static const struct spot_cli verify_cli = {
     .reads = (const char *const[]){ "base", NULL },
 };
 
-static void prepare_verify(void)
-{
-    verify_run.n_thread = default_threads();
-}
-
 static int migrate_verify(char **operand, size_t n, struct spot_err *err)
 {
     (void)n;
@@ -179,6 +168,5 @@ const struct spot_command migrate_verify_command = {
     .brief = "check every hash of a stream",
     .cli = &verify_cli,
     .common = &verify_run.common,
-    .prepare = prepare_verify,
     .run = migrate_verify,
 };
