@@ -115,6 +115,7 @@ int main(int argc, char **argv)
     struct spot_err err = { 0 };
     FILE *in = golden ? fopen(golden, "re") : NULL;
     double way = 0, gain = 0;
+    int rows = 0;
 
     traces = argc > 2 ? argv[2] : "";
     every = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 1;
@@ -142,9 +143,11 @@ int main(int argc, char **argv)
                "%zu |\n",
                sum[k].deadline_h, sum[k].restart_h, sum[k].n, u[1] / n, u[2] / n, u[3] / n,
                u[6] / n, u[4] / n, u[5] / n, w, g, sum[k].above, sum[k].late, sum[k].off);
-        way += w / ROWS;
-        gain += g / ROWS;
+        way += w;
+        gain += g;
+        rows++;
     }
-    printf("mean way to the optimum %.3f, mean share of the known law's gain %.3f\n", way, gain);
+    printf("mean way to the optimum %.3f, mean share of the known law's gain %.3f\n", way / rows,
+           gain / rows);
     return 0;
 }
