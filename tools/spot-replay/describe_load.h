@@ -2,7 +2,6 @@
 /* describe_load.h - spot-replay describe --kind load. */
 #pragma once
 
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "trace/load_trace.h"
 
