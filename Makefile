@@ -84,7 +84,7 @@ LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs libzstd zlib openssl libx
 
 lib_src   := $(filter-out $(cuda_src),$(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 tools     := $(notdir $(patsubst %/,%,$(sort $(wildcard tools/spot-*/))))
-pages     := page job_page
+pages     := page job_page fleet_page
 lib_obj   := $(lib_src:%.c=$(B)/%.o) $(pages:%=$(B)/%_html.o)
 cuda_obj  := $(patsubst %,$(B)/%.o,$(basename $(cuda_src)))
 libspot   := $(B)/libspot.a
@@ -126,9 +126,10 @@ $(B)/%.o: %.cu $(B)/nvflags
 	$(call say,NVCC)
 	$(Q)$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# the page of a server, and of a job, is an array of bytes
+# the page of a server, of a job, of a fleet is an array of bytes
 $(B)/page_html.c: lib/serve/page.html
 $(B)/job_page_html.c: lib/train/job_page.html
+$(B)/fleet_page_html.c: lib/fleet/fleet_page.html
 $(pages:%=$(B)/%_html.c):
 	$(Q)mkdir -p $(@D)
 	$(Q)n=spot_$(basename $(@F)); { echo '#include "$(patsubst lib/%.html,%.h,$<)"'; \

@@ -833,6 +833,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l list -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l drain -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l metrics -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l max-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l every -r

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The portable kernel on another kind of processor: the library for aarch64, its units, and a job,
-# under qemu-user; the weights have the bits that this machine computes. Needs gcc-aarch64-linux-gnu,
+# The kernels on another kind of processor: the library for aarch64, its units, and jobs of both kinds
+# of kernels, under qemu-user; the weights have the bits that this machine computes. Needs gcc-aarch64-linux-gnu,
 # qemu-user and apt, which brings Debian's libraries for arm64 into build/aarch64/root: nothing is
 # installed. 77: something of that is not here.
 #
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 base=$PWD/build/aarch64
 root=$base/root
 units=("$@")
-[ $# -gt 0 ] || units=(test_kernel test_sampler test_evaluate)
+[ $# -gt 0 ] || units=(test_kernel test_sampler test_evaluate test_infer_kernel test_infer_kinds)
 
 for need in aarch64-linux-gnu-gcc qemu-aarch64 apt-get dpkg; do
     command -v $need >/dev/null || { echo "aarch64: no $need"; exit 77; }
@@ -24,7 +24,7 @@ libraries() {
     mkdir -p "$base/lists/partial" "$base/cache/archives/partial" "$base/debs" "$root"
     cd "$base/debs"
     apt-get "${apt[@]}" -qq update && apt-get "${apt[@]}" -qq download check libsubunit-dev libjansson-dev libzstd-dev \
-        zlib1g-dev libssl-dev libxxhash-dev libcsv-dev || return 1
+        zlib1g-dev libssl-dev libxxhash-dev libcsv-dev libcurl4-openssl-dev liblpsolve55-dev libsuitesparse-dev || return 1
     for package in *.deb; do dpkg -x "$package" "$root"; done
     cd - >/dev/null
     touch "$base/root/done"
@@ -40,7 +40,7 @@ chmod +x "$base/pkg-config"
 make -s "-j$(nproc)" CUDA=no
 make -s "-j$(nproc)" VARIANT=aarch64 flags.aarch64=-O2 CUDA=no AR=aarch64-linux-gnu-ar CXX=false \
     CC="${CCACHE:-} aarch64-linux-gnu-gcc -isystem $root/usr/include -isystem $root/usr/include/aarch64-linux-gnu" \
-    PKG_CONFIG="$base/pkg-config" LDFLAGS="-static -L$root/usr/lib/aarch64-linux-gnu" \
+    PKG_CONFIG="$base/pkg-config" LDFLAGS="-static -L$root/usr/lib/aarch64-linux-gnu -L$root/usr/lib" \
     build/aarch64/bin/spot-run "${units[@]/#/build/aarch64/tests/}" 2> >(grep -v 'statically linked' >&2)
 for unit in "${units[@]}"; do CK_FORK=no qemu-aarch64 "build/aarch64/tests/$unit"; done
 
@@ -50,13 +50,17 @@ there="qemu-aarch64 $base/bin/spot-run"
 here=build/release/bin/spot-run
 seq 1 300 >"$tmp/corpus"
 for arch in gpt2 llama; do
-    job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --device portable
-        --global-batch 5 --steps 6)
-    $here train "${job[@]}" --save "$tmp/here.$arch" --events "$tmp/here.$arch.log"
-    # a worker is not its coordinator's child: what qemu runs cannot start itself again
-    $there train "${job[@]}" --listen "unix:$tmp/job" --lease 60s --save "$tmp/there.$arch" --events "$tmp/there.$arch.log" &
-    $there worker -q --join "unix:$tmp/job" --join-timeout 60s
-    wait $!
-    cmp "$tmp/here.$arch/model.safetensors" "$tmp/there.$arch/model.safetensors"
-    echo "ok - $arch: the weights of six steps have the same bits"
+    for kind in portable fma; do
+        job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --device "$kind"
+            --global-batch 5 --steps 6)
+        $here train "${job[@]}" --save "$tmp/here" --events "$tmp/here.$arch.$kind.log"
+        # a worker is not its coordinator's child: what qemu runs cannot start itself again
+        $there train "${job[@]}" --listen "unix:$tmp/job" --lease 60s --save "$tmp/there" \
+            --events "$tmp/there.$arch.$kind.log" &
+        $there worker -q --join "unix:$tmp/job" --join-timeout 60s
+        wait $!
+        cmp "$tmp/here/model.safetensors" "$tmp/there/model.safetensors"
+        rm -r "$tmp/here" "$tmp/there"
+        echo "ok - $arch, $kind: the weights of six steps have the same bits"
+    done
 done

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* shard_rig.h - arrays in memory to a stream in memory and back. */
-#pragma once
+#ifndef SPOT_TESTS_SHARD_RIG_H
+#define SPOT_TESTS_SHARD_RIG_H
 
 #include "shard/shard_mem.h"
 #include "shard/stream.h"
@@ -48,3 +49,5 @@ static inline int decode_parts(const void *bytes, size_t n_byte,
     spot_place_sink_release(&into);
     return rc;
 }
+
+#endif /* SPOT_TESTS_SHARD_RIG_H */

@@ -97,9 +97,11 @@ run-fuzz: $(fuzzers:%=$(B)/%)
 
 # --- lint ----------------------------------------------------------------
 
-headers: # every header alone, and those of CUDA as C++ too: finds a missing include or extern "C"
-	$(Q)for h in $$(find lib -name '*.h'); do for l in c $$(case $$h in *cuda/*) echo c++ ;; esac); do \
-	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - || exit 1; done; done
+headers: # every header alone, as C and as C++: finds a missing include or extern "C"
+	$(Q)for h in $$(find lib -name '*.h'); do for l in c c++; do \
+	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - \
+	    || exit 1; done; \
+	  case $$(grep -c '^extern "C" {' $$h) in 1) ;; *) echo "$$h: no extern \"C\" guard" >&2; exit 1 ;; esac; done
 	$(Q)find lib -name '*.h' ! -path '*cuda*' ! -name '*nccl*' -printf '#include "%P"\n' | sort | \
 	  $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x c - # and all together: one name, one meaning
 

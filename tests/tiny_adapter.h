@@ -10,14 +10,15 @@
 enum { TINY_ADAPTERS = 2, TINY_PAIRS = 4096 };
 
 /* Number 1 is of all products and has rank 3; 2 leaves out each second layer and some parts
- * of a fused product, has rank 5 and the other scale. */
+ * of a fused product, has rank 5 and the other scale. Beside experts none is of an MLP: peft takes
+ * its names for those of the experts. */
 static inline bool tiny_adapts(const struct spot_shape *shape, const struct spot_hf_name *name,
                                size_t i, int64_t layer, int which)
 {
     static const char *const products[] = { "qkv.w", "proj.w", "up.w", "down.w" };
     bool is_product = false;
 
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < (shape->kind.n_expert ? 2 : 4); k++)
         is_product |= !strcmp(name->ours, products[k]);
     return is_product && spot_hf_copies(shape, name) == 1 &&
            (which == 1 || (layer % 2 == 0 && i % 3 != 0));
@@ -48,9 +49,9 @@ static inline void tiny_list(struct tiny_pairs *p, const struct spot_shape *shap
                              int64_t rank)
 {
     struct spot_hf_name list[SPOT_HF_NAMES_MAX];
-    const size_t n = spot_hf_names(shape, SPOT_BUNDLE_LAYER, list);
 
     for (int b = 1; b <= shape->n_layer; b++) {
+        const size_t n = spot_hf_names(shape, b, list);
         struct spot_arena arena;
 
         spot_arena_of(shape, b, &arena);

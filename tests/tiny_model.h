@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tiny_model.h - small random models of every family, of tests/data/models/configs.txt: a name and
  * its config.json a line. Weights are functions of the name alone. */
-#pragma once
+#ifndef SPOT_TESTS_TINY_MODEL_H
+#define SPOT_TESTS_TINY_MODEL_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,3 +105,5 @@ static inline int tiny_write(const char *dir, const char *name, const char *conf
     snprintf(path, sizeof(path), "%s/model.safetensors", dir);
     return tiny_weights(path, &shape, name, err);
 }
+
+#endif /* SPOT_TESTS_TINY_MODEL_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* trace_family.h - seeded traces of counts for judging planners: families that differ in what makes
  * a planner regret its choice. What a trace is depends on its parameters alone. */
-#pragma once
+#ifndef SPOT_TESTS_TRACE_FAMILY_H
+#define SPOT_TESTS_TRACE_FAMILY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -133,3 +134,5 @@ static inline struct family_spec family_large(uint64_t seed, int k, int n)
     s.size = 1 + (third < 16 ? third : 16) * spot_rng_unit(&rng);
     return s;
 }
+
+#endif /* SPOT_TESTS_TRACE_FAMILY_H */

@@ -4,7 +4,8 @@
  * The coordinator creates the directory and writes an unguessable number into it; a holder that
  * finds that number under the path it was given sees the same directory, wherever it runs.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_BUNDLE_FILE_H
+#define SPOT_CHECKPOINT_BUNDLE_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_BUNDLE_FILE_NAME = 24 };
 
@@ -47,3 +52,9 @@ int spot_bundle_object_write(struct spot_objects *objects, uint64_t nonce,
 
 /* Does a file of this size exist? Its content is checked when it is read. */
 int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_BUNDLE_FILE_H */

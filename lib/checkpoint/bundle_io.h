@@ -4,7 +4,8 @@
  * i64 step, i64 bundle, then the stream of shard/shard_mem.h with one part per plane and the scale
  * exponents; every byte is covered by a hash, checked before a bundle counts as held.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_BUNDLE_IO_H
+#define SPOT_CHECKPOINT_BUNDLE_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include "common/err.h"
 #include "common/port.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The bytes of a bundle, to be freed by the caller. NULL with *err. */
 uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err);
@@ -75,3 +80,9 @@ struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, 
 
 /* Did it fail because this machine is out of memory? */
 bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_BUNDLE_IO_H */

@@ -4,7 +4,8 @@
  * Written as gen-STEP.tmp, synced, and committed by its rename. If holders write bundles it is
  * gen-STEP.NONCE.tmp, which is unique.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_GENERATION_H
+#define SPOT_CHECKPOINT_GENERATION_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -15,6 +16,10 @@
 #include "checkpoint/object_store.h"
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
@@ -113,3 +118,9 @@ int spot_generation_scan(const struct spot_generations *generations, int64_t ste
 /* A bundle whose size and hash match the manifest, freed by the caller; NULL with *err. */
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_GENERATION_H */

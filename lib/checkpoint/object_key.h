@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* object_key.h - names of the objects of a generation, "gen-STEP.NONCE/NAME", and lists of them. */
-#pragma once
+#ifndef SPOT_CHECKPOINT_OBJECT_KEY_H
+#define SPOT_CHECKPOINT_OBJECT_KEY_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_OBJECT_KEY_SIZE = 96 };
 
@@ -26,3 +31,9 @@ struct spot_object_line {
 
 /* Parse the next line of a list, which is modified; false at the end. Text in it is borrowed. */
 bool spot_object_next_line(char **at, struct spot_object_line *line);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_OBJECT_KEY_H */

@@ -12,13 +12,18 @@
  * The command's claims are not trusted: before a manifest is written all sizes are checked, a
  * manifest is read back, and bytes are hashed as they are read. May be used by several threads.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_OBJECT_STORE_H
+#define SPOT_CHECKPOINT_OBJECT_STORE_H
 
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/object_key.h"
 #include "checkpoint/state_command.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_objects;
 
@@ -88,3 +93,9 @@ int spot_objects_drop(struct spot_objects *objects, int64_t step, struct spot_er
 void spot_objects_drop_unfinished(struct spot_objects *objects, int64_t step, uint64_t nonce);
 /* Mark it as damaged. */
 void spot_objects_set_aside(struct spot_objects *objects, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_OBJECT_STORE_H */

@@ -12,13 +12,18 @@
  * with its children, and so is one whose parent process dies. Its standard error is included in the
  * error message.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_STATE_COMMAND_H
+#define SPOT_CHECKPOINT_STATE_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_STATE_COMMAND_TRIES = 3, SPOT_STATE_COMMAND_LIMIT_S = 60 };
 
@@ -46,3 +51,9 @@ struct spot_command_io {
  * try, SPOT_EPREEMPTED if goes_on was false, or the error of io. Blocks only the calling thread. */
 int spot_state_command_run(const struct spot_state_command *command, const char *verb,
                            const char *key, const struct spot_command_io *io, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_STATE_COMMAND_H */

@@ -7,7 +7,8 @@
  * the thread also checks that the newest still exists; it recreates a deleted directory when it
  * writes the next.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_STORE_H
+#define SPOT_CHECKPOINT_STORE_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,6 +18,10 @@
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/generation.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_STORE_PATH = 2 * PATH_MAX };
 
@@ -123,3 +128,9 @@ enum { SPOT_STORE_GONE = -2 };
  * is one of those left; 0 when there is no news. */
 int spot_store_fd(const struct spot_store *store);
 int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_STORE_H */

@@ -2,12 +2,17 @@
 /* store_state.h - a store, shared by its source files: store.c opens, reads and reports,
  * store_collect.c assembles a generation, store_thread.c writes it and watches the directory.
  */
-#pragma once
+#ifndef SPOT_CHECKPOINT_STORE_STATE_H
+#define SPOT_CHECKPOINT_STORE_STATE_H
 
 #include <pthread.h>
 
 #include "checkpoint/generation.h"
 #include "checkpoint/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A bundle of a generation: how it was written, or that the thread has its bytes. */
 struct spot_piece {
@@ -86,3 +91,9 @@ bool spot_store_end(struct spot_store *s);
 
 /* Pass a complete generation to the thread, or queue it until the thread is free. */
 void spot_store_hand_over(struct spot_store *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_STORE_STATE_H */

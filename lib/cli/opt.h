@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* opt.h - one table per tool drives parsing, --help, completion and docs. */
-#pragma once
+#ifndef SPOT_CLI_OPT_H
+#define SPOT_CLI_OPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_opt_type {
     SPOT_OPT_END = 0,
@@ -88,3 +93,9 @@ enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char *
 bool spot_cli_wants_json_errors(void);
 /* Look for it in the options behind argv[i], where what is wrong was found. */
 void spot_cli_find_error_format(int argc, char **argv, int i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLI_OPT_H */

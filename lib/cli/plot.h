@@ -6,12 +6,17 @@
  * the script itself (what golden tests compare), "-" for text on stdout, where
  * each series of several gets a drawing of its own.
  */
-#pragma once
+#ifndef SPOT_CLI_PLOT_H
+#define SPOT_CLI_PLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PLOT_SERIES_MAX = 24 };
 
@@ -71,3 +76,9 @@ int spot_plot_check(const char *path, struct spot_err *err);
 /* Does text drawn to stdout replace the document that would be written there? `path` of the plot
  * and `output` may be NULL. */
 bool spot_plot_takes_stdout(const char *path, const char *output);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLI_PLOT_H */

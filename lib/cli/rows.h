@@ -6,6 +6,10 @@
 
 #include "cli/opt.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* clang-format off */
 #define SPOT_ROW_JOIN(v) \
     { SPOT_OPT_STRING, 0, "join", v, "addr", \
@@ -245,5 +249,9 @@
     { SPOT_OPT_SECS, 0, "interval", v, "time", \
       "length of an interval (default: the job's; of a forecast 60s, of prices 1h)", 1e-3, 1e9 }
 /* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_CLI_ROWS_H */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* table.h - rows of text printed as an aligned table, CSV, TSV, Markdown or JSON Lines. */
-#pragma once
+#ifndef SPOT_CLI_TABLE_H
+#define SPOT_CLI_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_format {
     SPOT_FORMAT_AUTO = 0, /* a table on a terminal, else the tool's machine form */
@@ -58,3 +63,9 @@ void spot_table_row(struct spot_table *table, const char *what, const char *fmt,
 
 /* AUTO prints a table. Write errors of `out` are left for the caller to detect. */
 void spot_table_print(const struct spot_table *table, FILE *out, enum spot_format format);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLI_TABLE_H */

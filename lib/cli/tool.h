@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tool.h - the first and last steps of every main(). */
-#pragma once
+#ifndef SPOT_CLI_TOOL_H
+#define SPOT_CLI_TOOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,6 +10,10 @@
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The options every tool has; put SPOT_TOOL_OPTIONS(&common) in its table. */
 struct spot_tool_common {
@@ -110,3 +115,9 @@ bool spot_tool_stdin_is_idle(const char *path);
 /* Open `path` for reading; "-" or NULL is stdin. *source gets the name to
  * use in messages. NULL on failure with *err filled. */
 FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLI_TOOL_H */

@@ -19,7 +19,8 @@
  * Waits for other members end with an error when the epoch is revoked (comm/mesh.h). A workload
  * gives any error of an epoch to spot_agent_report, and goes on.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_AGENT_H
+#define SPOT_CLUSTER_AGENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +33,10 @@
 #include "comm/wire.h"
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Functions that return int return 0, or -1 with *err, which ends the agent; `job` is the
  * workload's object. A NULL function does nothing. */
@@ -145,3 +150,9 @@ void spot_agent_set_unfit(struct spot_agent *agent, bool is_unfit);
  * wait and is kept for later: NULL with SPOT_EPREEMPTED. The caller frees the frame. */
 struct spot_frame *spot_agent_await(struct spot_agent *agent, uint32_t type, uint64_t tag,
                                     struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_AGENT_H */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* agent_state.h - what the parts of an agent share; private to lib/cluster/agent*.c. */
-#pragma once
+#ifndef SPOT_CLUSTER_AGENT_STATE_H
+#define SPOT_CLUSTER_AGENT_STATE_H
 
 #include <stdbool.h>
 
 #include "cluster/agent.h"
 #include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* agent_join.c: connect, retrying until a coordinator answers or the time limit; close
  * everything. */
@@ -22,3 +27,9 @@ int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_agent_set_aside(struct spot_agent *agent, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_AGENT_STATE_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* client.h - sends one question to a running job. */
-#pragma once
+#ifndef SPOT_CLUSTER_CLIENT_H
+#define SPOT_CLUSTER_CLIENT_H
 
 #include "cluster/protocol.h"
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Send a client message and wait for the answer; its text is appended to `answer`. key_file is the
  * job's, or NULL. wait_s > 0 is a time limit within which connecting is retried while nothing
@@ -15,3 +20,9 @@
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_CLIENT_H */

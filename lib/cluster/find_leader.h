@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* find_leader.h - finds the address of a job when --join names a store. */
-#pragma once
+#ifndef SPOT_CLUSTER_FIND_LEADER_H
+#define SPOT_CLUSTER_FIND_LEADER_H
 
 #include <stdbool.h>
 
 #include "comm/endpoint.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Does a --join name a store? */
 bool spot_leader_is_stored(const char *join);
@@ -15,3 +20,9 @@ bool spot_leader_is_stored(const char *join);
  * does not answer. */
 const char *spot_leader_find(const char *join, char text[SPOT_ADDRESS_MAX + 8],
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_FIND_LEADER_H */

@@ -7,7 +7,8 @@
  * Not thread-safe; one group runs in a process at a time (signals). Prints nothing: warnings, notes
  * and progress go to functions in the options.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_GROUP_H
+#define SPOT_CLUSTER_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,10 @@
 #include "cluster/protocol.h"
 #include "cluster/workload.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_group_options {
     const char *name; /* prefix of private directories */
@@ -212,3 +217,9 @@ bool spot_view_wants_change(const struct spot_view *view);
 int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err);
 /* To be called in `commit`: the round that will be next. */
 int64_t spot_view_reached(const struct spot_view *view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_GROUP_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* group_state.h - what the parts of a group share; private to lib/cluster/group*.c. */
-#pragma once
+#ifndef SPOT_CLUSTER_GROUP_STATE_H
+#define SPOT_CLUSTER_GROUP_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +12,10 @@
 #include "cluster/suspect.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A connection; a member once its HELLO was accepted. */
 struct spot_peer {
@@ -182,3 +187,9 @@ void spot_group_resign(struct spot_group *group);
 int spot_group_local_start(struct spot_group *group, struct spot_err *err);
 int spot_group_local_keep(struct spot_group *group, struct spot_err *err);
 void spot_group_local_stop(struct spot_group *group);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_GROUP_STATE_H */

@@ -9,7 +9,8 @@
  * holds up no job: SPOT_JOURNAL_ROOM of events wait in memory until it reads, and further ones are
  * left out, of which the job warns, and which make closing the journal fail.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_JOURNAL_H
+#define SPOT_CLUSTER_JOURNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +18,10 @@
 
 #include "common/err.h"
 #include "common/json_writer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64, SPOT_JOURNAL_ROOM = 1 << 23 };
 
@@ -102,3 +107,9 @@ int spot_journal_sync(const struct spot_journal *journal, struct spot_err *err);
 /* Waits for a reader that reads, and patience_s for one that does not. Returns 0, or -1 with *err
  * (SPOT_ESYS): the disk is full, or events were left out. */
 int spot_journal_close(struct spot_journal *journal, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_JOURNAL_H */

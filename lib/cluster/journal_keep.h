@@ -5,12 +5,17 @@
  * record is never older than its log. It contains the event itself: a coordinator that continues
  * the same log adds the line that its predecessor had no time to write.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_JOURNAL_KEEP_H
+#define SPOT_CLUSTER_JOURNAL_KEEP_H
 
 #include <stdbool.h>
 
 #include "cluster/journal.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_JOURNAL_RECORD_MAX = 4096 }; /* bytes */
 
@@ -55,3 +60,9 @@ int spot_journal_keep(struct spot_journal *journal, const struct spot_journal_ke
 
 /* The job ended in a way that has no event. No effect if no record is kept. */
 int spot_journal_keep_end(struct spot_journal *journal, const char *end, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_JOURNAL_KEEP_H */

@@ -7,10 +7,15 @@
  * this coordinator no longer leads. While there is no answer it waits and calls `tick`. A thread
  * renews the lease.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_LEAD_H
+#define SPOT_CLUSTER_LEAD_H
 
 #include "cluster/store_answer.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_lead_options {
     const char *store; /* etcd://... */
@@ -42,3 +47,9 @@ int spot_lead_put(struct spot_lead *lead, const char *record, struct spot_err *e
 /* Call before acting as leader: returns at once while the lease lasts, else waits until it is
  * renewed. Returns 0, or -1 with *err as spot_lead_put. */
 int spot_lead_hold(struct spot_lead *lead, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_LEAD_H */

@@ -19,11 +19,16 @@
  * member that was lost takes no part again (it may rejoin under another id); whatever happens, a
  * job whose members answer commits again.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_MACHINE_H
+#define SPOT_CLUSTER_MACHINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_phase {
     SPOT_PHASE_WAIT,    /* nothing runs; every member has reported what it holds */
@@ -113,3 +118,9 @@ void spot_machine_hold(struct spot_machine *machine);
 /* The caller's answer to COMMIT. Redo: the round is repeated; in lockstep only. */
 enum spot_effect spot_machine_committed(struct spot_machine *machine);
 enum spot_effect spot_machine_redo(struct spot_machine *machine);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_MACHINE_H */

@@ -10,12 +10,17 @@
  * stopped, spot_notice_start in a thread that spot_notice_free ends. spot_notice_stop may be called
  * from a signal handler or any thread.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_NOTICE_H
+#define SPOT_CLUSTER_NOTICE_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_notice_kind { SPOT_NOTICE_PREEMPT, SPOT_NOTICE_REBALANCE, SPOT_NOTICE_MAINTENANCE };
 enum spot_notice_state {
@@ -80,3 +85,9 @@ const char *spot_notice_state_name(enum spot_notice_state state);
 
 /* A spot.notice/1 document on one line, flushed. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_notice_write(const struct spot_notice *notice, FILE *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_NOTICE_H */

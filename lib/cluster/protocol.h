@@ -7,9 +7,14 @@
  * SPOT_PROTOCOL changes whenever messages or the results of a kernel do. A HELLO will always begin
  * with protocol, version and name, so that a refused worker is told both versions.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_PROTOCOL_H
+#define SPOT_CLUSTER_PROTOCOL_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Bytes of a message between members: an array of several GB may go as one. */
 #define SPOT_PAYLOAD_MAX (INT64_C(1) << 32)
@@ -73,3 +78,9 @@ enum spot_message {
     SPOT_MSG_STOP = 100,         /* no payload; the answer comes when the job has stopped */
     SPOT_MSG_CLIENT_FIRST = 101, /* from here on the workload's questions */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_PROTOCOL_H */

@@ -10,11 +10,16 @@
  * goes back to an older step only when no member that could bring a newer one is still expected:
  * all holders are back, or their leases have ended.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_RECOVERY_H
+#define SPOT_CLUSTER_RECOVERY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The newest step whose state is whole.
  *   held     [n_member * n_unit]  row-major, step of the copy that a member has, -1: none
@@ -33,3 +38,9 @@ struct spot_recovery {
 /* May a member that is still expected bring a newer step than is whole now? If a copy is newer than
  * the log, the log has lost lines and the holders are not known: then any member may. */
 bool spot_recovery_waits(const struct spot_recovery *recovery);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_RECOVERY_H */

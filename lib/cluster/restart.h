@@ -5,11 +5,16 @@
  * no more in the end; the first time at once. One that was killed by others did not fail unless it
  * had hardly begun. Pure but for the last words, which come through a pipe that it inherits.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_RESTART_H
+#define SPOT_CLUSTER_RESTART_H
 
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_RESTARTS_MAX = 12, SPOT_LAST_WORDS = 400 };
 
@@ -32,3 +37,9 @@ void spot_last_words_pass(int fd);
  * ends. No effect in a process that was started by others. */
 void spot_last_words_take(void);
 void spot_last_words_report(const struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_RESTART_H */

@@ -3,13 +3,18 @@
  *
  * Keys and values are base64, 64-bit integers are strings, and zero values are left out.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_STORE_ANSWER_H
+#define SPOT_CLUSTER_STORE_ANSWER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_ETCD_VALUE_MAX = 4096, /* bytes of a value */
@@ -39,3 +44,9 @@ struct spot_etcd_answer {
  * or -1 with *err (SPOT_EDATA): an error of etcd's in its own words, or not a valid answer. */
 int spot_etcd_answer_read(const char *text, size_t n, struct spot_etcd_answer *answer,
                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_STORE_ANSWER_H */

@@ -7,7 +7,8 @@
  * says. It also compares the record's revision, so that a write whose answer was lost, and which
  * etcd applies late, never overwrites a newer one. Single-threaded.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_STORE_ETCD_H
+#define SPOT_CLUSTER_STORE_ETCD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,10 @@
 #include "cluster/store_answer.h"
 #include "cluster/store_secret.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_ETCD_MEMBERS_MAX = 7,
@@ -82,3 +87,9 @@ int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, co
  * *err: SPOT_EDATA if it is another job's. */
 int spot_etcd_claim(struct spot_etcd *store, const struct spot_etcd_lead *lead,
                     const char *identity, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_STORE_ETCD_H */

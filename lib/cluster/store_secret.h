@@ -2,9 +2,14 @@
 /* store_secret.h - TLS and password for a store: files named by environment variables, the same for
  * coordinators, members and clients.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_STORE_SECRET_H
+#define SPOT_CLUSTER_STORE_SECRET_H
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_STORE_USER_MAX = 128 };
 
@@ -27,3 +32,9 @@ int spot_store_secret_find(struct spot_store_secret *secret, struct spot_err *er
  * SPOT_ESYS). */
 int spot_store_secret_user(const char *path, char name[SPOT_STORE_USER_MAX],
                            char password[SPOT_STORE_USER_MAX], struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_STORE_SECRET_H */

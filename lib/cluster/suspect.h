@@ -11,11 +11,16 @@
  * the witness does not reach either, else one that has no place, else the younger. A member that
  * had been set aside only for pairs with this one comes back.
  */
-#pragma once
+#ifndef SPOT_CLUSTER_SUSPECT_H
+#define SPOT_CLUSTER_SUSPECT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SUSPECT_NAME_MAX = 64, SPOT_SUSPECT_WHY_MAX = 320 };
 
@@ -74,3 +79,9 @@ bool spot_suspects_is_aside(const struct spot_suspects *suspects, const char *na
 
 /* It was reached again: it may have a place. */
 void spot_suspects_pardon(struct spot_suspects *suspects, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_SUSPECT_H */

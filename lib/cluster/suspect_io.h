@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* suspect_io.h - how a worker reports to the coordinator which peers it cannot reach. */
-#pragma once
+#ifndef SPOT_CLUSTER_SUSPECT_IO_H
+#define SPOT_CLUSTER_SUSPECT_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "comm/mesh.h"
 #include "comm/wire.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SUSPECTS_MAX = 512 };
 
@@ -19,3 +24,9 @@ bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left,
                          struct spot_mesh_suspect *suspect);
 /* Read how many entries follow. */
 uint32_t spot_suspect_io_count(struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_SUSPECT_IO_H */

@@ -19,7 +19,8 @@
  * are marked; they then do nothing, and count as 0 or true as noted.
  */
 /* clang-format on */
-#pragma once
+#ifndef SPOT_CLUSTER_WORKLOAD_H
+#define SPOT_CLUSTER_WORKLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +33,10 @@
 #include "common/err.h"
 #include "common/json_writer.h"
 #include "model/plan_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_group; /* group.h */
 struct spot_view;
@@ -133,3 +138,9 @@ struct spot_workload {
     void (*status)(void *job, struct spot_jw *jw);
     bool (*status_member)(void *job, const struct spot_peer *peer, struct spot_jw *jw);
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_WORKLOAD_H */

@@ -7,13 +7,18 @@
  * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or library failure.
  * After an error the object can only be closed.
  */
-#pragma once
+#ifndef SPOT_COMM_COMM_H
+#define SPOT_COMM_COMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What one member sends to or receives from another. Both sides give the same type, tag and size;
  * between two members pieces are matched in the order in which they are given. */
@@ -71,3 +76,9 @@ struct spot_comm_kind {
 struct spot_comm {
     const struct spot_comm_kind *kind;
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_COMM_H */

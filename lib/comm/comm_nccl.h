@@ -7,9 +7,14 @@
  * communicator and `check`, and if one of them fails the communicator is aborted at once, which
  * ends its kernels.
  */
-#pragma once
+#ifndef SPOT_COMM_COMM_NCCL_H
+#define SPOT_COMM_COMM_NCCL_H
 
 #include "comm/comm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_NCCL_ID_BYTE = 128 };
 
@@ -39,3 +44,9 @@ struct spot_nccl {
 };
 
 extern const struct spot_nccl spot_nccl;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_COMM_NCCL_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* comm_socket.h - the communicator over the mesh's connections, for host memory and int64 sums. */
-#pragma once
+#ifndef SPOT_COMM_COMM_SOCKET_H
+#define SPOT_COMM_COMM_SOCKET_H
 
 #include "comm/comm.h"
 #include "comm/mesh.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Types of the frames of a sum. */
 struct spot_comm_socket_types {
@@ -14,3 +19,9 @@ struct spot_comm_socket_types {
 /* For the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_COMM_SOCKET_H */

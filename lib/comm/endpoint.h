@@ -4,7 +4,8 @@
  * Unix sockets are created with mode 0600. An address that other machines can reach is accepted
  * only from callers that ask for it, because they use TLS there.
  */
-#pragma once
+#ifndef SPOT_COMM_ENDPOINT_H
+#define SPOT_COMM_ENDPOINT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,10 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ADDRESS_MAX = 128 };
 
@@ -101,3 +106,9 @@ pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
 int spot_endpoint_pipe(int end[2]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_ENDPOINT_H */

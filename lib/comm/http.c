@@ -3,6 +3,7 @@
 #include "comm/http.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -17,11 +18,12 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { EVENTS = 64, STEPS = 32, BLOCK = 16 << 10, LINGER_BYTE = 1 << 20 };
+enum { EVENTS = 64, STEPS = 32, BLOCK = 16 << 10, LINGER_BYTE = 32 << 20 };
 
 static const double look_every_s = 0.25; /* who is late */
 static const double run_max_s = 0.01;    /* per run: the caller has other work too */
-static const double linger_s = 1;        /* for a client to read an answer that it did not expect */
+/* For a client to read an answer that it did not expect: many read only when all is sent. */
+static const double linger_s = 1, linger_most_s = 10; /* of silence, and in all */
 
 /* --- connections ---------------------------------------------------------------- */
 
@@ -168,8 +170,12 @@ static int fill(struct spot_http_line *l)
 
     if (got > 0 && !l->lingers)
         spot_buf_add(&l->in, block, (size_t)got);
+    if (got > 0 && l->lingers) {
+        l->n_dropped += (size_t)got;
+        l->due_s = fmin(spot_clock_s() + linger_s, l->linger_end_s);
+    }
     if (got > 0)
-        return l->lingers && (l->n_dropped += (size_t)got) > LINGER_BYTE ? -1 : 1;
+        return l->n_dropped > LINGER_BYTE ? -1 : 1;
     if (l->tls)
         return (int)got;
     return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
@@ -185,6 +191,7 @@ static int linger(struct spot_http_line *l)
     spot_buf_release(&l->in);
     l->lingers = true;
     l->due_s = spot_clock_s() + linger_s;
+    l->linger_end_s = spot_clock_s() + linger_most_s;
     return shutdown(l->fd, SHUT_WR) ? -1 : 1;
 }
 

@@ -6,7 +6,8 @@
  * and 1.3. Single-threaded. Everything is bounded: headers, bodies, connections, silence. A client
  * that disconnects is noticed at once, even while its request waits.
  */
-#pragma once
+#ifndef SPOT_COMM_HTTP_H
+#define SPOT_COMM_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_http;
 struct spot_http_call; /* from `called` until `gone` */
@@ -72,3 +77,9 @@ void spot_http_answer(struct spot_http_call *call, unsigned status, const char *
 typedef ssize_t (*spot_http_pull)(void *user, struct spot_http_call *call, char *data, size_t n);
 void spot_http_stream(struct spot_http_call *call, const char *content_type, spot_http_pull pull);
 void spot_http_wake(struct spot_http_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_HTTP_H */

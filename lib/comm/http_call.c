@@ -146,6 +146,7 @@ static const char *reason_of(unsigned status)
                   { 404, "Not Found" },
                   { 405, "Method Not Allowed" },
                   { 413, "Content Too Large" },
+                  { 415, "Unsupported Media Type" },
                   { 417, "Expectation Failed" },
                   { 429, "Too Many Requests" },
                   { 431, "Request Header Fields Too Large" },

@@ -6,12 +6,17 @@
  * says; a redirect is returned like any other answer, not followed. Time and size of an answer are
  * bounded. libcurl implements the protocol.
  */
-#pragma once
+#ifndef SPOT_COMM_HTTP_CLIENT_H
+#define SPOT_COMM_HTTP_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_HTTP_URL_MAX = 512,
@@ -81,3 +86,9 @@ int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t
  * longer. Returns whether it exists. */
 bool spot_http_reply_header(const struct spot_http_reply *reply, const char *name, char *text,
                             size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_HTTP_CLIENT_H */

@@ -7,11 +7,16 @@
  * recipient may be lenient: line ends other than CRLF, folded lines, blanks before a colon, lengths
  * that are not one number.
  */
-#pragma once
+#ifndef SPOT_COMM_HTTP_HEAD_H
+#define SPOT_COMM_HTTP_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_HTTP_FIELDS_MAX = 100, SPOT_HTTP_HEAD_BYTE = 32 << 10, SPOT_HTTP_CHUNKED = -1 };
 
@@ -51,3 +56,9 @@ struct spot_http_chunks { /* zero at first */
  * body, if any. Returns 1 at the end of the body, 0, or -1 when it is malformed. */
 int spot_http_chunks_read(struct spot_http_chunks *c, const char *data, size_t *n,
                           const char **part, size_t *n_part);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_HTTP_HEAD_H */

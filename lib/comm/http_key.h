@@ -8,6 +8,10 @@
 #include "comm/http.h"
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_http_keys;
 
 /* Read the keys of a file, one a line, without surrounding blanks and with their terms behind;
@@ -39,5 +43,9 @@ uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct sp
  * options. */
 int spot_http_check_reach(const char *address, const char *tls_cert, const char *tls_key,
                           const char *key_file, const char *options, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_HTTP_KEY_H */

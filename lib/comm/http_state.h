@@ -8,6 +8,10 @@
 #include "comm/http_head.h"
 #include "comm/tls.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_http {
     struct spot_http_options options;
     struct spot_endpoint endpoint;
@@ -37,6 +41,7 @@ struct spot_http_line {
     size_t n_seen, n_sent; /* bytes of `in` without an end of a head; of `out` */
     struct spot_http_call *call;
     size_t n_dropped;
+    double linger_end_s;
     bool is_ready, has_ended; /* the client has ended its side */
     bool closes, lingers;     /* behind `out` there is no other call; our side is ended too */
 };
@@ -84,5 +89,9 @@ bool spot_http_produce(struct spot_http_line *l);
 void spot_http_end_call(struct spot_http_line *l);
 /* Its client need not be there to the end: the answer is ready. */
 bool spot_http_is_sent(const struct spot_http_call *call);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_COMM_HTTP_STATE_H */

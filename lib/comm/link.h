@@ -4,7 +4,8 @@
  * A frame is 32 bytes of header (magic, type, epoch, 0, tag, length; little endian) and a payload.
  * The length is checked against the link's limit before anything is allocated. Not thread-safe.
  */
-#pragma once
+#ifndef SPOT_COMM_LINK_H
+#define SPOT_COMM_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 
 #include "comm/tls.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_FRAME_HEADER = 32,
@@ -94,3 +99,9 @@ size_t spot_link_queued(const struct spot_link *link);
 size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_LINK_H */

@@ -7,7 +7,8 @@
  * dropped, those of a newer one wait until it is entered. Of two members, the younger (larger id)
  * connects to the elder.
  */
-#pragma once
+#ifndef SPOT_COMM_MESH_H
+#define SPOT_COMM_MESH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 
 #include "comm/link.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_MESH_WHY_MAX = 200 };
 
@@ -147,3 +152,9 @@ int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct 
 /* For callers that wait elsewhere: must a wait for these peers end? Returns 0, or -1 as above. */
 int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
                     struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_MESH_H */

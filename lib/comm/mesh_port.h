@@ -5,7 +5,8 @@
  * write before they read do not deadlock. Waits end as all waits of a mesh do; the end of the epoch
  * gives SPOT_EPREEMPTED.
  */
-#pragma once
+#ifndef SPOT_COMM_MESH_PORT_H
+#define SPOT_COMM_MESH_PORT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +14,17 @@
 #include "comm/mesh.h"
 #include "common/port.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Uses frames of this type and tag to and from `peer` only. A write waits while more than
  * queue_byte are queued for the peer; 0: it never waits for room. */
 struct spot_port *spot_mesh_port(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                                  size_t queue_byte);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_MESH_PORT_H */

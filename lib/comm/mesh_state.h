@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh_state.h - shared by the two halves of a mesh: mesh.c, the caller's thread, and
  * mesh_thread.c, the one that moves bytes. Private to them. */
-#pragma once
+#ifndef SPOT_COMM_MESH_STATE_H
+#define SPOT_COMM_MESH_STATE_H
 
 #include <pthread.h>
 
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/mesh.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
@@ -96,3 +101,9 @@ bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t ty
 /* Handle the poll() events of a connection. A broken connection keeps what it received, so that a
  * peer's last frames are read. */
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_MESH_STATE_H */

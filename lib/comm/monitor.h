@@ -7,13 +7,18 @@
  *
  *   /  a page    /metrics  Prometheus's text    /status.json, /history.json  documents
  */
-#pragma once
+#ifndef SPOT_COMM_MONITOR_H
+#define SPOT_COMM_MONITOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_monitor_doc {
     SPOT_MONITOR_METRICS,
@@ -48,3 +53,9 @@ bool spot_monitor_is_watched(const struct spot_monitor *monitor);
  * the clock value when making them began. False: the thread is copying at this moment, nothing
  * changed, try again later. */
 bool spot_monitor_publish(struct spot_monitor *monitor, struct spot_buf *doc, double made_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_MONITOR_H */

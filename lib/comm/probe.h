@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* probe.h - which workers can be reached from here: connects to all of them, and verifies that the
  * right worker answers. */
-#pragma once
+#ifndef SPOT_COMM_PROBE_H
+#define SPOT_COMM_PROBE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,6 +10,10 @@
 
 #include "comm/mesh.h"
 #include "comm/tls.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_probe_config {
     const struct spot_tls_context *tls; /* the job's key; NULL: local connections only */
@@ -24,3 +29,9 @@ struct spot_probe_config {
  * Silent peers are waited for in groups of sixteen, limit_s each. */
 int spot_probe(const struct spot_probe_config *config, uint32_t me,
                const struct spot_mesh_peer *peer, size_t n, struct spot_mesh_suspect *found);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_PROBE_H */

@@ -6,13 +6,18 @@
  * early data, no older protocol. RFC 8446, section 4.2.11. HTTPS alone has a certificate instead
  * (spot_tls_context_of_certificate).
  */
-#pragma once
+#ifndef SPOT_COMM_TLS_H
+#define SPOT_COMM_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TLS_KEY_BYTE = 32 };
 
@@ -71,3 +76,9 @@ bool spot_tls_end(struct spot_tls *tls);
 
 /* Should the socket be polled for writing, given whether there is more to send? */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_TLS_H */

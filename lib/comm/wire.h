@@ -4,13 +4,18 @@
  * A reader that meets a short or invalid message sets `bad` and returns zeros from then on, so a
  * parser reads all fields straight through and checks once.
  */
-#pragma once
+#ifndef SPOT_COMM_WIRE_H
+#define SPOT_COMM_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/buf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 void spot_put_u8(struct spot_buf *out, uint8_t value);
 void spot_put_u32(struct spot_buf *out, uint32_t value);
@@ -44,3 +49,9 @@ void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
 /* True if nothing was bad and nothing is left over. */
 bool spot_wire_in_done(const struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_WIRE_H */

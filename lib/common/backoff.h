@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* backoff.h - how long to wait before another try of what failed several times. */
-#pragma once
+#ifndef SPOT_COMMON_BACKOFF_H
+#define SPOT_COMMON_BACKOFF_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* After n failures, n >= 1: least_s, and twice as long each time, most_s at most. */
 static inline double spot_backoff_s(int n, double least_s, double most_s)
@@ -11,3 +16,9 @@ static inline double spot_backoff_s(int n, double least_s, double most_s)
         s *= 2;
     return s < most_s ? s : most_s;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_BACKOFF_H */

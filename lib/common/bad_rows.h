@@ -4,7 +4,8 @@
  * One struct for each file; `is_strict` is the caller's, the rest begins as 0. Our own documents
  * are not read so: what is wrong in them is refused.
  */
-#pragma once
+#ifndef SPOT_COMMON_BAD_ROWS_H
+#define SPOT_COMMON_BAD_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 
 #include "common/err.h"
 #include "common/line.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_bad_rows {
     bool is_strict;        /* refuse the first */
@@ -33,3 +38,9 @@ int spot_bad_rows_line(struct spot_bad_rows *bad, struct spot_line *line, FILE *
  * read, which is of another format. Returns 0, or -1 with *err. */
 int spot_bad_rows_end(const struct spot_bad_rows *bad, unsigned long n_line, const char *source,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_BAD_ROWS_H */

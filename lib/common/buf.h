@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* buf.h - a byte buffer that grows at its end. */
-#pragma once
+#ifndef SPOT_COMMON_BUF_H
+#define SPOT_COMMON_BUF_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_buf {
     unsigned char *data;
@@ -15,3 +20,9 @@ unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte);
 void spot_buf_add(struct spot_buf *buf, const void *data, size_t n_byte);
 
 void spot_buf_release(struct spot_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_BUF_H */

@@ -5,7 +5,8 @@
  * order. Compressed input (common/unpack.h) is unpacked. Memory is bounded by the longest record,
  * whatever the file's size.
  */
-#pragma once
+#ifndef SPOT_COMMON_CSV_READER_H
+#define SPOT_COMMON_CSV_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 
 #include "common/bad_rows.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_CSV_COLUMNS_MAX = 64, SPOT_CSV_LINE_MAX = 1 << 20 };
 
@@ -60,3 +65,9 @@ int spot_csv_int(const struct spot_csv_row *row, size_t k, int64_t min, int64_t 
 /* Fill *err with "source:line:column: name: message" about wanted column k. */
 int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err, const char *fmt,
                   ...) SPOT_PRINTF(4, 5);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_CSV_READER_H */

@@ -4,7 +4,8 @@
  * Library code never prints and never exits. It fills *err and returns
  * nonzero; tools/ print it once, at the top, and pick the exit status.
  */
-#pragma once
+#ifndef SPOT_COMMON_ERR_H
+#define SPOT_COMMON_ERR_H
 
 #include <stddef.h>
 
@@ -73,3 +74,5 @@ int spot_err_exit_status(const struct spot_err *err);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_COMMON_ERR_H */

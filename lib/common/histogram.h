@@ -3,11 +3,16 @@
  *
  * Constant size, can be summed over servers, and is the form that Prometheus reads.
  */
-#pragma once
+#ifndef SPOT_COMMON_HISTOGRAM_H
+#define SPOT_COMMON_HISTOGRAM_H
 
 #include <stdint.h>
 
 #include "common/buf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_HISTOGRAM_BUCKETS = 20 };
 
@@ -28,3 +33,9 @@ double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
  * which may be NULL. HELP and TYPE of NAME have been written before. */
 void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *label,
                         struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_HISTOGRAM_H */

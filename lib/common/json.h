@@ -7,7 +7,8 @@
  * value knows its place in the text, so an error found long after parsing still names
  * source:line:column and JSON pointer.
  */
-#pragma once
+#ifndef SPOT_COMMON_JSON_H
+#define SPOT_COMMON_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include "common/json_field.h"
 #include "common/json_tree.h"
 #include "common/json_writer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_JSON_DEPTH_MAX = SPOT_JSON_SCAN_DEPTH,
@@ -166,3 +171,9 @@ static inline struct spot_json_value *spot_json_get(const struct spot_json_value
 #define spot_json_object_foreach(object, key, member)                                        \
     for (size_t member_ = 0; ((member) = spot_json_member(object, member_, &(key))) != NULL; \
          member_++)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_H */

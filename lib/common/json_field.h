@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* json_field.h - tables of the keys of an object and their members in a struct. */
-#pragma once
+#ifndef SPOT_COMMON_JSON_FIELD_H
+#define SPOT_COMMON_JSON_FIELD_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_field_type {
     SPOT_F_INT = 1, /* int64_t, |x| <= 2^53 */
@@ -33,3 +38,9 @@ struct spot_doc_part {
     const char *when; /* only if the document's "event" is this; NULL: always. Then `at` is a key
                          that it must have, or "" */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_FIELD_H */

@@ -5,10 +5,15 @@
  * One pass over the bytes, using a byte of memory for each array and object. Text that is not JSON
  * is rejected here, so the builder need not check again.
  */
-#pragma once
+#ifndef SPOT_COMMON_JSON_SCAN_H
+#define SPOT_COMMON_JSON_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_JSON_SCAN_DEPTH = 64,
@@ -39,3 +44,9 @@ struct spot_json_wrong {
 int spot_json_scan(const char *text, size_t n, int depth_max, uint32_t index_above,
                    struct spot_json_count *count, struct spot_json_wrong *wrong);
 void spot_json_count_release(struct spot_json_count *count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_SCAN_H */

@@ -6,13 +6,18 @@
  * length including the text. To achieve this, all values lie in one block, children of a container
  * one after the other, and strings stay in the text itself.
  */
-#pragma once
+#ifndef SPOT_COMMON_JSON_TREE_H
+#define SPOT_COMMON_JSON_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/json_scan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_json_kind {
     SPOT_JSON_OBJECT,
@@ -68,3 +73,9 @@ void spot_json_drop_nulls(struct spot_json_value *object);
 const char *spot_json_text(const struct spot_json_value *v); /* NULL: not a string */
 int64_t spot_json_integer(const struct spot_json_value *v);  /* 0: not an integer */
 double spot_json_number(const struct spot_json_value *v);    /* 0: not a number */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_TREE_H */

@@ -6,7 +6,8 @@
  * Invalid UTF-8 is replaced by U+FFFD.
  * NaN and infinities have no JSON form: writing one makes spot_jw_close fail.
  */
-#pragma once
+#ifndef SPOT_COMMON_JSON_WRITER_H
+#define SPOT_COMMON_JSON_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_JW_DEPTH_MAX = 72 }; /* a value that was read may be 64 deep, and be nested in others */
 
@@ -49,3 +54,9 @@ void spot_jw_ints(struct spot_jw *jw, const char *key, const int64_t *value, siz
 
 /* End the document with a newline and flush. Reports a full disk here. */
 int spot_jw_close(struct spot_jw *jw, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_WRITER_H */

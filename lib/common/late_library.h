@@ -10,11 +10,16 @@
  *
  * and calls api.curl_easy_init(), with the type from the library's header.
  */
-#pragma once
+#ifndef SPOT_COMMON_LATE_LIBRARY_H
+#define SPOT_COMMON_LATE_LIBRARY_H
 
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_LATE_FIELD(function) __typeof__(&(function)) function;
 #define SPOT_LATE_NAME(function)  #function,
@@ -41,3 +46,9 @@ int spot_late_library(const char *library, const char *const *name, size_t n, vo
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
 /* Those places, for a message. */
 const char *spot_late_cuda_places(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_LATE_LIBRARY_H */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* le.h - little-endian integers in byte arrays, on any machine. */
-#pragma once
+#ifndef SPOT_COMMON_LE_H
+#define SPOT_COMMON_LE_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 static inline void spot_le_put(void *at, uint64_t value, int n_byte)
 {
@@ -21,3 +26,9 @@ static inline uint64_t spot_le_get(const void *at, int n_byte)
         value |= (uint64_t)p[i] << 8 * i;
     return value;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_LE_H */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* line.h - reads lines of bounded length, which getline() does not. */
-#pragma once
+#ifndef SPOT_COMMON_LINE_H
+#define SPOT_COMMON_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_line {
     char *text; /* of the last line read: n bytes, then NUL; without the newline */
@@ -30,3 +35,9 @@ bool spot_line_is_blank(const char *text, size_t n);
 int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err);
 
 void spot_line_release(struct spot_line *line);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_LINE_H */

@@ -3,12 +3,17 @@
  *
  * Names follow Prometheus's conventions: base units (_seconds, _bytes), counters end in _total.
  */
-#pragma once
+#ifndef SPOT_COMMON_METRIC_H
+#define SPOT_COMMON_METRIC_H
 
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "common/histogram.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Value of the Content-Type header. */
 #define SPOT_METRIC_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -26,3 +31,9 @@ struct spot_metric {
 
 /* Metrics of one name must be adjacent: HELP and TYPE are written before the first known one. */
 void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_METRIC_H */

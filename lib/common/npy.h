@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* npy.h - matrices of integers as NumPy saves them (.npy, format versions 1 to 3). */
-#pragma once
+#ifndef SPOT_COMMON_NPY_H
+#define SPOT_COMMON_NPY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_npy {
     int64_t n_row, n_col;
@@ -21,3 +26,9 @@ bool spot_npy_begins(FILE *in);
  * (SPOT_EDATA, SPOT_ESYS) and nothing to free. */
 int spot_npy_read(struct spot_npy *matrix, FILE *in, const char *source, int64_t side_max,
                   struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_NPY_H */

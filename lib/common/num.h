@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* num.h - numbers as people and documents write them, in any locale. */
-#pragma once
+#ifndef SPOT_COMMON_NUM_H
+#define SPOT_COMMON_NUM_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_NUM_TEXT = 32 };
 
@@ -29,3 +34,9 @@ int spot_num_compare(const void *a, const void *b);
 
 /* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
 double spot_num_quantile(double *x, size_t n, double q);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_NUM_H */

@@ -5,12 +5,17 @@
  * SIGINT, SIGTERM and SIGHUP remove the first few of these files before ending the process, unless
  * the tool handles or ignores them when the file is opened.
  */
-#pragma once
+#ifndef SPOT_COMMON_OUT_H
+#define SPOT_COMMON_OUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_out {
     FILE *file; /* write here */
@@ -62,3 +67,9 @@ void spot_out_discard(struct spot_out *out);
 
 /* commit when rc is 0, else discard; returns the resulting rc. */
 int spot_out_finish(struct spot_out *out, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_OUT_H */

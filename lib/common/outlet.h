@@ -7,7 +7,8 @@
  * fit into the room is left out, whole, and counted. A text of up to 4096 bytes is one write, which
  * a pipe takes whole, so lines of several processes do not mix.
  */
-#pragma once
+#ifndef SPOT_COMMON_OUTLET_H
+#define SPOT_COMMON_OUTLET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_outlet;
 
@@ -47,3 +52,9 @@ bool spot_outlet_is_needed(int fd);
  * a little, so that it was written before its effects, unless nobody reads. A write that failed is
  * an error of the stream. Close it before the outlet is freed; NULL with *err. */
 FILE *spot_outlet_stream(struct spot_outlet *outlet, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_OUTLET_H */

@@ -3,11 +3,16 @@
  *
  * Every wait is bounded: a peer that is silent for the port's time limit is an error.
  */
-#pragma once
+#ifndef SPOT_COMMON_PORT_H
+#define SPOT_COMMON_PORT_H
 
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A peer that is slower than this, bytes per second, in the middle of a message counts as dead,
  * too. */
@@ -38,3 +43,9 @@ int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct
 /* Read and discard until the peer closes or is silent, or has sent for 10 limits at less than
  * SPOT_PORT_RATE_MIN. */
 void spot_port_drain(struct spot_port *port);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_PORT_H */

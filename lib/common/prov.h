@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* prov.h - the head of every JSON document: its schema, and what made it from which inputs. */
-#pragma once
+#ifndef SPOT_COMMON_PROV_H
+#define SPOT_COMMON_PROV_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/json_writer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_prov_input {
     const char *name; /* borrowed */
@@ -28,3 +33,9 @@ void spot_prov_release(struct spot_prov *prov);
  * or off, "made_by". */
 void spot_jw_begin_doc(struct spot_jw *jw, const char *name, int major,
                        const struct spot_prov *prov);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_PROV_H */

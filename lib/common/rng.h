@@ -4,9 +4,14 @@
  * xoshiro256** seeded through splitmix64 (Blackman and Vigna, public domain
  * algorithms). Not for secrets.
  */
-#pragma once
+#ifndef SPOT_COMMON_RNG_H
+#define SPOT_COMMON_RNG_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_rng {
     uint64_t word[4];
@@ -22,3 +27,9 @@ double spot_rng_normal(struct spot_rng *rng);              /* mean 0, variance 1
 
 /* A pure function of its arguments, equidistributed over 64 bits. */
 uint64_t spot_rng_mix(uint64_t seed, uint64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_RNG_H */

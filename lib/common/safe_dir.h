@@ -7,7 +7,8 @@
  * nothing above it is reached, and no mount is entered. Functions return -1 with errno, where they
  * have no err.
  */
-#pragma once
+#ifndef SPOT_COMMON_SAFE_DIR_H
+#define SPOT_COMMON_SAFE_DIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include <sys/stat.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Open a path of one or more names below a directory. Links among them are ELOOP or ENOTDIR, ".."
  * and what leads elsewhere are EXDEV. It does not wait, whatever is there: see O_NONBLOCK. */
@@ -43,3 +48,9 @@ int spot_safe_empty(int dir_fd, struct spot_err *err);
 int spot_safe_remove(int dir_fd, const char *name, struct spot_err *err);
 /* The last name of a path, the directories of which are the caller's to trust. */
 int spot_safe_remove_path(const char *path, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_SAFE_DIR_H */

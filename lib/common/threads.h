@@ -3,11 +3,16 @@
  *
  * A detached thread may still be in its destructors (OpenSSL has some) when the process exits.
  */
-#pragma once
+#ifndef SPOT_COMMON_THREADS_H
+#define SPOT_COMMON_THREADS_H
 
 #include <pthread.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Run fn(arg) in a new thread that takes no signals: these are for the thread that waits for them.
  * Faults of the thread itself (SIGSEGV and the like) are not blocked. Returns 0, or -1 with *err
@@ -34,3 +39,9 @@ int spot_threads_start(struct spot_threads *threads, void (*work)(void *arg), vo
 
 /* Wait for all threads; the group is then empty. */
 void spot_threads_join(struct spot_threads *threads);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_THREADS_H */

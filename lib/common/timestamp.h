@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* timestamp.h - parses and writes the date formats of cloud services. */
-#pragma once
+#ifndef SPOT_COMMON_TIMESTAMP_H
+#define SPOT_COMMON_TIMESTAMP_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* RFC 3339, "2026-03-01T06:12:09[.123](Z|+01:00|+0100)", also with a blank or ", " between date and
  * time, without zone (then UTC) and as a date alone (then midnight). *unix_s is seconds since
@@ -24,3 +29,9 @@ enum { SPOT_TIMESTAMP_TEXT = 32 };
 /* "2026-03-01T06:12:09.125Z", to the millisecond; clamped to the years 1970 to 9999. Returns
  * `text`. */
 const char *spot_timestamp_format(double unix_s, char text[SPOT_TIMESTAMP_TEXT]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_TIMESTAMP_H */

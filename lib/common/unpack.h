@@ -5,12 +5,17 @@
  * a huge one is rejected: beyond 64 MiB a text may be at most 200 times its compressed size
  * (spot_unpack_limit); zstd windows may have up to 32 MiB.
  */
-#pragma once
+#ifndef SPOT_COMMON_UNPACK_H
+#define SPOT_COMMON_UNPACK_H
 
 #include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_unpack_state;
 
@@ -31,3 +36,9 @@ void spot_unpack_limit(struct spot_unpack *unpack, uint64_t n_free, uint64_t n_t
 /* `rc` is the reader's result. If the compressed data were invalid, returns -1 and *err
  * (SPOT_EDATA) says so, replacing the reader's error. */
 int spot_unpack_close(struct spot_unpack *unpack, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_UNPACK_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* utf8.h - characters of UTF-8 text. */
-#pragma once
+#ifndef SPOT_COMMON_UTF8_H
+#define SPOT_COMMON_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Bytes of a character that begins with this one; 0: none does. */
 size_t spot_utf8_length(unsigned char first);
@@ -32,3 +37,9 @@ char *spot_utf8_shown(const char *text);
 /* Length of the longest prefix of `text` with at most n_max bytes that does not split a
  * character. */
 size_t spot_utf8_cut(const char *text, size_t n_max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_UTF8_H */

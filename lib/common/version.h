@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* version.h - the one place that knows the version string. */
-#pragma once
+#ifndef SPOT_COMMON_VERSION_H
+#define SPOT_COMMON_VERSION_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 const char *spot_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_VERSION_H */

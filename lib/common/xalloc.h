@@ -4,10 +4,15 @@
  *
  * Sizes that come from a document are checked against a limit before they get here.
  */
-#pragma once
+#ifndef SPOT_COMMON_XALLOC_H
+#define SPOT_COMMON_XALLOC_H
 
 #include <stddef.h>
 #include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* n * size bytes, zeroed; never NULL, not even for 0. Aborts on overflow. */
 void *spot_xcalloc(size_t n, size_t size);
@@ -33,3 +38,9 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte);
  * of memory. */
 void *spot_alloc_aligned(size_t n, size_t size);
 void spot_free_aligned(void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_XALLOC_H */

@@ -5,10 +5,15 @@
  * stage.h documents each function. Pointers at this boundary are host pointers. No CUDA header is
  * included here: one spot-run serves hosts with and without a device.
  */
-#pragma once
+#ifndef SPOT_ENGINE_BACKEND_H
+#define SPOT_ENGINE_BACKEND_H
 
 #include "comm/comm_nccl.h"
 #include "engine/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_backend;
 struct spot_infer_backend;
@@ -110,3 +115,9 @@ int spot_cuda_check_held(struct spot_err *err);
 /* False when there is certainly no device: neither a driver nor a module named by the user. Cheap,
  * whereas loading the module maps hundreds of megabytes. */
 bool spot_cuda_may_be_here(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_BACKEND_H */

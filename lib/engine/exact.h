@@ -4,7 +4,8 @@
  *
  * Why: docs/design/02-exact-sums.md.
  */
-#pragma once
+#ifndef SPOT_ENGINE_EXACT_H
+#define SPOT_ENGINE_EXACT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,3 +50,5 @@ struct spot_adamw_step spot_exact_adamw(const struct spot_bundle *bundle, int te
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_EXACT_H */

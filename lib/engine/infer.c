@@ -11,11 +11,6 @@
 #include "engine/rope.h"
 #include "engine/tree.h"
 
-static int64_t up64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
-}
-
 static int64_t max_of(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -114,11 +109,31 @@ static int64_t largest_rank(const struct spot_infer *f)
     return most;
 }
 
+/* Stride of what an MLP's second product reads of a shard. */
+static int64_t widest_mlp(const struct spot_shape *s)
+{
+    return spot_infer_stride(
+        max_of(max_of(spot_shape_ffn(s), s->kind.dense_ffn), s->kind.shared_ffn) / s->n_shard);
+}
+
+/* Floats of a token's rows of MLPs of a shard, `per` for each number that the second product reads.
+ */
+static int64_t mlp_elem(const struct spot_shape *s, int64_t per)
+{
+    const int64_t S = s->n_shard, one = spot_infer_stride(per * spot_shape_ffn(s) / S);
+
+    if (!s->kind.n_expert)
+        return one;
+    return max_of(s->kind.n_chosen * one + spot_infer_stride(per * s->kind.shared_ffn / S),
+                  spot_infer_stride(per * s->kind.dense_ffn / S));
+}
+
 static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
 {
     const struct spot_shape *const s = &head->shape;
     const int n_bundle = head->end - head->begin;
     bool runs_here = false;
+    int64_t widest;
 
     f->shape = *s;
     f->type = (enum spot_infer_type)head->type;
@@ -138,19 +153,17 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->n_layer = (int)(f->config.bundle_end - (f->config.bundle_end > s->n_layer + 1)) -
                  (f->config.bundle_begin + (f->config.bundle_begin == 0));
     f->page_elem = (size_t)(2 * f->n_kv_head * f->head_dim * SPOT_INFER_PAGE);
-    f->qkv_stride = up64(spot_shape_qkv(s) / s->n_shard);
-    f->att_stride = up64(f->n_head * f->head_dim);
+    f->qkv_stride = spot_infer_stride(spot_shape_qkv(s) / s->n_shard);
+    f->att_stride = spot_infer_stride(f->n_head * f->head_dim);
     for (int i = 0; i < 2 && spot_shape_rotary(s); i++) {
         f->speed[i] = spot_xcalloc((size_t)spot_shape_rotary(s) / 2, sizeof(double));
         spot_rope_speeds(f->speed[i], s, i == 1);
     }
-    f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
-    f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
-    f->packed_row = max_of(s->width, f->n_shard * max_of(f->att_stride, f->act_stride));
+    widest = max_of(s->width, f->n_shard * max_of(f->att_stride, widest_mlp(s)));
+    f->packed_row = widest;
     f->low_row = largest_rank(f);
     f->score_row = s->seq / SPOT_INFER_PAGE * SPOT_INFER_PAGE + 2 * SPOT_INFER_PAGE;
-    f->q8_blocks =
-        max_of(up64(s->width), f->n_shard * max_of(f->att_stride, f->act_stride)) / SPOT_Q8_BLOCK;
+    f->q8_blocks = spot_infer_stride(widest) / SPOT_Q8_BLOCK;
 }
 
 /* Counts floats that cannot be had. */
@@ -175,37 +188,39 @@ static float *lazy_floats(int *n_missing, int64_t n, size_t size, void **block)
 
 static void take_expert_memory(struct spot_infer *f, int *miss)
 {
-    const int64_t n = f->config.token_max, E = f->shape.kind.n_expert, K = f->shape.kind.n_chosen;
+    const int64_t n = f->config.token_max, E = spot_infer_experts_of(&f->shape);
+    const int64_t n_row = n * spot_infer_chosen_of(&f->shape);
 
     if (!E)
         return;
     f->mixture.choice = floats(miss, n, E);
-    f->mixture.share = floats(miss, n, K);
-    f->mixture.gathered = floats(miss, n * K, f->shape.width);
-    f->mixture.chosen = spot_xcalloc((size_t)(n * K), sizeof(*f->mixture.chosen));
-    f->mixture.row_choice = spot_xcalloc((size_t)(n * K), sizeof(*f->mixture.row_choice));
+    f->mixture.share = floats(miss, n_row, 1);
+    f->mixture.gathered = floats(miss, n_row, f->shape.width);
+    f->mixture.chosen = spot_xcalloc((size_t)n_row, sizeof(*f->mixture.chosen));
+    f->mixture.row_choice = spot_xcalloc((size_t)n_row, sizeof(*f->mixture.row_choice));
     f->mixture.expert_row = spot_xcalloc((size_t)E + 1, sizeof(*f->mixture.expert_row));
     for (int t = 0; t < f->config.n_thread; t++)
-        f->mixture.expert_sum[t] = floats(miss, (f->n_shard + 1) * n, SPOT_PANEL);
+        f->mixture.expert_sum[t] =
+            floats(miss, max_of(SPOT_INFER_SUMS, f->n_shard * n * SPOT_PANEL) + n * SPOT_PANEL, 1);
 }
 
 static int take_memory(struct spot_infer *f, struct spot_err *err)
 {
     const struct spot_shape *const s = &f->shape;
     const int64_t n = f->config.token_max;
-    const int64_t n_row = n * (s->kind.n_expert ? s->kind.n_chosen : 1); /* of an MLP */
-    const int64_t vocab = up64(spot_shape_vocab_rows(s) / s->n_shard);
+    const int64_t n_row = n * (s->kind.n_expert ? spot_infer_chosen_of(s) : 1); /* of an MLP */
+    const int64_t vocab = spot_infer_stride(spot_shape_vocab_rows(s) / s->n_shard);
     int miss = 0;
 
     f->pool = lazy_floats(&miss, (int64_t)f->config.n_page * (f->n_layer ? f->n_layer : 1),
                           (size_t)f->n_shard * f->page_elem, &f->pool_block);
     f->x = floats(&miss, n, s->width);
     f->norm = floats(&miss, n, s->width);
-    f->sum = floats(&miss, n, up64(s->width));
+    f->sum = floats(&miss, n, spot_infer_stride(s->width));
     f->qkv = floats(&miss, n, f->n_shard * f->qkv_stride);
     f->att = floats(&miss, n, f->n_shard * f->att_stride);
-    f->pre = floats(&miss, n_row, f->n_shard * f->pre_stride);
-    f->act = floats(&miss, n_row, f->n_shard * f->act_stride);
+    f->pre = floats(&miss, n, f->n_shard * mlp_elem(s, s->kind.is_gated ? 2 : 1));
+    f->act = floats(&miss, n, f->n_shard * mlp_elem(s, 1));
     f->packed = floats(&miss, n_row, f->packed_row);
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
     for (int i = 0; i < 2 && f->speed[i]; i++)

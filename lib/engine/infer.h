@@ -9,7 +9,8 @@
  * One engine is used by one thread at a time. Its limits are set when it is created, and all memory
  * is allocated then.
  */
-#pragma once
+#ifndef SPOT_ENGINE_INFER_H
+#define SPOT_ENGINE_INFER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,10 @@
 #include "common/err.h"
 #include "shard/bundle.h"
 #include "shard/lora.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* --- weights: an image without pointers, the same at every address --- */
 
@@ -165,3 +170,9 @@ void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int lay
 void spot_infer_import_end(struct spot_infer *f);
 /* The tokens of what was imported, as many as the sequence has. */
 void spot_infer_tell(struct spot_infer *f, int sequence, const uint32_t *token);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_INFER_H */

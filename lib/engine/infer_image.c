@@ -35,16 +35,18 @@ size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in)
     return (size_t)n_in * SPOT_PANEL * (type == SPOT_INFER_BF16 ? 2 : 4);
 }
 
-static struct spot_infer_place place_of(const struct spot_shape *shape, const struct spot_tensor *t,
-                                        enum spot_infer_type type)
+static struct spot_infer_place place_of(const struct spot_shape *shape, int bundle,
+                                        const struct spot_tensor *t, enum spot_infer_type type)
 {
     struct spot_infer_place p = { .is_matrix = t->is_sharded && t->cols > 1 };
 
     if (p.is_matrix) {
         const bool is_mlp = !strcmp(t->name, "up.w") || !strcmp(t->name, "down.w");
+        const int64_t n_expert = is_mlp ? spot_shape_mlps(shape, bundle - 1).n_expert : 0;
 
-        p.n_copy = is_mlp ? spot_shape_mlps(shape) : 1;
-        p.is_out_first = strcmp(t->name, "proj.w") && strcmp(t->name, "down.w");
+        p.n_copy = n_expert ? n_expert : 1;
+        p.is_out_first = strcmp(t->name, "proj.w") && strcmp(t->name, "down.w") &&
+                         strcmp(t->name, "shared_down.w");
         p.n_out = p.is_out_first ? t->rows / p.n_copy : t->cols;
         p.n_in = p.is_out_first ? t->cols : t->rows / p.n_copy;
         p.copy_byte =
@@ -66,7 +68,7 @@ size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type
 
         spot_arena_of(shape, b, &arena);
         for (int t = 0; t < arena.n_tensor; t++) {
-            struct spot_infer_place place = place_of(shape, &arena.tensor[t], type);
+            struct spot_infer_place place = place_of(shape, b, &arena.tensor[t], type);
 
             if (!holds(shape, &arena, t, end))
                 continue;

@@ -10,6 +10,10 @@
 #include "engine/cpu/team.h"
 #include "engine/infer.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* --- image --- */
 
 /* One tensor of a shard in the image: a vector or replicated tensor unchanged, or a matrix of n_out
@@ -47,8 +51,10 @@ void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type,
 /* --- engine --- */
 
 enum {
-    SPOT_INFER_GROUP = 96
-}; /* maximum number of tokens that use a part of a panel while it is in L1 */
+    SPOT_INFER_GROUP =
+        96, /* maximum number of tokens that use a part of a panel while it is in L1 */
+    SPOT_INFER_SUMS = 1 << 17 /* floats of sums over experts that stay in L2 */
+};
 
 struct spot_infer_sequence {
     bool is_open;
@@ -85,13 +91,32 @@ struct spot_infer_backend {
     void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
 };
 
-/* A run of a mixture of experts: rows of choices, sorted by expert (infer_experts.c). */
+/* A run of a mixture of experts: rows of choices, sorted by expert (infer_experts.c). The shared
+ * expert is the one behind the last, and chosen by all. */
 struct spot_infer_mixture {
     float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
     int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
     int64_t *expert_row;              /* [expert + 1] */
-    float **expert_sum;               /* per thread: [own shard + 1][token][64] */
+    float **expert_sum;               /* per thread: SPOT_INFER_SUMS, at least
+                                         [own shard][token][64], and [token][64] */
 };
+
+/* Experts of a mixture, and how many a token is in, the shared one included; 0: none. */
+static inline int64_t spot_infer_experts_of(const struct spot_shape *s)
+{
+    return s->kind.n_expert + (s->kind.shared_ffn > 0);
+}
+
+static inline int64_t spot_infer_chosen_of(const struct spot_shape *s)
+{
+    return s->kind.n_chosen + (s->kind.shared_ffn > 0);
+}
+
+/* Floats of a row of n, in whole panels. */
+static inline int64_t spot_infer_stride(int64_t n)
+{
+    return (n + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
+}
 
 /* Buffers hold a row per token: [own shard][stride], strides multiples of 64 elements. */
 struct spot_infer {
@@ -129,7 +154,7 @@ struct spot_infer {
     bool has_pool, has_lora;
     int *token_item;
     int64_t *token_position;
-    int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
+    int64_t qkv_stride, att_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
     float *low; /* [token][own shard][low_row] inputs times an adapter's A; NULL: no adapters */
     int64_t low_row;
@@ -174,5 +199,9 @@ void spot_infer_know(struct spot_infer *f, int sequence);
 
 /* A team's job: the whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_INFER_STATE_H */

@@ -5,7 +5,8 @@
  * on every x86-64 and aarch64. Faster kinds depend on the CPU's instructions; a job records its
  * kind, and a worker that lacks it is refused by name.
  */
-#pragma once
+#ifndef SPOT_ENGINE_KERNEL_H
+#define SPOT_ENGINE_KERNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,3 +40,5 @@ const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_KERNEL_H */

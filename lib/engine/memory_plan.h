@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* memory_plan.h - divides one block of memory by a plan that is run twice: to measure, then to
  * assign. */
-#pragma once
+#ifndef SPOT_ENGINE_MEMORY_PLAN_H
+#define SPOT_ENGINE_MEMORY_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_memory_plan {
     char *base;   /* NULL: measure only */
@@ -32,3 +37,9 @@ static inline void *spot_memory_take(struct spot_memory_plan *plan, size_t n, si
         plan->guard(plan->base + plan->used - plan->guard_byte, plan->guard_byte);
     return plan->base ? plan->base + at : NULL;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_MEMORY_PLAN_H */

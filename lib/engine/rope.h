@@ -5,12 +5,17 @@
  * theta^(-2i/d) at position t: the order of pairs in Hugging Face's Llama files, so their weights
  * need no permutation. In double precision and without libm: the same bits on every machine.
  */
-#pragma once
+#ifndef SPOT_ENGINE_ROPE_H
+#define SPOT_ENGINE_ROPE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* By which angle each of the r/2 pairs of a shape's heads turns from position to position, r of d
  * numbers, scaled as the shape says; in its local layers, or in the others. */
@@ -27,3 +32,9 @@ void spot_rope_table(float *turn, const struct spot_shape *shape, bool is_local)
  * <= 2^20 to 1e-15 absolute. */
 double spot_exp_down(double x);
 void spot_sincos(double x, double *sine, double *cosine);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_ROPE_H */

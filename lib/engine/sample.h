@@ -6,9 +6,14 @@
  * elsewhere continues with the same tokens. Of equal logits the lower token comes first. Without
  * libm: the same tokens on every machine.
  */
-#pragma once
+#ifndef SPOT_ENGINE_SAMPLE_H
+#define SPOT_ENGINE_SAMPLE_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_sample {
     double temperature; /* 0: the largest logit */
@@ -53,3 +58,9 @@ struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n);
 
 /* Logarithm of a token's probability by the logits alone. */
 double spot_sample_logprob(const float *logit, int64_t n, uint32_t token);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_SAMPLE_H */

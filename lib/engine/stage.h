@@ -8,7 +8,8 @@
  * weights are bit-identical for every grid and every history of preemptions. Rationale and cost:
  * docs/design/02-exact-sums.md.
  */
-#pragma once
+#ifndef SPOT_ENGINE_STAGE_H
+#define SPOT_ENGINE_STAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -185,3 +186,5 @@ int spot_stage_status(const struct spot_stage *stage, struct spot_err *err);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_STAGE_H */

@@ -6,12 +6,17 @@
  * combines one slice of the numbers and sends it to the others, so that as many bytes move as in a
  * ring: docs/design/13-tensor-parallel.md.
  */
-#pragma once
+#ifndef SPOT_ENGINE_TENSOR_GROUP_H
+#define SPOT_ENGINE_TENSOR_GROUP_H
 
 #include <stddef.h>
 
 #include "common/err.h"
 #include "engine/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SHARDS_MAX = 256, SPOT_NODES_MAX = 16 };
 
@@ -46,3 +51,9 @@ void spot_tensor_group_sum(struct spot_tensor_group *group, float *part, size_t 
 
 /* all[M][n]: every member gets the rows of the others. */
 void spot_tensor_group_gather(struct spot_tensor_group *group, float *all, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_TENSOR_GROUP_H */

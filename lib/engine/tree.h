@@ -6,10 +6,21 @@
  * shards that is a node of the tree can be summed by any member that has it, and the total has the
  * same bits for any number of members: docs/design/13-tensor-parallel.md.
  */
-#pragma once
+#ifndef SPOT_ENGINE_TREE_H
+#define SPOT_ENGINE_TREE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Shards in the first half of n > 1. */
 static inline int spot_tree_half(int n)
 {
     return n / 2;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_TREE_H */

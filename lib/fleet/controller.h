@@ -34,6 +34,10 @@
 #include "common/err.h"
 #include "model/plan_buy.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_FLEET_NAME_MAX = 32,     /* bytes of a fleet's name */
     SPOT_FLEET_TOKEN_MAX = 72,    /* of a token with its NUL: NAME-ID-number */
@@ -157,5 +161,9 @@ double spot_fleet_elapsed_s(const struct spot_fleet *fleet);
 char *spot_fleet_write_state(const struct spot_fleet *fleet, size_t *n_byte);
 int spot_fleet_read_state(struct spot_fleet *fleet, const char *text, size_t n_byte,
                           const char *source, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FLEET_CONTROLLER_H */

@@ -5,6 +5,10 @@
 
 #include "fleet/controller.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_market {
     char *zone, *type;
     bool is_on_demand;
@@ -88,5 +92,9 @@ double spot_fleet_usd_at_most(const struct spot_fleet *fleet,
 void spot_fleet_refused(struct spot_fleet *fleet, struct spot_fleet_market *market);
 void spot_fleet_note(const struct spot_fleet *fleet, const char *event, const char *machine,
                      const char *fmt, ...) SPOT_PRINTF(4, 5);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FLEET_CONTROLLER_STATE_H */

@@ -9,6 +9,10 @@
 #include "common/err.h"
 #include "fleet/controller.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What became of an action. */
 struct spot_fleet_outcome {
     bool is_done; /* false: failed, or not known */
@@ -37,5 +41,9 @@ struct spot_fleet_world {
  * others. */
 int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                     size_t *n_foreign, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FLEET_TICK_H */

@@ -4,12 +4,17 @@
  * Many starts and a quasi-Newton search, the best kept: the likelihood has several hills, and
  * one start stops on the wrong one often enough to matter.
  */
-#pragma once
+#ifndef SPOT_FORECAST_ARIMA_H
+#define SPOT_FORECAST_ARIMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "forecast/arma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ARIMA_DIFF_MAX = 2 };
 
@@ -32,3 +37,9 @@ void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n
 /* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test. Source: Hyndman
  * and Khandakar 2008, comparing all orders instead of searching stepwise. */
 void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_ARIMA_H */

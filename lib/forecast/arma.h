@@ -5,10 +5,15 @@
  * w_t - m = phi_1 (w_{t-1} - m) + .. + e_t + theta_1 e_{t-1} + .., e_t normal.
  * Source: Harvey's state space form, as in Gardner, Harvey and Phillips 1980 (AS 154).
  */
-#pragma once
+#ifndef SPOT_FORECAST_ARMA_H
+#define SPOT_FORECAST_ARMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ARMA_ORDER_MAX = 6, SPOT_ARMA_STATE_MAX = SPOT_ARMA_ORDER_MAX + 1 };
 
@@ -35,3 +40,9 @@ int spot_arma_transition(const struct spot_arma *arma, double *matrix);
 /* Coefficients of a stationary autoregression (or, negated, of an invertible moving average)
  * from partial autocorrelations in (-1, 1). Source: Monahan 1984. */
 void spot_arma_from_partial(const double *partial, int n, double *coef);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_ARMA_H */

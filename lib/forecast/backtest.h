@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* backtest.h - scores one model on the history of one series, from rolling origins. */
-#pragma once
+#ifndef SPOT_FORECAST_BACKTEST_H
+#define SPOT_FORECAST_BACKTEST_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,10 @@
 #include "forecast/forecaster.h"
 #include "forecast/predictor.h"
 #include "forecast/score.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* No origins before this one: a forecast needs some history. */
 enum { SPOT_BACKTEST_ORIGIN_MIN = 30 };
@@ -46,3 +51,9 @@ void spot_backtest_view_release(struct spot_backtest_view *view);
  * and one forecast made. */
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_BACKTEST_H */

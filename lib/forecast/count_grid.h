@@ -9,6 +9,10 @@
 #include "common/err.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* One series of a trace on an even grid that ends with its newest row. */
 struct spot_count_grid {
     char *zone, *instance_type, *label;
@@ -49,5 +53,9 @@ int spot_count_grids_make(struct spot_count_grids *grids, const struct spot_coun
                           const struct spot_trace *trace, const struct spot_trackeds *known,
                           struct spot_err *err);
 void spot_count_grids_release(struct spot_count_grids *grids);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_COUNT_GRID_H */

@@ -8,10 +8,15 @@
  * Without a cycle the offsets stay near 0. Our own method; alternatives tried:
  * docs/design/05-forecast.md.
  */
-#pragma once
+#ifndef SPOT_FORECAST_DAILY_H
+#define SPOT_FORECAST_DAILY_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_DAILY_CELLS = 12, SPOT_DAILY_TILINGS = 2 };
 
@@ -40,3 +45,9 @@ void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *ti
 
 /* Is a state that was read from a file valid? */
 bool spot_daily_time_is_sound(const struct spot_daily_time *time);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_DAILY_H */

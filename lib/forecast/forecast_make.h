@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* forecast_make.h - from what is seen of the series to the document: what spot-predict writes, and
  * what spot-replay plans by at every interval. */
-#pragma once
+#ifndef SPOT_FORECAST_FORECAST_MAKE_H
+#define SPOT_FORECAST_FORECAST_MAKE_H
 
 #include <stdbool.h>
 
@@ -9,6 +10,10 @@
 #include "forecast/forecaster.h"
 #include "forecast/tracked.h"
 #include "model/forecast_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Take the points of the grids that are new and forecast every series from its newest; names are
  * borrowed from the grids. Fills series, regions and horizon of *forecast. `keeps`: what was
@@ -18,3 +23,9 @@
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_FORECAST_MAKE_H */

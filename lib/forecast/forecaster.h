@@ -7,12 +7,17 @@
  * updated value by value, so that a call costs O(new values) and the state can be written to a file
  * unchanged.
  */
-#pragma once
+#ifndef SPOT_FORECAST_FORECASTER_H
+#define SPOT_FORECAST_FORECASTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_FC_HORIZON_MAX = 1024,
@@ -70,3 +75,9 @@ const struct spot_forecaster *spot_forecaster_named(const char *name);
  * leaving cap and horizon. Returns NULL with *err (SPOT_EUSAGE). */
 const struct spot_forecaster *spot_forecaster_find(const char *text, struct spot_fc_spec *spec,
                                                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_FORECASTER_H */

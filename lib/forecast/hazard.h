@@ -4,13 +4,18 @@
  * CSV `age_s,hazard_per_h`: from that age until the next row's, an instance is lost at this rate;
  * the last row holds from then on. The first age is 0, ages increase.
  */
-#pragma once
+#ifndef SPOT_FORECAST_HAZARD_H
+#define SPOT_FORECAST_HAZARD_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_HAZARD_ROWS_MAX = 4096 };
 
@@ -39,3 +44,9 @@ double spot_hazard_sum(const struct spot_hazard *hazard, double age_s);
  * after age t, the residual life of a renewal process in equilibrium (Cox 1962). 0 if the last
  * hazard is 0: a population that lives for ever has no deaths. */
 double spot_hazard_sum_unknown(const struct spot_hazard *hazard, double since_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_HAZARD_H */

@@ -7,9 +7,14 @@
  * rows inside the intervals; without such rows losses and gains exclude each other, as measured
  * below 5 minutes. Source: our own decomposition.
  */
-#pragma once
+#ifndef SPOT_FORECAST_JOINT_H
+#define SPOT_FORECAST_JOINT_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TURNOVER_MAX = 32 };
 
@@ -39,3 +44,9 @@ double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, 
 /* The same for the product of the distribution's two marginals: as if they were independent. */
 double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
                                     int gained);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_JOINT_H */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* pmf.h - probability mass functions over the counts 0..cap, as plain arrays [cap + 1]. */
-#pragma once
+#ifndef SPOT_FORECAST_PMF_H
+#define SPOT_FORECAST_PMF_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* All mass on k, which is clamped to 0..cap. */
 void spot_pmf_point(double *p, int cap, int k);
@@ -26,3 +31,9 @@ double spot_pmf_crps(const double *p, int cap, int y);
 
 /* P(Y < now). */
 double spot_pmf_below(const double *p, int now);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_PMF_H */

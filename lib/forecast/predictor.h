@@ -3,12 +3,17 @@
  *
  * Deterministic and causal: the answer is a function of the values observed so far.
  */
-#pragma once
+#ifndef SPOT_FORECAST_PREDICTOR_H
+#define SPOT_FORECAST_PREDICTOR_H
 
 #include <stdio.h>
 
 #include "common/err.h"
 #include "forecast/forecaster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_predictor;
 
@@ -37,3 +42,9 @@ int spot_predictor_restore(struct spot_predictor *predictor, const void *data, s
 /* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
  * cap. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_PREDICTOR_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* price_dist.h - the distribution of a price as points with probabilities, and its scores. */
-#pragma once
+#ifndef SPOT_FORECAST_PRICE_DIST_H
+#define SPOT_FORECAST_PRICE_DIST_H
 
 #include <stddef.h>
 
 #include "forecast/score.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_price_point {
     double usd_per_h, prob;
@@ -35,3 +40,9 @@ double spot_price_dist_crps(const struct spot_price_dist *dist, double y);
  * price); pinball gets the mean loss of the quantiles .05, .15 .. .95. */
 void spot_price_dist_score(const struct spot_price_dist *dist, double now, double y,
                            struct spot_score *score, double *pinball);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_PRICE_DIST_H */

@@ -12,12 +12,17 @@
  * following with its frequency after the previous one, and is one of the moves of its class.
  * best: the one of these with the lowest CRPS at origins whose outcome is known.
  */
-#pragma once
+#ifndef SPOT_FORECAST_PRICE_PREDICTOR_H
+#define SPOT_FORECAST_PRICE_PREDICTOR_H
 
 #include <stddef.h>
 
 #include "common/err.h"
 #include "forecast/price_dist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_price_model {
     SPOT_PRICE_LAST,
@@ -63,3 +68,9 @@ void spot_price_steps(const double *y, size_t n, size_t horizon, struct spot_pri
  * the last one. */
 void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t horizon,
                       double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_PRICE_PREDICTOR_H */

@@ -128,6 +128,11 @@ bool spot_recal_is_due(const struct spot_recal *recal)
     return recal->n % stride(recal) == 0;
 }
 
+double spot_recal_weight(const struct spot_recal *recal)
+{
+    return (double)stride(recal);
+}
+
 /* --- correcting --- */
 
 /* 1, and in units of the mean run between changes: the age of the count, and the changes of the

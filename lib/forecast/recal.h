@@ -21,6 +21,10 @@
 
 #include "forecast/daily.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_RECAL_STEPS = 12, /* steps ahead that are learned; later ones use the last one's terms */
     SPOT_RECAL_TERMS = 3,
@@ -65,6 +69,9 @@ void spot_recal_observe(struct spot_recal *recal, int y);
  * O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
+/* How many values the newest one stands for, if it is to be learned from. */
+double spot_recal_weight(const struct spot_recal *recal);
+
 /* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn` keep
  * them, to learn from their outcomes. `day`: intervals in a day, 0 if not known. */
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
@@ -72,5 +79,9 @@ void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon
 
 /* Is a state that was read from a file valid? */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_RECAL_H */

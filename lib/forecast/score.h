@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* score.h - scores of forecasts: sums over origins, means on demand. */
-#pragma once
+#ifndef SPOT_FORECAST_SCORE_H
+#define SPOT_FORECAST_SCORE_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SCORE_PIT = 20 };
 
@@ -26,3 +31,9 @@ void spot_score_add_pit(struct spot_score *score, double lo, double hi);
 
 /* sum += part */
 void spot_score_merge(struct spot_score *sum, const struct spot_score *part);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_SCORE_H */

@@ -5,7 +5,12 @@
  * in the zones' distributions, else `calm` times; 1 on average, so each zone's distribution is
  * unchanged, and only the joint behaviour of several zones is.
  */
-#pragma once
+#ifndef SPOT_FORECAST_SHOCK_H
+#define SPOT_FORECAST_SHOCK_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_shock {
     double prob, lift, calm;
@@ -16,3 +21,9 @@ struct spot_shock {
  * over 45 days. With calm = 1/2 the two moments, prob lift + (1 - prob) calm = 1 and prob lift^2 +
  * (1 - prob) calm^2 = pair, give lift = 2 pair - 1. */
 struct spot_shock spot_shock_fit(double together, double expected);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_SHOCK_H */

@@ -10,6 +10,10 @@
 #include "forecast/predictor.h"
 #include "model/count_chain.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What a rate of losses is learned from. */
 struct spot_tracked_past {
     double since_s, lost, instance_s; /* instances lost, seconds of all that were there */
@@ -66,5 +70,9 @@ struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
 void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g,
                        struct spot_tracked *newest);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_FORECAST_TRACKED_H */

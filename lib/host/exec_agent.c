@@ -99,10 +99,7 @@ static int idle(void *job, double wait_s, struct spot_err *err)
     struct spot_exec_agent *const e = job;
     double left_s;
 
-    if (!e->is_away && e->agent.has_joined && e->options->warn)
-        e->options->warn("the coordinator does not answer: waiting for it for %g s; start its line "
-                         "again",
-                         e->options->agent.join_timeout_s);
+    spot_exec_tell_away(e);
     e->is_away = true;
     while ((left_s = until_s - spot_clock_s()) > 0) {
         if (wait_and_look(e, left_s, err))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_agent.h - the agent's side of an exec job: one node and its ranks of the command. */
-#pragma once
+#ifndef SPOT_HOST_EXEC_AGENT_H
+#define SPOT_HOST_EXEC_AGENT_H
 
 #include <stdbool.h>
 
@@ -10,6 +11,10 @@
 #include "host/ranks.h"
 #include "host/state_dir.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_exec_agent_options {
     struct spot_agent_options agent;
@@ -31,3 +36,9 @@ struct spot_exec_agent_options {
  * SPOT_EINFEASIBLE also when the job has failed. */
 int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_EXEC_AGENT_H */

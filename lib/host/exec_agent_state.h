@@ -8,12 +8,17 @@
 #include <stdint.h>
 
 #include "cluster/protocol.h"
+#include "common/elapsed.h"
 #include "host/exec_agent.h"
 #include "host/exec_ledger.h"
 #include "host/exec_protocol.h"
 #include "host/rank_socket.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A rank has announced a commit, and waits. */
 struct spot_exec_say {
@@ -97,7 +102,8 @@ struct spot_exec_agent {
     int64_t round;
     bool has_begun, has_voted; /* in that epoch: ROUND was received */
     bool has_told;             /* how the ranks ended */
-    bool is_away;              /* the coordinator is away */
+    bool is_away;              /* the coordinator is away, */
+    struct spot_wait away;     /* so long */
 
     bool has_ranks;   /* started, and not known to have stopped */
     bool is_stopping; /* stopping was requested */
@@ -192,6 +198,7 @@ void spot_exec_adopt_found(struct spot_exec_agent *e);
 bool spot_exec_drop_found(struct spot_exec_agent *e);
 /* There is no coordinator: store what the only node that writes has completed. */
 void spot_exec_take_away(struct spot_exec_agent *e);
+void spot_exec_tell_away(struct spot_exec_agent *e); /* call it often while it is */
 
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
@@ -233,5 +240,9 @@ struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e);
 int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_AGENT_STATE_H */

@@ -412,16 +412,16 @@ void spot_exec_warn_late(struct spot_exec_job *job)
 {
     const struct spot_exec_member *const longest = longest_wait(job);
     struct spot_exec_states *const s = &job->states;
-    char missing[SPOT_WHY_MAX];
+    char missing[SPOT_WHY_MAX], text[SPOT_ELAPSED_TEXT];
 
     if (!longest || spot_clock_s() - longest->took_s < s->late_s)
         return;
     list_missing(job, missing, sizeof(missing));
-    job->options->group.warn("step %llu: %s has waited %g s to commit it, for %s: every rank must "
+    job->options->group.warn("step %llu: %s has waited %s to commit it, for %s: every rank must "
                              "commit",
                              (unsigned long long)longest->took,
-                             spot_peer_name(spot_group_find(job->group, longest->id)), s->late_s,
-                             missing);
+                             spot_peer_name(spot_group_find(job->group, longest->id)),
+                             spot_elapsed_text(s->late_s, text), missing);
     s->late_s *= 2;
 }
 

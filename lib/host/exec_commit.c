@@ -319,15 +319,16 @@ static void warn_late(struct spot_exec_agent *e)
 {
     struct spot_exec_commit *const c = &e->commit;
     const struct spot_exec_say *const say = longest_wait(c);
-    char missing[256];
+    char missing[256], text[SPOT_ELAPSED_TEXT];
 
     if (!say || !e->options->warn || spot_clock_s() - say->since_s < c->late_s)
         return;
     list_missing(e, missing, sizeof(missing));
-    e->options->warn("step %llu: rank %lu has waited %g s to commit it, for rank %s of this node: "
+    e->options->warn("step %llu: rank %lu has waited %s to commit it, for rank %s of this node: "
                      "every rank must commit",
                      (unsigned long long)say->step,
-                     (unsigned long)(e->form.env.first_rank + say->local), c->late_s, missing);
+                     (unsigned long)(e->form.env.first_rank + say->local),
+                     spot_elapsed_text(c->late_s, text), missing);
     c->late_s *= 2;
 }
 

@@ -268,6 +268,7 @@ int spot_exec_tick(void *exec, struct spot_err *err)
 
     if (job->gives_up && spot_clock_s() - job->charged_s > job->options->group.lease_s)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", job->why);
+    spot_exec_news_wait(job);
     spot_exec_keep_warm(job);
     if (spot_exec_bucket_tick(job, err))
         return -1;

@@ -199,3 +199,22 @@ void spot_exec_take_away(struct spot_exec_agent *e)
     if (!t.is_early && !*t.why)
         drop_before(e, t.id.step);
 }
+
+void spot_exec_tell_away(struct spot_exec_agent *e)
+{
+    char now[SPOT_ELAPSED_TEXT], limit[SPOT_ELAPSED_TEXT];
+
+    if (!e->is_away)
+        e->away = (struct spot_wait){ 0 };
+    if (!spot_wait_is_due(&e->away, e->agent.has_joined ? 0 : 5) || !e->options->warn)
+        return;
+    spot_elapsed_text(e->options->agent.join_timeout_s, limit);
+    if (spot_wait_s(&e->away) < 1)
+        e->options->warn("the coordinator does not answer: waiting for it, up to %s; start its "
+                         "line again",
+                         limit);
+    else
+        e->options->warn("waiting for the coordinator at %s for %s, up to %s",
+                         e->options->agent.join, spot_elapsed_text(spot_wait_s(&e->away), now),
+                         limit);
+}

@@ -5,12 +5,17 @@
  * restarted with the environment of torchrun and a fresh rendezvous. Guarantees and limits:
  * docs/design/22-exec.md.
  */
-#pragma once
+#ifndef SPOT_HOST_EXEC_JOB_H
+#define SPOT_HOST_EXEC_JOB_H
 
 #include <stdint.h>
 
 #include "cluster/group.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_exec_options {
     struct spot_group_options group;
@@ -38,3 +43,9 @@ struct spot_exec_options {
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after
  * too many failures, SPOT_EPREEMPTED when stopped first, or the group's error. */
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_EXEC_JOB_H */

@@ -7,11 +7,16 @@
 #include <stdint.h>
 
 #include "cluster/group.h"
+#include "common/elapsed.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
 #include "host/ledger_plan.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Of a rank. */
 struct spot_exec_rank_pace {
@@ -172,6 +177,7 @@ struct spot_exec_job {
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
     bool has_begun;             /* a round, under this coordinator */
+    struct spot_wait wait;      /* for nodes */
 };
 
 /* exec_layout.c: entries of the workload's table. */
@@ -269,6 +275,7 @@ void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
 void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n);
+void spot_exec_news_wait(struct spot_exec_job *job); /* there are too few nodes */
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED]);
 
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */
@@ -299,5 +306,9 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 int spot_exec_tick(void *exec, struct spot_err *err);
 /* A member is gone: was it the cause of the failure that was counted? */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_JOB_STATE_H */

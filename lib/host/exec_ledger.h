@@ -8,7 +8,8 @@
  * received. Until then requests wait; once an agent has the plan it asks no one. A new coordinator
  * is told by the agents.
  */
-#pragma once
+#ifndef SPOT_HOST_EXEC_LEDGER_H
+#define SPOT_HOST_EXEC_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "comm/wire.h"
 #include "host/ledger_answer.h"
 #include "host/rank_socket.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A request that waits for the plan of the job. */
 struct spot_exec_asker {
@@ -66,3 +71,9 @@ void spot_exec_ledger_load(struct spot_exec_ledger *ledger, int dir_fd);
 /* Sets in->bad when it is malformed or invalid. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
 void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_EXEC_LEDGER_H */

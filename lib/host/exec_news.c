@@ -7,6 +7,8 @@
 
 #include "host/exec_job_state.h"
 
+enum { FIRST_S = 10 }; /* before a wait for nodes is told of */
+
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED])
 {
     const struct spot_exec_point *const newest = &job->states.newest;
@@ -83,4 +85,17 @@ void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *co
                            from);
     job->has_begun = true;
     *job->changes = '\0';
+}
+
+void spot_exec_news_wait(struct spot_exec_job *job)
+{
+    const struct spot_exec_options *const o = job->options;
+    const size_t n = spot_view_placeable(job->view);
+    char text[SPOT_ELAPSED_TEXT];
+
+    if (spot_view_machine(job->view)->phase != SPOT_PHASE_WAIT || n >= o->n_min)
+        job->wait = (struct spot_wait){ 0 };
+    else if (spot_wait_is_due(&job->wait, o->late_s > 0 ? o->late_s : FIRST_S) && o->note)
+        o->note("waiting for nodes for %s: %zu of %lu are here",
+                spot_elapsed_text(spot_wait_s(&job->wait), text), n, (unsigned long)o->n_min);
 }

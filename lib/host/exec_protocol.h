@@ -12,6 +12,10 @@
 #include "host/rank_env.h"
 #include "host/state_record.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_EXEC_NAME "exec" /* first field of the workload's part of a HELLO */
 
 /* HELLO: text SPOT_EXEC_NAME, u64 hash of the command, u32 ranks of the node, then as in REPORT:
@@ -158,5 +162,9 @@ void spot_exec_get_held(struct spot_wire_in *in, struct spot_exec_held *held);
 
 /* Of a command, how many ranks of it a node has, and the pattern of its checkpoints; NULL: none. */
 uint64_t spot_exec_hash(char *const *command, uint32_t n_rank, const char *checkpoint);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_EXEC_PROTOCOL_H */

@@ -12,12 +12,17 @@
  * Rank and world count the ranks that share the samples. Ranks that work on the same samples (model
  * parallel) ask as the same rank.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_H
+#define SPOT_HOST_LEDGER_H
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "host/ledger_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LEDGER_AHEAD_MAX = 1024 };
 
@@ -51,3 +56,9 @@ int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, in
 int spot_ledger_may_commit(const struct spot_ledger *ledger, int64_t step, struct spot_err *err);
 /* It has been committed. */
 void spot_ledger_committed(struct spot_ledger *ledger, int64_t step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_LEDGER_H */

@@ -5,10 +5,15 @@
  *   {..."step":7,"epoch":2,"rank":0,"world":2,"total":4,
  *    "ranges":[{"epoch":2,"from":8,"to":10}],"samples":[3,0]}
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_ANSWER_H
+#define SPOT_HOST_LEDGER_ANSWER_H
 
 #include "common/json.h"
 #include "host/ledger.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LEDGER_LISTED_MAX = 16384 }; /* samples in an answer */
 
@@ -42,3 +47,9 @@ int spot_ledger_question_take(const struct spot_ledger_question *question,
 void spot_ledger_question_answer(const struct spot_ledger_question *question,
                                  const struct spot_ledger *ledger,
                                  const struct spot_ledger_share *share, struct spot_jw *jw);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_LEDGER_ANSWER_H */

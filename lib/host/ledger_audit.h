@@ -7,7 +7,8 @@
  * committed, the steps between are lost; if a commit is below the beginning of its round, those
  * between are in the state twice.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_AUDIT_H
+#define SPOT_HOST_LEDGER_AUDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 
 #include "common/err.h"
 #include "host/ledger_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_ledger_audit {
     struct spot_ledger_plan plan; /* from the log, if has_plan */
@@ -32,3 +37,9 @@ struct spot_ledger_audit {
  * SPOT_EDATA for an invalid event or plan, or a second plan that differs. */
 int spot_ledger_audit(FILE *in, const char *source, struct spot_ledger_audit *audit,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_LEDGER_AUDIT_H */

@@ -15,12 +15,17 @@
  * Neither order nor cursor is stored: docs/design/25-ledger.md gives the reasons, and how to treat
  * trainers that read varying amounts.
  */
-#pragma once
+#ifndef SPOT_HOST_LEDGER_PLAN_H
+#define SPOT_HOST_LEDGER_PLAN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_LEDGER_SAMPLES_MAX (INT64_C(1) << 53) /* limit of JSON integers; also limits steps */
 enum { SPOT_LEDGER_WORLD_MAX = 1 << 20 };
@@ -66,3 +71,9 @@ int spot_ledger_plan_share(const struct spot_ledger_plan *plan, int64_t step, in
 /* The sample at a position of an epoch, 0..n_sample-1; position < n_sample. */
 int64_t spot_ledger_plan_sample(const struct spot_ledger_plan *plan, int64_t epoch,
                                 int64_t position);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_LEDGER_PLAN_H */

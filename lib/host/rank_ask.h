@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* rank_ask.h - the client of rank_socket.h: a rank that asks its agent. */
-#pragma once
+#ifndef SPOT_HOST_RANK_ASK_H
+#define SPOT_HOST_RANK_ASK_H
 
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_RANK_ANSWER_MAX = 1 << 20 }; /* bytes of an answer */
 
@@ -16,3 +21,9 @@ enum { SPOT_RANK_ANSWER_MAX = 1 << 20 }; /* bytes of an answer */
  * ignore SIGPIPE. */
 int spot_rank_ask(const char *path, const char *request, size_t n_byte, double limit_s,
                   struct spot_buf *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_ASK_H */

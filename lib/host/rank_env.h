@@ -3,11 +3,16 @@
  *
  * The names are those of torchrun, so that scripts written for it run unchanged.
  */
-#pragma once
+#ifndef SPOT_HOST_RANK_ENV_H
+#define SPOT_HOST_RANK_ENV_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_RUN_ID_MAX = 64,
@@ -37,3 +42,9 @@ void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank);
 /* Print the rest of it, one NAME=VALUE per line. Returns the bytes. */
 size_t spot_rank_env_print(const struct spot_rank_env *env, uint32_t local_rank, char *text,
                            size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_ENV_H */

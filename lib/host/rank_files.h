@@ -15,7 +15,8 @@
  * something below the directory of the link, else it is left out. Where the directory itself
  * becomes a link that it was not before, nothing there is touched. Not thread-safe.
  */
-#pragma once
+#ifndef SPOT_HOST_RANK_FILES_H
+#define SPOT_HOST_RANK_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_rank_files;
 
@@ -92,3 +97,9 @@ int spot_rank_files_put(struct spot_rank_files *files, struct spot_state_store *
 int spot_rank_files_put_last(struct spot_rank_files *files, struct spot_state_store *store,
                              const struct spot_state_record *const *record, size_t n,
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_FILES_H */

@@ -386,80 +386,6 @@ static bool is_there(struct spot_rank_files *f, const struct part *p, void *room
     return is_same;
 }
 
-/* As it was: the age of a file tells which of two is the newer one. */
-static void set_time(int fd, uint64_t at_ns)
-{
-    const struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
-                                 .tv_nsec = (long)(at_ns % 1000000000) };
-
-    if (at_ns)
-        (void)futimens(fd, (const struct timespec[]){ at, at });
-}
-
-static int fill(struct spot_state_store *store, const struct part *p, int fd, void *room,
-                struct spot_err *err)
-{
-    const struct spot_state_file *const file = file_of(p);
-
-    if (fchmod(fd, file->mode))
-        return spot_err_sys(err, "cannot restore '%.200s'", file->path);
-    for (size_t i = 0; i < spot_state_file_chunks(file); i++) {
-        const struct spot_state_piece piece = { p->record->chunk[file->first_chunk + i],
-                                                spot_state_file_chunk_byte(file, i) };
-
-        if (spot_state_store_get(store, &piece, room, err))
-            return -1;
-        if (spot_write_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, piece.n_byte))
-            return spot_err_sys(err, "cannot restore '%.200s'", file->path);
-    }
-    set_time(fd, file->at_ns);
-    return 0;
-}
-
-static int make_link(struct spot_state_store *store, const struct part *p, int dir_fd,
-                     const char *name, void *room, struct spot_err *err)
-{
-    const struct spot_state_file *const file = file_of(p);
-    const struct spot_state_piece piece = { p->record->chunk[file->first_chunk],
-                                            spot_state_file_chunk_byte(file, 0) };
-    char to[SPOT_STATE_PATH_MAX];
-
-    if (spot_state_store_get(store, &piece, room, err))
-        return -1;
-    snprintf(to, sizeof(to), "%.*s", (int)piece.n_byte, (const char *)room);
-    if (!spot_state_path_is_below(to))
-        return spot_err_set(err, SPOT_EDATA, "'%.200s' is a link that leads elsewhere", file->path);
-    return symlinkat(to, dir_fd, name) ? spot_err_sys(err, "cannot restore '%.200s'", file->path)
-                                       : 0;
-}
-
-/* Whole under another name first: a script, or another node of this machine, finds all or nothing.
- */
-static int put_at(struct spot_state_store *store, const struct part *p, int dir_fd,
-                  const char *name, void *room, struct spot_err *err)
-{
-    const struct spot_state_file *const file = file_of(p);
-    char fresh[64];
-    int fd, rc;
-
-    snprintf(fresh, sizeof(fresh), SPOT_FILES_NEW "%ld", (long)getpid());
-    (void)unlinkat(dir_fd, fresh, 0);
-    if (is_link(file)) {
-        rc = make_link(store, p, dir_fd, fresh, room, err);
-    } else {
-        fd = spot_safe_create(dir_fd, fresh, 0600);
-        rc = fd < 0 ? spot_err_sys(err, "cannot restore '%.200s'", file->path)
-                    : fill(store, p, fd, room, err);
-        if (fd >= 0)
-            close(fd);
-    }
-    if (!rc && renameat(dir_fd, fresh, dir_fd, name))
-        rc = spot_err_sys(err, "cannot restore '%.200s'", file->path);
-    if (rc)
-        (void)unlinkat(dir_fd, fresh, 0);
-    return rc;
-}
-
 static int put_part(struct spot_rank_files *f, struct spot_state_store *store, const struct part *p,
                     void *room, bool *is_laid, struct spot_err *err)
 {
@@ -474,7 +400,7 @@ static int put_part(struct spot_rank_files *f, struct spot_state_store *store, c
     fd = open_above(f->fd, file_of(p)->path, &name);
     if (fd < 0)
         return spot_err_sys(err, "cannot restore '%.60s/%.200s'", f->base, file_of(p)->path);
-    rc = put_at(store, p, fd, name, room, err);
+    rc = spot_rank_files_lay(store, p->record, p->i, fd, name, room, err);
     close(fd);
     *is_laid = !rc;
     return rc;

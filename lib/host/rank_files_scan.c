@@ -77,7 +77,8 @@ static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, 
         return 0;
     }
     while (!rc && (entry = readdir(dir)))
-        if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")
+        if (*prefix ? strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+                          strncmp(entry->d_name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW))
                     : spot_rank_files_match(f, entry->d_name))
             rc = list_entry(f, fd_take, prefix, entry->d_name, depth, all, err);
     closedir(dir);

@@ -8,6 +8,10 @@
 
 #include "host/rank_files.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_FILES_ASIDE   ".spot-aside"
 #define SPOT_FILES_RUNNING ".spot-running"
 #define SPOT_FILES_NEW     ".spot-new-" /* what is being laid out, before it gets its name */
@@ -80,7 +84,15 @@ void spot_rank_files_begin_running(struct spot_rank_files *f);
 void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at);
 /* Was a node killed here? Then what was written after *whole need not be. */
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
+/* rank_files_lay.c: the i-th file of a record gets this name in a directory, in one step. `room` is
+ * of SPOT_STATE_CHUNK_BYTE. Returns 0, or -1 with *err as spot_state_lay_out. */
+int spot_rank_files_lay(struct spot_state_store *store, const struct spot_state_record *record,
+                        size_t i, int dir_fd, const char *name, void *room, struct spot_err *err);
 /* Of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_HOST_RANK_FILES_STATE_H */

@@ -5,11 +5,16 @@
  * A terminal that is not read holds up no rank: after a second in which it takes nothing, lines are
  * left out there, with a note (common/outlet.h). Beginning a round never waits for it.
  */
-#pragma once
+#ifndef SPOT_HOST_RANK_OUTPUT_H
+#define SPOT_HOST_RANK_OUTPUT_H
 
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_rank_output_options {
     uint32_t n;          /* ranks; the pipe pair at index n is the node's */
@@ -35,3 +40,9 @@ void spot_rank_output_round(struct spot_rank_output *output, uint32_t round, uin
 
 /* Writes the remaining output, and ends the thread. May be NULL. */
 void spot_rank_output_free(struct spot_rank_output *output);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_OUTPUT_H */

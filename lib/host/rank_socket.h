@@ -15,7 +15,8 @@
  * round (TORCHELASTIC_RESTART_COUNT). Not thread-safe; ignore SIGPIPE. A function of the table may
  * answer only its own request: waiting ones are answered elsewhere.
  */
-#pragma once
+#ifndef SPOT_HOST_RANK_SOCKET_H
+#define SPOT_HOST_RANK_SOCKET_H
 
 #include <poll.h>
 #include <stddef.h>
@@ -23,6 +24,10 @@
 
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_SOCKET_ENV "SPOT_SOCKET" /* path of the socket, in the environment of the ranks */
 
@@ -75,3 +80,9 @@ struct spot_jw *spot_rank_socket_begin(struct spot_rank_socket *socket, uint64_t
 void spot_rank_socket_end(struct spot_rank_socket *socket);
 /* Answer with an error; no effect if the request no longer waits. */
 void spot_rank_socket_refuse(struct spot_rank_socket *socket, uint64_t ticket, const char *why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_SOCKET_H */

@@ -17,13 +17,18 @@
  * and writes TOKEN, a space and its process id. It has done everything that the rank did before, so
  * nothing is repeated; if none is made, a twin is started.
  */
-#pragma once
+#ifndef SPOT_HOST_RANK_TWINS_STATE_H
+#define SPOT_HOST_RANK_TWINS_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "host/rank_env.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Channel by which a process gets its variables. */
 struct spot_hold {
@@ -85,3 +90,9 @@ void spot_twins_ended(struct spot_twins *twins, pid_t pid);
 void spot_twins_rank_ended(struct spot_twins *twins, uint32_t local);
 /* Process ids of the twins, into pid[n]. Returns how many. */
 size_t spot_twins_list(const struct spot_twins *twins, pid_t *pid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_TWINS_STATE_H */

@@ -18,13 +18,18 @@
  *
  * Not thread-safe. Create it before this process has other threads, and ignore SIGPIPE.
  */
-#pragma once
+#ifndef SPOT_HOST_RANKS_H
+#define SPOT_HOST_RANKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "host/rank_env.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_ranks_options {
     char *const *command; /* ends with NULL */
@@ -93,3 +98,9 @@ bool spot_ranks_are_stuck(const struct spot_ranks *ranks);
 /* Stop everything, wait for it, write the remaining output. What does not end within stuck_s is
  * left behind, with a warning. May be NULL. */
 void spot_ranks_free(struct spot_ranks *ranks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANKS_H */

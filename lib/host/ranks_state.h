@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* ranks_state.h - shared by ranks.c and the guard; private to lib/host. */
-#pragma once
+#ifndef SPOT_HOST_RANKS_STATE_H
+#define SPOT_HOST_RANKS_STATE_H
 
 #include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "host/ranks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP, SPOT_RANK_KEEP_TWINS };
 
@@ -48,3 +53,9 @@ bool spot_rank_pulse_look(struct spot_rank_pulse *pulse, pid_t pid, double limit
 /* Write down what it waits in. */
 void spot_rank_pulse_tell(int fd, pid_t pid, uint32_t rank, double limit_s);
 void spot_rank_pulse_probe(pid_t pid) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANKS_STATE_H */

@@ -13,7 +13,8 @@
  *
  * All functions block on the command. A bucket may be used by one thread at a time.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_BUCKET_H
+#define SPOT_HOST_STATE_BUCKET_H
 
 #include <stdint.h>
 
@@ -22,6 +23,10 @@
 #include "common/json.h"
 #include "host/state_record.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_STATE_PACK_BYTE = 256 << 20 };
 
@@ -71,3 +76,9 @@ void spot_state_bucket_add(struct spot_buf *records, const struct spot_state_rec
 int spot_state_bucket_put(struct spot_state_bucket *bucket, const struct spot_state_store *store,
                           const struct spot_state_copy *copy, const struct spot_buf *records,
                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_BUCKET_H */

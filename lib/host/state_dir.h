@@ -17,11 +17,16 @@
  * alone, and are left as they are when they are no longer what the paths lead to; `lock` says which
  * directory was ROOT/live, for the agent that finds the rest of one that was killed.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_DIR_H
+#define SPOT_HOST_STATE_DIR_H
 
 #include <stdbool.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_STATE_DIR_ENV "SPOT_STATE_DIR"
 
@@ -41,3 +46,9 @@ void spot_state_dir_release(struct spot_state_dir *dir);
 /* Is ROOT/live still the directory that was made there? Ask before it is emptied, filled or read.
  * Returns 0, or -1 with *err (SPOT_ESYS) that says what is there instead. */
 int spot_state_dir_check(const struct spot_state_dir *dir, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_DIR_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* state_pack.h - the distinct chunks of a commit, and how they are packed into objects. */
-#pragma once
+#ifndef SPOT_HOST_STATE_PACK_H
+#define SPOT_HOST_STATE_PACK_H
 
 #include <stddef.h>
 
 #include "host/state_record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Zero it first; free(piece) in the end. */
 struct spot_state_chunks {
@@ -22,3 +27,9 @@ void spot_state_chunks_unite(struct spot_state_chunks *chunks);
  * as soon as it has pack_byte. *n_byte gets its size. */
 size_t spot_state_pack_end(const struct spot_state_chunks *chunks, size_t pack_byte, size_t first,
                            size_t *n_byte);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_PACK_H */

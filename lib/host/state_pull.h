@@ -10,7 +10,8 @@
  * A piece counts only if it has the hash that the record names. Members of an epoch exchange these
  * messages over the mesh, a member and its coordinator over their connection.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_PULL_H
+#define SPOT_HOST_STATE_PULL_H
 
 #include <stdint.h>
 
@@ -19,6 +20,10 @@
 #include "common/err.h"
 #include "host/exec_protocol.h"
 #include "host/state_store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_STATE_PULL_BYTE = 2 << 20, /* bytes of pieces in one answer */
@@ -66,3 +71,9 @@ int spot_state_serve(struct spot_state_store *store, const struct spot_frame *fr
 /* The next request of member `peer` that the mesh has received. Complete when it has all. */
 enum spot_state_step spot_state_serve_step(struct spot_state_store *store, struct spot_mesh *mesh,
                                            uint32_t peer, uint64_t serial, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_PULL_H */

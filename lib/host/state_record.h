@@ -5,7 +5,8 @@
  * A commit is identified by its round and its step. It is valid only if all places of the round
  * have a record of it: a restore takes every place from the same commit.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_RECORD_H
+#define SPOT_HOST_STATE_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "host/rank_env.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_STATE_CHUNK_BYTE = 1 << 20,
@@ -90,3 +95,9 @@ void spot_state_record_put(struct spot_buf *out, const struct spot_state_record 
  * directory; *record is then empty. */
 int spot_state_record_get(struct spot_wire_in *in, struct spot_state_record *record,
                           struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_RECORD_H */

@@ -5,7 +5,8 @@
  * only for what changed. Every chunk's hash is verified when it is read. Not thread-safe, except
  * for spot_state_store_read; one process at a time uses a store.
  */
-#pragma once
+#ifndef SPOT_HOST_STATE_STORE_H
+#define SPOT_HOST_STATE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 
 #include "common/err.h"
 #include "host/state_record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_STATE_PLACES "place" /* below a program's directory: commits of other places */
 
@@ -85,3 +90,9 @@ int spot_state_take(struct spot_state_store *store, int dir_fd, const char *cons
  * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_STATE_STORE_H */

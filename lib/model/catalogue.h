@@ -6,7 +6,8 @@
  * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are ignored, empty fields
  * are unknown.
  */
-#pragma once
+#ifndef SPOT_MODEL_CATALOGUE_H
+#define SPOT_MODEL_CATALOGUE_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,10 @@
 #include "common/csv_reader.h"
 #include "common/err.h"
 #include "common/prov.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The columns of offers, as spot_csv_fail numbers them. */
 enum spot_catalogue_column {
@@ -65,3 +70,9 @@ struct spot_catalogue_type {
  * that name contradicts; or if no row has that name. */
 int spot_catalogue_find(struct spot_catalogue_type *type, const char *name, FILE *in,
                         const char *source, uint64_t *xxh3, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_CATALOGUE_H */

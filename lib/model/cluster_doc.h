@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cluster_doc.h - the document spot.cluster/1: the available nodes and the links between them. */
-#pragma once
+#ifndef SPOT_MODEL_CLUSTER_DOC_H
+#define SPOT_MODEL_CLUSTER_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +9,10 @@
 
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_CLUSTER_NODE_MAX = 16384, SPOT_CLUSTER_EGRESS_MAX = 4096 };
 
@@ -50,3 +55,9 @@ int spot_cluster_load(struct spot_cluster *cluster, const char *path, struct spo
 int spot_cluster_parse(struct spot_cluster *cluster, const char *text, size_t n_byte,
                        const char *source, struct spot_err *err);
 void spot_cluster_release(struct spot_cluster *cluster);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_CLUSTER_DOC_H */

@@ -13,7 +13,12 @@
  * calm half as long. They describe the rest of a calm, however long, and so such a context remains
  * until the next change. Such a context is reached only by living through a calm.
  */
-#pragma once
+#ifndef SPOT_MODEL_COUNT_CHAIN_H
+#define SPOT_MODEL_COUNT_CHAIN_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_CHAIN_SIZE_MAX = 64, /* larger changes count as changes of this size */
@@ -74,3 +79,9 @@ int spot_count_chain_after(int context, int change);
 /* Its distribution from count n in a context. */
 void spot_count_chain_step(const struct spot_count_chain *chain, int n, int context,
                            struct spot_count_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_COUNT_CHAIN_H */

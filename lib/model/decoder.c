@@ -50,6 +50,8 @@ static const struct range {
     { "window", offsetof(struct spot_decoder, window), 1 << 30 },
     { "experts", offsetof(struct spot_decoder, n_expert), 1024 },
     { "renormed weights of experts", offsetof(struct spot_decoder, is_renormed), 1 },
+    { "width of a shared expert", offsetof(struct spot_decoder, shared_ffn), 1 << 18 },
+    { "width of an MLP beside experts", offsetof(struct spot_decoder, dense_ffn), 1 << 18 },
     { "family", offsetof(struct spot_decoder, family), 255 },
 };
 
@@ -101,6 +103,27 @@ static int check_set(const char *what, const struct spot_layer_set *set, struct 
                         what, (long long)set->period, PERIOD_MAX);
 }
 
+static int check_experts(const struct spot_decoder *d, int64_t n_shard, struct spot_err *err)
+{
+    const bool has_more = d->shared_ffn || d->dense.period || d->dense_ffn;
+
+    if (!d->n_expert)
+        return !has_more ? 0
+                         : spot_err_set(err, SPOT_EDATA,
+                                        "model shape: MLPs beside experts, without experts");
+    if (d->n_chosen < 1 || d->n_chosen > d->n_expert || !d->is_gated || !(d->bare & SPOT_BARE_MLP))
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: %lld of %lld experts, gated and without biases, are "
+                            "not computed",
+                            (long long)d->n_chosen, (long long)d->n_expert);
+    if (!d->dense.period != !d->dense_ffn || d->shared_ffn % n_shard || d->dense_ffn % n_shard)
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: %lld shards divide neither or one of the widths beside "
+                            "experts, %lld and %lld",
+                            (long long)n_shard, (long long)d->shared_ffn, (long long)d->dense_ffn);
+    return 0;
+}
+
 static int check_divisors(const struct spot_decoder *d, int64_t n, struct spot_err *err)
 {
     if (n > SPOT_ROPE_DIVISORS || d->rope_original < 2)
@@ -145,9 +168,8 @@ static int check_rotary(const struct spot_decoder *d, int64_t head_dim, struct s
 int spot_decoder_check(const struct spot_decoder *d, int64_t head_dim, int64_t n_shard,
                        struct spot_err *err)
 {
-    (void)n_shard;
     if (check_numbers(d, err) || check_set("without positions", &d->unturned, err) ||
-        check_set("with a window", &d->local, err))
+        check_set("with a window", &d->local, err) || check_set("without experts", &d->dense, err))
         return -1;
     if (d->positions == SPOT_POSITIONS_ROTARY && check_rotary(d, head_dim, err))
         return -1;
@@ -159,11 +181,5 @@ int spot_decoder_check(const struct spot_decoder *d, int64_t head_dim, int64_t n
                             "model shape: layer norms after a half of a layer are not computed");
     if (d->activation == SPOT_SILU && !d->is_gated)
         return spot_err_set(err, SPOT_EDATA, "model shape: SiLU without a gate is not computed");
-    if (d->n_expert && (d->n_chosen < 1 || d->n_chosen > d->n_expert || !d->is_gated ||
-                        !(d->bare & SPOT_BARE_MLP)))
-        return spot_err_set(err, SPOT_EDATA,
-                            "model shape: %lld of %lld experts, gated and without biases, are "
-                            "not computed",
-                            (long long)d->n_chosen, (long long)d->n_expert);
-    return 0;
+    return check_experts(d, n_shard, err);
 }

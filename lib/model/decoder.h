@@ -74,6 +74,10 @@ struct spot_decoder {
     /* Mixture of experts: a token goes through `n_chosen` MLPs of `n_expert`, those of the largest
      * softmax of the router; is_renormed: their weights are divided by their sum. 0: one MLP. */
     int64_t n_expert, n_chosen, is_renormed;
+    int64_t shared_ffn;          /* width of one more MLP, of all tokens, weighed by the sigmoid of
+                                    a product with a vector; 0: none */
+    struct spot_layer_set dense; /* layers that have one MLP in place of experts */
+    int64_t dense_ffn;           /* its width */
 };
 
 /* The layers that `--arch` of training names: GPT-2's and those of the first Llamas. */

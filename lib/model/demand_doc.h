@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* demand_doc.h - spot.demand/1: requests in buckets of similar size, and how many of each an
  * instance type serves per second. */
-#pragma once
+#ifndef SPOT_MODEL_DEMAND_DOC_H
+#define SPOT_MODEL_DEMAND_DOC_H
 
 #include <stddef.h>
 
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_DEMAND_BUCKETS_MAX = 4096 };
 
@@ -35,3 +40,9 @@ double spot_demand_per_s(const struct spot_demand_bucket *bucket, const char *in
 
 /* The bucket whose sizes are nearest in logarithms; buckets without sizes match any. */
 size_t spot_demand_nearest(const struct spot_demand_doc *doc, double prompt, double output);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_DEMAND_DOC_H */

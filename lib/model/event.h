@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* event.h - the log of a run, spot.event/1: reads one validated event at a time, and writes
  * events. */
-#pragma once
+#ifndef SPOT_MODEL_EVENT_H
+#define SPOT_MODEL_EVENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Kinds of events, in the order of spot_event_part. */
 enum spot_event_kind {
@@ -141,3 +146,9 @@ void spot_event_begin(struct spot_jw *jw, FILE *out, const struct spot_prov *pro
 int spot_event_end(struct spot_jw *jw, struct spot_err *err);
 /* Write a time of an event, rounded to 1e-6 s. */
 void spot_event_seconds(struct spot_jw *jw, const char *key, double x_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_EVENT_H */

@@ -5,13 +5,18 @@
  * the members. A line that was omitted, repeated, moved or changed is detected at the first later
  * one that does not fit.
  */
-#pragma once
+#ifndef SPOT_MODEL_EVENT_ORDER_H
+#define SPOT_MODEL_EVENT_ORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/event.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ORDER_WHY = 160 };
 
@@ -60,3 +65,9 @@ struct spot_event_order {
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY]);
 void spot_event_order_release(struct spot_event_order *order);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_EVENT_ORDER_H */

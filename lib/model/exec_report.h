@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_report.h - summarises a job of a foreign command from its events: rounds and why each began,
  * the time without commits, and what became durable. */
-#pragma once
+#ifndef SPOT_MODEL_EXEC_REPORT_H
+#define SPOT_MODEL_EXEC_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/event.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Why a round began: the first that applies, in this order. */
 enum spot_hosting_cause {
@@ -93,3 +98,9 @@ struct spot_hosting_pauses spot_hosting_pauses(const struct spot_hosting *hostin
                                                enum spot_hosting_cause cause);
 /* Total seconds from the end of rounds to the next. */
 double spot_hosting_down_s(const struct spot_hosting *hosting);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_EXEC_REPORT_H */

@@ -5,7 +5,8 @@
  * the count, and for the next interval the joint distribution of instances lost and gained. The
  * reader is strict: it returns only valid distributions within their bounds.
  */
-#pragma once
+#ifndef SPOT_MODEL_FORECAST_DOC_H
+#define SPOT_MODEL_FORECAST_DOC_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,10 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/count_chain.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_FORECAST_CAP_MAX = 65535,
@@ -103,3 +108,9 @@ void spot_forecast_release(struct spot_forecast *forecast);
  * Returns 0, or -1 with *err. */
 int spot_forecast_write(const struct spot_forecast *forecast, FILE *out,
                         const struct spot_prov *prov, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_FORECAST_DOC_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* grid.h - how a job is distributed over instances. */
-#pragma once
+#ifndef SPOT_MODEL_GRID_H
+#define SPOT_MODEL_GRID_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_GRID_MAX = 4096, SPOT_GRID_TEXT = 64 }; /* of each degree, and of D * P * M */
 
@@ -29,3 +34,9 @@ int spot_grid_parse(const char *text, struct spot_grid *grid);
 
 /* "2x3", or "2x3x4" if M > 1. Returns text. */
 const char *spot_grid_text(const struct spot_grid *grid, char text[SPOT_GRID_TEXT]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_GRID_H */

@@ -2,13 +2,18 @@
 /* job_async.h - the part `async` of spot.job/1: training through a parameter server, by the
  * equations of spotDNN (Shang et al., IWQoS 2023), and what was measured of each instance type.
  * docs/formats/job.md names every key. */
-#pragma once
+#ifndef SPOT_MODEL_JOB_ASYNC_H
+#define SPOT_MODEL_JOB_ASYNC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_JOB_ASYNC_TYPES_MAX = 256 };
 
@@ -39,3 +44,9 @@ extern const struct spot_field spot_job_async_field[], spot_job_async_type_field
  * 0); or -1 with *err (SPOT_EDATA, SPOT_ESYS). Release it except after a failure. */
 int spot_job_async_load(struct spot_job_async *async, const char *path, struct spot_err *err);
 void spot_job_async_release(struct spot_job_async *async);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_JOB_ASYNC_H */

@@ -4,7 +4,8 @@
  * A loaded job owns its arrays and the JSON text that its strings are in. docs/formats/job.md names
  * every key.
  */
-#pragma once
+#ifndef SPOT_MODEL_JOB_DOC_H
+#define SPOT_MODEL_JOB_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "model/grid.h"
 #include "model/job_serve.h"
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_JOB_LAYER_MAX = 1024,
@@ -132,3 +137,9 @@ void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(con
 /* Write the document; default and absent values are left out. Returns 0, or -1 with *err. */
 int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *prov, FILE *out,
                        struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_JOB_DOC_H */

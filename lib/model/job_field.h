@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* job_field.h - the keys of spot.job/1, shared by its reader and its writer only. */
-#pragma once
+#ifndef SPOT_MODEL_JOB_FIELD_H
+#define SPOT_MODEL_JOB_FIELD_H
 
 #include "model/job_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 extern const struct spot_field spot_job_head_field[];
 extern const struct spot_field spot_job_model_field[];
@@ -17,3 +22,9 @@ extern const struct spot_field spot_job_regroup_field[];
 /* The defaults of absent keys. */
 extern const struct spot_job_memory spot_job_memory_absent;
 extern const struct spot_job_cost spot_job_cost_absent;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_JOB_FIELD_H */

@@ -3,7 +3,8 @@
  *
  * For people and scripts: readers of the document use the other keys and ignore this one.
  */
-#pragma once
+#ifndef SPOT_MODEL_JOB_MEASURED_H
+#define SPOT_MODEL_JOB_MEASURED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 #include "common/json_writer.h"
 #include "model/job_doc.h"
 #include "model/throughput.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Memory of one worker of a stage, in bytes. */
 struct spot_job_stage_memory {
@@ -75,3 +80,9 @@ void spot_job_measured_write(struct spot_jw *jw, const struct spot_job_measured 
 /* Least squares of relative errors of s = latency_s + byte / byte_per_s, both terms >= 0, over n >=
  * 2 points with s > 0. byte_per_s is 0 if the time does not grow with the size. */
 void spot_job_link_fit(struct spot_job_link *link);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_JOB_MEASURED_H */

@@ -4,7 +4,8 @@
  * The cost model of SpotServe (Miao et al., ASPLOS 2024) as its artifact computes it: times of a
  * decoder layer by tensor-parallel degree and batch, of a hop between stages, of the embedding.
  */
-#pragma once
+#ifndef SPOT_MODEL_JOB_SERVE_H
+#define SPOT_MODEL_JOB_SERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_SERVE_BATCH_MAX = 1024,
@@ -122,3 +127,9 @@ int spot_serve_time(const struct spot_job_serve *serve, const struct spot_serve_
  * and decode_s is the mean over the answer. */
 int spot_serve_time_of(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                        const struct spot_serve_length *length, struct spot_serve_time *time);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_JOB_SERVE_H */

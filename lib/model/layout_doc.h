@@ -8,7 +8,8 @@
  *
  * A loaded layout owns its JSON text; its strings live until release.
  */
-#pragma once
+#ifndef SPOT_MODEL_LAYOUT_DOC_H
+#define SPOT_MODEL_LAYOUT_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_LAYOUT_POSITION_MAX = 16384,
@@ -81,3 +86,9 @@ void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *fir
 /* End layers of the contiguous partition that minimises the largest stage, then the sum of squares,
  * then the ends lexicographically; cost: parameters, including table and head. */
 void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_LAYOUT_DOC_H */

@@ -8,12 +8,17 @@
  * restored state from disk or rolled back also costs restore_s: the mean of the rest of its pause
  * plus the steps that it has to repeat, except those that were restored later.
  */
-#pragma once
+#ifndef SPOT_MODEL_MEASURED_COST_H
+#define SPOT_MODEL_MEASURED_COST_H
 
 #include <stdio.h>
 
 #include "common/err.h"
 #include "model/job_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_MEASURED_CHANGES_MAX = 1 << 20 };
 
@@ -35,3 +40,9 @@ int spot_measured_cost_load(struct spot_measured_cost *measured, const char *pat
 /* Replace the job's terms by the measured ones. Prices, interval and look-ahead are unchanged. */
 void spot_measured_cost_apply(const struct spot_measured_cost *measured,
                               struct spot_job_cost *cost);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_MEASURED_COST_H */

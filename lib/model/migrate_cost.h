@@ -6,11 +6,16 @@
  *   intra    = regroup without joiners + process: survivors change places, no state moves
  *   stage k  = one transfer of its state
  */
-#pragma once
+#ifndef SPOT_MODEL_MIGRATE_COST_H
+#define SPOT_MODEL_MIGRATE_COST_H
 
 #include <stdbool.h>
 
 #include "model/job_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Whether instances join ("add") or only leave. */
 enum spot_change_kind { SPOT_CHANGE_REMOVE, SPOT_CHANGE_ADD };
@@ -45,3 +50,9 @@ static inline double spot_migrate_stage_s(const struct spot_migrate_cost *cost, 
 
 /* Parameters of stage k2 of p2 that stage k of p also holds. */
 double spot_migrate_overlap(const struct spot_migrate_cost *cost, int p, int k, int p2, int k2);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_MIGRATE_COST_H */

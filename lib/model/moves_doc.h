@@ -2,7 +2,8 @@
 /* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts. Programs of
  * others read it.
  */
-#pragma once
+#ifndef SPOT_MODEL_MOVES_DOC_H
+#define SPOT_MODEL_MOVES_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "common/prov.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_MOVES_LIST_MAX = 1 << 20 };
 
@@ -93,3 +98,9 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
 
 /* Frees the arrays and those of pieces, not what they point to. */
 void spot_moves_release(struct spot_moves_doc *doc);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_MOVES_DOC_H */

@@ -4,7 +4,8 @@
  * A loaded plan owns its JSON text; its strings live until release. A plan built for writing
  * borrows its strings, and its arrays are the caller's.
  */
-#pragma once
+#ifndef SPOT_MODEL_PLAN_DOC_H
+#define SPOT_MODEL_PLAN_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_PLAN_PLACE_MAX = SPOT_GRID_MAX,
@@ -122,3 +127,9 @@ void spot_plan_doc_release(struct spot_plan_doc *plan);
 /* Write the document. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EDATA for a NaN). */
 int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov *prov, FILE *out,
                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_PLAN_DOC_H */

@@ -4,13 +4,18 @@
  * One entry per zone, type and market; for each step 1..horizon the mean, quantiles, and the
  * probabilities that the price is below and above the current one. The reader is strict.
  */
-#pragma once
+#ifndef SPOT_MODEL_PRICE_DOC_H
+#define SPOT_MODEL_PRICE_DOC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/json.h"
 #include "common/prov.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_PRICE_DOC_SERIES_MAX = 4096,
@@ -57,3 +62,9 @@ const struct spot_price_entry *spot_price_find(const struct spot_price_doc *doc,
 
 int spot_price_write(const struct spot_price_doc *doc, FILE *out, const struct spot_prov *prov,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_PRICE_DOC_H */

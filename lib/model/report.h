@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* report.h - summarises a run, as a function of its event log. */
-#pragma once
+#ifndef SPOT_MODEL_REPORT_H
+#define SPOT_MODEL_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,10 @@
 #include "model/exec_report.h"
 #include "model/grid.h"
 #include "model/serve_report.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_cause {
     SPOT_CAUSE_NOTICE,
@@ -130,3 +135,9 @@ int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot
 /* Number, median and maximum of the pauses of a cause; from disk or not. */
 size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,
                        double *median_s, double *max_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_REPORT_H */

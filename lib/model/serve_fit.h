@@ -14,7 +14,8 @@
  * Replicas on one machine: while k are busy each takes sharing[k - 1] times as long, and the above
  * is what they take alone.
  */
-#pragma once
+#ifndef SPOT_MODEL_SERVE_FIT_H
+#define SPOT_MODEL_SERVE_FIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +23,10 @@
 
 #include "common/err.h"
 #include "model/job_serve.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SERVE_FIT_LEAST = 8, SPOT_SERVE_FIT_QUANTILES = 41 };
 
@@ -43,3 +48,9 @@ struct spot_serve_logged {
  * with *err (SPOT_EDATA): fewer than SPOT_SERVE_FIT_LEAST requests with at least two tokens. */
 int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged *logged,
                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_SERVE_FIT_H */

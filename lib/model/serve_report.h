@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_report.h - summarises a serving run, as a function of its event log; a part of report.h. */
-#pragma once
+#ifndef SPOT_MODEL_SERVE_REPORT_H
+#define SPOT_MODEL_SERVE_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +9,10 @@
 
 #include "common/histogram.h"
 #include "model/event.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A request that has ended. Times count from its arrival; NAN: did not happen. */
 struct spot_serving_request {
@@ -82,3 +87,9 @@ double spot_serving_quantile_s(const struct spot_serving *r, enum spot_serving_t
 
 /* Committed, from the first to the last; NAN: not known. */
 double spot_serving_tokens_per_s(const struct spot_serving *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_SERVE_REPORT_H */

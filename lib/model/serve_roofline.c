@@ -70,13 +70,33 @@ static double full_share(const struct spot_shape *shape)
     return n / (double)shape->n_layer;
 }
 
+/* Elements of a layer, and of those in experts that a token chooses, as means over the layers. */
+static void mean_layer(const struct spot_shape *shape, int64_t M, double *elem, double *expert_elem)
+{
+    const double n = (double)shape->n_layer;
+
+    *elem = *expert_elem = 0;
+    for (int64_t i = 0; i < shape->n_layer; i++) {
+        const struct spot_mlps m = spot_shape_mlps(shape, i);
+        const double chosen = (double)(m.n_expert * m.ffn);
+
+        *elem += bundle_share(shape, i + 1, M) / n;
+        if (m.n_expert)
+            *expert_elem += share_of(shape, i + 1, SPOT_GROUP_FFN, M) * chosen /
+                            (chosen + (double)m.shared_ffn) / n;
+    }
+}
+
 static struct rank rank_of(const struct spot_shape *shape, int64_t M)
 {
     const int64_t kv = spot_shape_kv_heads(shape);
+    double layer_elem, expert_elem;
+
+    mean_layer(shape, M, &layer_elem, &expert_elem);
 
     return (struct rank){
-        .layer_elem = bundle_share(shape, 1, M),
-        .expert_elem = shape->kind.n_expert ? share_of(shape, 1, SPOT_GROUP_FFN, M) : 0,
+        .layer_elem = layer_elem,
+        .expert_elem = expert_elem,
         .chosen_share =
             shape->kind.n_expert ? (double)shape->kind.n_chosen / (double)shape->kind.n_expert : 1,
         .full_share = full_share(shape),

@@ -21,13 +21,18 @@
  * layers. Not modelled: norms, softmax, sampling, kernel launches, and the overlap of links and
  * memory with arithmetic. Attention counts as half a square, scores are not written to memory.
  */
-#pragma once
+#ifndef SPOT_MODEL_SERVE_ROOFLINE_H
+#define SPOT_MODEL_SERVE_ROOFLINE_H
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "model/job_serve.h"
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_roofline {
     int64_t gpus;           /* of an instance */
@@ -59,3 +64,9 @@ double spot_roofline_gpu_byte(const struct spot_roofline *roofline, const struct
  * would do. */
 int spot_serve_roofline(struct spot_job_serve *serve, const struct spot_shape *shape,
                         const struct spot_roofline *roofline, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_SERVE_ROOFLINE_H */

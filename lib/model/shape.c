@@ -180,9 +180,13 @@ int64_t spot_shape_rotary(const struct spot_shape *s)
     return s->kind.rotary_dim ? s->kind.rotary_dim : spot_shape_head_dim(s);
 }
 
-int64_t spot_shape_mlps(const struct spot_shape *s)
+struct spot_mlps spot_shape_mlps(const struct spot_shape *s, int64_t layer)
 {
-    return s->kind.n_expert ? s->kind.n_expert : 1;
+    if (!s->kind.n_expert)
+        return (struct spot_mlps){ 0, spot_shape_ffn(s), 0 };
+    if (spot_layer_in(&s->kind.dense, layer))
+        return (struct spot_mlps){ 0, s->kind.dense_ffn, 0 };
+    return (struct spot_mlps){ s->kind.n_expert, spot_shape_ffn(s), s->kind.shared_ffn };
 }
 
 static int64_t kv_width(const struct spot_shape *s)
@@ -211,9 +215,10 @@ static int64_t qk_norm_elem(const struct spot_shape *s)
                                              : spot_shape_attended(s) + kv_width(s);
 }
 
-static int64_t layer_elem(const struct spot_shape *s, int group, int64_t *n_atom)
+static int64_t layer_elem(const struct spot_shape *s, int64_t layer, int group, int64_t *n_atom)
 {
-    const int64_t c = s->width, f = spot_shape_ffn(s), n = spot_shape_mlps(s);
+    const int64_t c = s->width, n_product = s->kind.is_gated ? 3 : 2;
+    const struct spot_mlps m = spot_shape_mlps(s, layer);
 
     switch (group) {
     case SPOT_GROUP_Q: /* a row block of q, a column block of o, the bias of q */
@@ -223,10 +228,11 @@ static int64_t layer_elem(const struct spot_shape *s, int group, int64_t *n_atom
         *n_atom = spot_shape_kv_heads(s);
         return kv_width(s) * 2 * (c + has_bias(s, SPOT_BARE_QKV));
     case SPOT_GROUP_FFN:
-        *n_atom = f;
-        return n * (f * c + spot_shape_pre(s) * (c + has_bias(s, SPOT_BARE_MLP)));
+        *n_atom = m.ffn;
+        return ((m.n_expert ? m.n_expert : 1) * m.ffn + m.shared_ffn) * n_product * c +
+               (n_product - 1) * m.ffn * has_bias(s, SPOT_BARE_MLP);
     case SPOT_GROUP_REPLICATED: /* norms, the router, and the biases of o and down */
-        return norm_elem(s) * c + qk_norm_elem(s) + s->kind.n_expert * c +
+        return norm_elem(s) * c + qk_norm_elem(s) + (m.n_expert + (m.shared_ffn > 0)) * c +
                (has_bias(s, SPOT_BARE_PROJ) + has_bias(s, SPOT_BARE_MLP)) * c;
     default:
         return 0;
@@ -240,7 +246,7 @@ int64_t spot_shape_elem(const struct spot_shape *s, int64_t bundle, int group, i
 
     *n_atom = 1;
     if (bundle > 0 && !is_head)
-        return layer_elem(s, group, n_atom);
+        return layer_elem(s, bundle - 1, group, n_atom);
     if (group == SPOT_GROUP_REPLICATED && is_head)
         return last_norm_elem(s) * s->width;
     if (group == SPOT_GROUP_REPLICATED) /* learnt positions */
@@ -262,19 +268,24 @@ int64_t spot_shape_bundle_params(const struct spot_shape *shape, int64_t bundle)
 
 int64_t spot_shape_params(const struct spot_shape *s)
 {
-    return spot_shape_bundle_params(s, 0) + s->n_layer * spot_shape_bundle_params(s, 1) +
-           spot_shape_bundle_params(s, s->n_layer + 1);
+    int64_t sum = 0;
+
+    for (int64_t b = 0; b < spot_shape_bundles(s); b++)
+        sum += spot_shape_bundle_params(s, b);
+    return sum;
 }
 
 int64_t spot_shape_cost(const struct spot_shape *s, int64_t bundle)
 {
     if (bundle == 0)
         return s->width; /* look-ups and additions */
-    if (bundle <= s->n_layer)
+    if (bundle <= s->n_layer) {
+        const struct spot_mlps m = spot_shape_mlps(s, bundle - 1);
+        const int64_t ffn = (m.n_expert ? s->kind.n_chosen : 1) * m.ffn + m.shared_ffn;
+
         return s->width * (spot_shape_qkv(s) + spot_shape_attended(s) +
-                           (s->kind.n_expert ? s->kind.n_chosen : 1) *
-                               (spot_shape_pre(s) + spot_shape_ffn(s)) +
-                           s->seq);
+                           (s->kind.is_gated ? 3 : 2) * ffn + s->seq);
+    }
     return s->width * s->vocab;
 }
 

@@ -59,7 +59,13 @@ int64_t spot_shape_attended(const struct spot_shape *shape);
  * the MLP's activation, F, or 2F of gate and up; of one expert. */
 int64_t spot_shape_qkv(const struct spot_shape *shape);
 int64_t spot_shape_pre(const struct spot_shape *shape);
-int64_t spot_shape_mlps(const struct spot_shape *shape); /* of a layer: experts, or 1 */
+
+/* The MLPs of a layer: n_expert of one width, and one that is shared, or one alone. */
+struct spot_mlps {
+    int64_t n_expert; /* 0: one MLP */
+    int64_t ffn, shared_ffn;
+};
+struct spot_mlps spot_shape_mlps(const struct spot_shape *shape, int64_t layer);
 
 /* Bundles: 0 the embedding, 1..L the layers, L + 1 the head. */
 int spot_shape_bundles(const struct spot_shape *shape);

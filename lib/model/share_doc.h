@@ -12,6 +12,10 @@
 #include "common/err.h"
 #include "common/json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_SHARE_JOBS_MAX = 100000,
     SPOT_SHARE_TYPES_MAX = 64,
@@ -106,5 +110,9 @@ double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that cannot run anywhere, and why. */
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
                      const struct spot_job_rates *t, double *rate, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_MODEL_SHARE_DOC_H */

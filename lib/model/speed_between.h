@@ -8,11 +8,16 @@
  * a single point, the time is proportional to M. Between two measured P it is linear in P between
  * the two times at this D. There is no estimate for P outside the measured range.
  */
-#pragma once
+#ifndef SPOT_MODEL_SPEED_BETWEEN_H
+#define SPOT_MODEL_SPEED_BETWEEN_H
 
 #include <stddef.h>
 
 #include "model/job_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_speed_point {
     int d, p;
@@ -48,3 +53,9 @@ double spot_speed_between_s(const struct spot_speed_between *b, int d, int p,
 /* An upper estimate of the samples/s of n instances: beyond the fastest measured grid in proportion
  * to it, below it the highest measured rate per instance. INFINITY if nothing was measured. */
 double spot_speed_most(const struct spot_speed_between *b, int n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_SPEED_BETWEEN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* status_doc.h - spot.status/1 as who asks a running job reads it. */
-#pragma once
+#ifndef SPOT_MODEL_STATUS_DOC_H
+#define SPOT_MODEL_STATUS_DOC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +9,10 @@
 
 #include "common/json.h"
 #include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_STATUS_MEMBERS_MAX = 4096, SPOT_STATUS_EVENTS_MAX = 10 };
 
@@ -95,3 +100,9 @@ extern const struct spot_doc_part spot_status_part[];
 int spot_status_parse(struct spot_status *status, const char *text, size_t n_byte,
                       const char *source, struct spot_err *err);
 void spot_status_release(struct spot_status *status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_STATUS_DOC_H */

@@ -9,7 +9,8 @@
  * A point more than 1.4 times off the curve of the others is an outlier and excluded from the fit;
  * the table keeps it unless the document itself says "outlier".
  */
-#pragma once
+#ifndef SPOT_MODEL_THROUGHPUT_H
+#define SPOT_MODEL_THROUGHPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include "common/err.h"
 #include "model/job_doc.h"
 #include "model/speed_between.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_CURVE_POINTS_MIN = 6 }; /* fewer than this fit only `a` */
 
@@ -99,3 +104,9 @@ void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_do
                          bool *is_outlier);
 double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
                           int d, int p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_THROUGHPUT_H */

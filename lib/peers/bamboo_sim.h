@@ -8,13 +8,18 @@
  * end of a step the nodes meet again if that balances the load or allows another pipeline. Source:
  * uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
  */
-#pragma once
+#ifndef SPOT_PEERS_BAMBOO_SIM_H
+#define SPOT_PEERS_BAMBOO_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_bamboo_job {
     int stages;             /* P */
@@ -76,3 +81,9 @@ int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bam
                         size_t n_event, int64_t end_ms, struct spot_bamboo_result *result,
                         void (*on_span)(const struct spot_bamboo_span *span, void *user),
                         void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_BAMBOO_SIM_H */

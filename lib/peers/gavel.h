@@ -7,10 +7,15 @@
  * shares are not unique, and which of them its solver gives moves a result by a quarter.
  * docs/design/20-share.md.
  */
-#pragma once
+#ifndef SPOT_PEERS_GAVEL_H
+#define SPOT_PEERS_GAVEL_H
 
 #include "plan/share.h"
 #include "sim/share_play.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_gavel_policy {
     SPOT_GAVEL_MAX_MIN_PERF, /* the minimum speed relative to the proportional allocation's (LAS) */
@@ -35,3 +40,9 @@ int spot_gavel_allocate(const struct spot_share_problem *problem, enum spot_gave
 void spot_gavel_proportional_rate(const struct spot_share_problem *problem, double *per_s);
 
 extern const struct spot_share_player spot_gavel_players[]; /* by policy; ends with a NULL name */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_GAVEL_H */

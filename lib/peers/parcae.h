@@ -10,10 +10,15 @@
  * total is the state that still has to move, then C, and no less than what remained. Ties go to
  * the predecessor with fewer stages. Terminal value 0.
  */
-#pragma once
+#ifndef SPOT_PEERS_PARCAE_H
+#define SPOT_PEERS_PARCAE_H
 
 #include "forecast/forecaster.h"
 #include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The grid for the next interval, or SPOT_GRID_NONE if none fits. gained, lost [n_step], with
  * counts within 0..n_max. value may be NULL; it gets the expected samples. */
@@ -23,3 +28,9 @@ int spot_parcae_choose(struct spot_cost_table *table, const struct spot_cost_sta
 
 /* Its predictor, for spot_forecasters_more; ends with a NULL name. */
 extern const struct spot_forecaster spot_peer_forecasters[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_PARCAE_H */

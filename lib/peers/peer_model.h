@@ -12,12 +12,17 @@
  * Every constant of a model has a name, by which a copy of the model is changed, to see how much a
  * result depends on it.
  */
-#pragma once
+#ifndef SPOT_PEERS_PEER_MODEL_H
+#define SPOT_PEERS_PEER_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_peer_model { SPOT_PEER_PUBLISHED, SPOT_PEER_GENEROUS, SPOT_PEER_AS_MEASURED };
 
@@ -86,3 +91,9 @@ double spot_peer_constant_value(const struct spot_peer_constant *constant,
 /* NAME=VALUE, or NAME=Kx for K times the value in *prices. Returns 0, or -1 with *err (SPOT_EUSAGE)
  * and *prices unchanged. */
 int spot_peer_constant_set(struct spot_peer_prices *prices, const char *text, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_PEER_MODEL_H */

@@ -7,13 +7,18 @@
  * four transfers of a stage overlap. The all-reduce is added once, at the end. Source:
  * microsoft/varuna, tools/simulator, commit a2145cc.
  */
-#pragma once
+#ifndef SPOT_PEERS_PIPE_SIM_H
+#define SPOT_PEERS_PIPE_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PIPE_STAGES_MAX = 256, SPOT_PIPE_TASKS_MAX = 1 << 20 };
 
@@ -49,3 +54,9 @@ struct spot_pipe_sim {
 /* Microseconds of a minibatch. Returns 0, or -1 with *err: SPOT_EDATA for sizes out of range,
  * SPOT_EINFEASIBLE if the pipeline deadlocks. */
 int spot_pipe_sim_run(const struct spot_pipe_sim *sim, int64_t *us, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_PIPE_SIM_H */

@@ -16,6 +16,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_price_policy {
     SPOT_PRICE_BASELINE, /* published: the cheapest zone of the fastest single GPU, permanently */
     SPOT_PRICE_GPU_TYPE, /* published: any type of one GPU */
@@ -68,5 +72,9 @@ size_t spot_price_days(const struct spot_price_history *history, int64_t *day, s
 int spot_price_play(const struct spot_price_history *history, const struct spot_price_job *job,
                     enum spot_price_policy policy, struct spot_price_result *result,
                     struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_PRICE_SIM_H */

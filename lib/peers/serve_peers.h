@@ -14,6 +14,10 @@
 #include "common/err.h"
 #include "sim/serve_play.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_serve_policy {
     /* Pipelines keep the (P, M) of the start. A pipeline that loses an instance is gone, others
      * continue; free instances become a pipeline when there are enough. */
@@ -45,5 +49,9 @@ extern const struct spot_serve_row spot_serve_row[SPOT_SERVE_POLICIES];
  * not hold the model. */
 int spot_serve_play_run(const struct spot_serve_play *play, enum spot_serve_policy policy,
                         int64_t n, struct spot_serve_result *result, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_SERVE_PEERS_H */

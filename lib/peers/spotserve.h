@@ -8,7 +8,8 @@
  * Corrected: a choice runs with the batch that it was chosen for; the artifact runs it with
  * max_batch (policy spotserve-released of peers/serve_peers.h).
  */
-#pragma once
+#ifndef SPOT_PEERS_SPOTSERVE_H
+#define SPOT_PEERS_SPOTSERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,10 @@
 
 #include "model/job_serve.h"
 #include "plan/decision.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_choice {
     int64_t D;
@@ -38,3 +43,9 @@ struct spot_serve_choice *spot_serve_choices(const struct spot_job_serve *serve,
 
 /* The rule as a decision of kind "serve"; it has no state. */
 extern const struct spot_policy spot_policy_spotserve;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_SPOTSERVE_H */

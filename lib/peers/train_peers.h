@@ -10,6 +10,10 @@
 #include "peers/peer_model.h"
 #include "sim/sim_policy.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Their rows for --policy; ends with a NULL name. */
 extern const struct spot_sim_policy spot_peer_policies[];
 
@@ -41,5 +45,9 @@ double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, si
 /* Lost samples were counted when they were processed: move them, newest first, from samples and
  * effective time to lost and redone. */
 void spot_sim_settle_losses(struct spot_sim_row *row, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PEERS_TRAIN_PEERS_H */

@@ -9,9 +9,20 @@
  * what runs, take the cheapest place for its speed when they want spot, and have the same
  * guarantee.
  */
-#pragma once
+#ifndef SPOT_PEERS_UNIFORM_PROGRESS_H
+#define SPOT_PEERS_UNIFORM_PROGRESS_H
 
 #include "sim/deadline_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* greedy, uniform-progress, uniform-no-hysteresis; ends with a NULL name. */
 extern const struct spot_deadline_policy spot_uniform_progress[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_UNIFORM_PROGRESS_H */

@@ -14,13 +14,18 @@
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
  * reduction, shortest augmenting paths).
  */
-#pragma once
+#ifndef SPOT_PLAN_ASSIGN_H
+#define SPOT_PLAN_ASSIGN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 __extension__ typedef __int128 spot_int128;
 
@@ -65,3 +70,9 @@ int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *l
 /* Is the certificate valid? O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_ASSIGN_H */

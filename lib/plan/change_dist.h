@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* change_dist.h - the distribution of losses and gains of a job's instances in the next interval,
  * over all zones. */
-#pragma once
+#ifndef SPOT_PLAN_CHANGE_DIST_H
+#define SPOT_PLAN_CHANGE_DIST_H
 
 #include <stddef.h>
 
 #include "common/err.h"
 #include "model/forecast_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_CHANGE_COUNT_MAX = 4096 }; /* instances over all series */
 
@@ -41,3 +46,9 @@ int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forec
 /* No changes: the distribution for a job without a forecast. */
 void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon);
 void spot_change_dist_release(struct spot_change_dist *dist);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_CHANGE_DIST_H */

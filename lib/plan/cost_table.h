@@ -6,12 +6,17 @@
  * order of struct spot_throughput (D outer, P inner). The rules are Parcae's; see
  * lib/plan/train/repartition.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_COST_TABLE_H
+#define SPOT_PLAN_COST_TABLE_H
 
 #include <stdbool.h>
 
 #include "model/migrate_cost.h"
 #include "model/throughput.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_COST_INSTANCES_MAX = 64, /* larger clusters need a window */
@@ -153,3 +158,9 @@ struct spot_cost_state {
  * less than what remained; without it is the change and a restart more. */
 double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
                          double cost_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_COST_TABLE_H */

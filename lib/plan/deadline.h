@@ -18,7 +18,8 @@
  * No step is taken after which on demand, with the longest restart, could not finish in time: no
  * distribution can make a job late. The objective is usd + usd_per_h * hours until the end.
  */
-#pragma once
+#ifndef SPOT_PLAN_DEADLINE_H
+#define SPOT_PLAN_DEADLINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,10 @@
 
 #include "common/err.h"
 #include "plan/run_dist.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_MARKET_PLACES_MAX = 6,
@@ -136,3 +141,9 @@ struct spot_deadline_rule {
     double cells;        /* as of the effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_DEADLINE_H */

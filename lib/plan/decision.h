@@ -6,7 +6,8 @@
  * nothing of later; what it decides is a function of its rule, of its state and of what it observed
  * last. The state is what it assumes to have been carried out; it can be saved and read.
  */
-#pragma once
+#ifndef SPOT_PLAN_DECISION_H
+#define SPOT_PLAN_DECISION_H
 
 #include <stddef.h>
 
@@ -17,6 +18,10 @@
 #include "plan/fleet_hold.h"
 #include "plan/serve_decide.h"
 #include "plan/train_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* plan/share_round.h */
 struct spot_share_rule;
@@ -94,3 +99,9 @@ extern const struct spot_policy
  * names those there are. */
 const struct spot_policy *spot_policy_find(const char *kind, const char *name,
                                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_DECISION_H */

@@ -11,13 +11,18 @@
  * Training: the equations of spotDNN (Shang et al., IWQoS 2023) as released, with all plans
  * enumerated; its own searches are in lib/peers/spotdnn.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_H
+#define SPOT_PLAN_FLEET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_FLEET_MACHINES_MAX 1e9 /* for one bucket */
 enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_SLICES_MAX = 1000 };
@@ -109,3 +114,9 @@ int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s
 /* The fastest of all plans within the quotas. Returns 0, or -1 if none reaches the loss. */
 int spot_dnn_fastest(const struct spot_dnn_job *job, double loss, int64_t *count,
                      struct spot_dnn_speed *speed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_H */

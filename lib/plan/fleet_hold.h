@@ -10,6 +10,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_HOLD_ZONES_MAX = 256, SPOT_HOLD_REPLICAS_MAX = 256 };
 
 struct spot_hold_rule {
@@ -33,5 +37,9 @@ struct spot_hold_step {
     int on_demand;
     double miss; /* P(fewer than are wanted answer when a launch of now does) */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_HOLD_H */

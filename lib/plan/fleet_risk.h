@@ -23,6 +23,10 @@
 
 #include "common/err.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_FLEET_SCENARIOS_MAX = 100000, SPOT_FLEET_ALWAYS = 1 << 30 };
 
 struct spot_fleet_cap {   /* at most `most` machines of all offers of a group */
@@ -74,5 +78,9 @@ void spot_fleet_risk_try(const struct spot_fleet_risk *risk, const int64_t *coun
 
 /* share [n_bucket][n_type] of the requests when all of `count` is available. */
 void spot_fleet_risk_split(const struct spot_fleet_risk *risk, const int64_t *count, double *share);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_RISK_H */

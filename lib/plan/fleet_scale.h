@@ -6,9 +6,14 @@
  * down_s (1200) if less would suffice. Equality, or a change of side, restarts the clock. Without a
  * current fleet there is no delay.
  */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_SCALE_H
+#define SPOT_PLAN_FLEET_SCALE_H
 
 #include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_fleet_side { SPOT_FLEET_SAME, SPOT_FLEET_UP, SPOT_FLEET_DOWN };
 extern const char *const spot_fleet_side_name[3];
@@ -22,3 +27,9 @@ struct spot_fleet_scale {
  * restarts the clock. */
 bool spot_fleet_scale_step(struct spot_fleet_scale *scale, enum spot_fleet_side side, bool is_empty,
                            double time_s, double up_s, double down_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_SCALE_H */

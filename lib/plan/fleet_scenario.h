@@ -8,12 +8,17 @@
  * forecast, ranks of two series correlate by `region` within a region and by `all` across regions).
  * A fleet can count on the minimum over the steps that it must survive without replacement.
  */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_SCENARIO_H
+#define SPOT_PLAN_FLEET_SCENARIO_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/forecast_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_copula {
     const struct spot_forecast *forecast;
@@ -29,3 +34,9 @@ size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone,
  * unchanged. Scenario i depends only on the seed and i. */
 void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *series, size_t n_column,
                      size_t first, size_t n, int32_t *there, size_t stride);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_SCENARIO_H */

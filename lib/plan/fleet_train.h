@@ -6,12 +6,17 @@
  * lost h_k times an hour each compute 1 / (1 + restart_s * sum h_k) of the time, and are paid for
  * only then. Losses are taken in expectation; those of an instance are a Poisson process.
  */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_TRAIN_H
+#define SPOT_PLAN_FLEET_TRAIN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "plan/fleet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SYNC_OFFERS_MAX = 8 };
 
@@ -51,3 +56,9 @@ double spot_dnn_lowest(const struct spot_dnn_job *job, double loss, double deadl
 /* Share of the time that an instance computes if it is lost loss_per_h times an hour, each time for
  * restart_s. */
 double spot_fleet_up_share(double loss_per_h, double restart_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_TRAIN_H */

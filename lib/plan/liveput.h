@@ -15,11 +15,16 @@
  * Instances with G stages of one pipeline each: give P/G for P. Instances with G replicas of one
  * stage each: give D/G for D and multiply pipelines by G.
  */
-#pragma once
+#ifndef SPOT_PLAN_LIVEPUT_H
+#define SPOT_PLAN_LIVEPUT_H
 
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* d, p >= 1; s >= 0; 0 <= v <= d*p + s. */
 struct spot_liveput {
@@ -40,3 +45,9 @@ void spot_liveput_hold_many(const struct spot_liveput *grid, int keep, const int
 
 /* pmf[0..d] of K. Sums to 1 within rounding. */
 void spot_liveput_intact(const struct spot_liveput *grid, double *pmf);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_LIVEPUT_H */

@@ -26,12 +26,17 @@
  * value iteration). It is kept; later solves start from it. Symbols: T interval, n instances, g
  * grid, C seconds, r and V samples.
  */
-#pragma once
+#ifndef SPOT_PLAN_LIVEPUT_DP_H
+#define SPOT_PLAN_LIVEPUT_DP_H
 
 #include <stdbool.h>
 
 #include "model/count_chain.h"
 #include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Context 0 whatever happened, or 1 until something happens: the calm that there is. */
 enum { SPOT_LIVEPUT_TAIL_CONTEXTS = 2 };
@@ -141,3 +146,9 @@ void spot_liveput_dp_scores_before(struct spot_liveput_dp *dp, int n, int from, 
  * exact. */
 void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                         const double *value, double *score);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_LIVEPUT_DP_H */

@@ -5,12 +5,17 @@
  * is kept here, so that an answer is checked in our own arithmetic: an answer of the solver that is
  * not feasible to within 1e-6 of its terms is rejected.
  */
-#pragma once
+#ifndef SPOT_PLAN_LP_H
+#define SPOT_PLAN_LP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_lp_sense { SPOT_LP_AT_MOST, SPOT_LP_AT_LEAST, SPOT_LP_EQUAL };
 
@@ -55,3 +60,9 @@ double spot_lp_violation(const struct spot_lp *lp, const double *x);
 /* A lower bound that `dual` proves, whatever its origin: no x of the relaxed problem costs less.
  * -INFINITY if it proves nothing (a reduced cost below 0 on a variable without upper bound). */
 double spot_lp_proven(const struct spot_lp *lp, const double *dual);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_LP_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* market_read.h - reads the places of a deadline job with price and speed, and its restart
  * times. */
-#pragma once
+#ifndef SPOT_PLAN_MARKET_READ_H
+#define SPOT_PLAN_MARKET_READ_H
 
 #include "common/prov.h"
 #include "plan/deadline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* "12m", or "6m:.5,12m:.3,24m:.2" with the probability of each. Returns 0, or -1 with *err
  * (SPOT_EUSAGE). */
@@ -28,3 +33,9 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                const char *path, const char *source, struct spot_prov *prov,
                                struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MARKET_READ_H */

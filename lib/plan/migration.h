@@ -8,7 +8,8 @@
  * docs/design/07-moves.md has the objective, the bounds, and which parts are exact and which are
  * searched.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_H
+#define SPOT_PLAN_MIGRATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include "model/cluster_doc.h"
 #include "model/layout_doc.h"
 #include "plan/reshard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_migration_problem {
     struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
@@ -128,3 +133,9 @@ struct spot_migration_plan {
 int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                  struct spot_err *err);
 void spot_migration_plan_release(struct spot_migration_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_H */

@@ -4,13 +4,18 @@
  * Cuts every tensor group where the old or the new layout cuts it. Elements between two cuts with
  * the same old holders and the same new owners form one part: the finest unit that a plan needs.
  */
-#pragma once
+#ifndef SPOT_PLAN_RESHARD_H
+#define SPOT_PLAN_RESHARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "model/layout_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Piece of a part: elements [lo, hi) of one group in each of the bundles first..last (heads and a
  * range of layers for a cache), of the components whose bits are set. */
@@ -55,3 +60,9 @@ void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_RESHARD_H */

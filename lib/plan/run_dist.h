@@ -5,10 +5,15 @@
  * and more is stage j, and in each stage a run ends with a probability of its own. That is a Markov
  * chain, which a dynamic program can go by.
  */
-#pragma once
+#ifndef SPOT_PLAN_RUN_DIST_H
+#define SPOT_PLAN_RUN_DIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_RUN_STAGES = 7 };
 
@@ -37,3 +42,9 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
 
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_RUN_DIST_H */

@@ -6,7 +6,8 @@
  * their dispersion or lengths, that of losses, the pause of a change or the backlog are others:
  * what is estimated moves a little at every look.
  */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_DECIDE_H
+#define SPOT_PLAN_SERVE_DECIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "model/job_doc.h"
 #include "plan/serve_solver.h"
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SERVE_WINDOW_S = 300 };
 
@@ -45,3 +50,9 @@ struct spot_serve_seen {
     struct spot_grid runs;   /* D 0: nothing; negative: what was decided last */
     double switch_s;         /* the pause of a change to another shape */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_DECIDE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_plan.h - the document of a plan to serve, with reasons and alternatives. */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_PLAN_H
+#define SPOT_PLAN_SERVE_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,10 @@
 #include "model/job_doc.h"
 #include "model/plan_doc.h"
 #include "plan/serve_solver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_plan {
     struct spot_plan_doc doc; /* to be written; its arrays and texts are below */
@@ -34,3 +39,9 @@ void spot_serve_plan_why(struct spot_serve_plan *plan, const char *fmt, ...);
 int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err);
 
 void spot_serve_plan_release(struct spot_serve_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_PLAN_H */

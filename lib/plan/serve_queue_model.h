@@ -8,11 +8,16 @@
  * (batches that are not full, drift of starts) are checked against the simulator:
  * tests/unit/test_serve_queue_model.c.
  */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_QUEUE_MODEL_H
+#define SPOT_PLAN_SERVE_QUEUE_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_station {
     int64_t replicas, batch; /* D, B: >= 1 */
@@ -51,3 +56,9 @@ double spot_serve_waits_sojourn(const struct spot_serve_waits *waits, const doub
 /* Varying service times make starts irregular, as bursts do: the dispersion at which a station with
  * their mean has equal waits. scv: their variance over the square of their mean. */
 double spot_serve_station_dispersion(const struct spot_serve_station *station, double scv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_QUEUE_MODEL_H */

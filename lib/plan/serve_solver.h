@@ -9,7 +9,8 @@
  * minimum of price x P99. Spares are held if losses would otherwise outnumber them for a larger
  * share of time than the percentile allows. Instances that are not needed are released.
  */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_SOLVER_H
+#define SPOT_PLAN_SERVE_SOLVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include "common/err.h"
 #include "model/job_doc.h"
 #include "model/job_serve.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_demand {
     double rate_per_s;
@@ -105,3 +110,9 @@ double spot_serve_most(const struct spot_job_serve *serve, int64_t gpus);
 
 /* Fewest GPUs that hold the model; 0: none, for any M. */
 int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_SOLVER_H */

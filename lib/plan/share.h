@@ -7,13 +7,18 @@
  * that are alike (rates, scale, weight, work left) get equal shares, so that the order of jobs does
  * not matter. Which job runs where in the next round: share_round.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_SHARE_H
+#define SPOT_PLAN_SHARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_share_want {
     double weight, left; /* steps left, > 0 */
@@ -64,3 +69,9 @@ void spot_share_isolated_rate(const struct spot_share_problem *problem, double *
 
 /* steps/s of a job with the shares x[n_type]. */
 double spot_share_rate(const struct spot_share_problem *problem, size_t job, const double *x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SHARE_H */

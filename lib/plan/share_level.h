@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* share_level.h - two linear programs of shares, over classes of jobs that are alike. */
-#pragma once
+#ifndef SPOT_PLAN_SHARE_LEVEL_H
+#define SPOT_PLAN_SHARE_LEVEL_H
 
 #include "plan/share.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Maximise the minimum of sum over types of gain * x over the jobs. gain[n_job][n_type] >= 0, 0:
  * the job cannot run there. With `all`, jobs that hold the level down are fixed and the rest is
@@ -17,3 +22,9 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
  * if the floors are too high. */
 int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
                    const double *floor, struct spot_share_answer *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SHARE_LEVEL_H */

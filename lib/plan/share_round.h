@@ -6,10 +6,15 @@
  * most one way for each job and the available workers. Prices of workers, one for each type, are
  * found by an auction among jobs; they bound the value of any choice, and explain why a job waits.
  */
-#pragma once
+#ifndef SPOT_PLAN_SHARE_ROUND_H
+#define SPOT_PLAN_SHARE_ROUND_H
 
 #include "model/share_doc.h"
 #include "plan/share.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A way to run a job. */
 struct spot_share_way {
@@ -103,3 +108,9 @@ struct spot_share_plan {
     size_t n_way;
     struct spot_share_choice choice;
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SHARE_ROUND_H */

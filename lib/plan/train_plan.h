@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* train_plan.h - the grid that a training job should run next, ranked alternatives, reasons. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_PLAN_H
+#define SPOT_PLAN_TRAIN_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +12,10 @@
 #include "model/throughput.h"
 #include "plan/change_dist.h"
 #include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_train_solver {
     SPOT_SOLVER_LIVEPUT, /* expected surviving throughput of the next interval, changes are free */
@@ -105,3 +110,9 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
  * outcomes, with up to 100 sweeps; counts * grids^2 is what is bounded. */
 bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_PLAN_H */

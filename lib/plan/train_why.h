@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* train_why.h - composes the sentences of a plan; used in lib/plan/train_* only. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_WHY_H
+#define SPOT_PLAN_TRAIN_WHY_H
 
 #include "plan/train_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Instances that a grid can use: those not under notice. */
 int spot_train_staying(const struct spot_train_question *q);
@@ -21,3 +26,9 @@ const char *spot_train_by_what(const struct spot_train_question *q,
 /* doc.why of plan->choice[0], or of a plan to suspend; plan->caveat. */
 void spot_train_why(struct spot_train_plan *plan, const struct spot_train_question *q);
 void spot_train_why_suspend(struct spot_train_plan *plan, const struct spot_train_question *q);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_WHY_H */

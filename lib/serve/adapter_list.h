@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* adapter_list.h - adapters of a model and their names for clients: "NAME=DIR,NAME=DIR". */
-#pragma once
+#ifndef SPOT_SERVE_ADAPTER_LIST_H
+#define SPOT_SERVE_ADAPTER_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ADAPTERS_MAX = 256, SPOT_ADAPTERS_BYTE = 1 << 14 /* of a list, its end included */ };
 
@@ -27,3 +32,9 @@ uint32_t spot_adapter_find(const char *list, const char *name, size_t n);
 
 /* Is it a list of names, each once, and directories? Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_adapter_check(const char *list, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_ADAPTER_LIST_H */

@@ -5,7 +5,8 @@
  * sampling is a function of the request, the choice and the tokens before. So a sequence that has
  * to give up its pages to older ones is recomputed later, with the same tokens.
  */
-#pragma once
+#ifndef SPOT_SERVE_BATCH_LOOP_H
+#define SPOT_SERVE_BATCH_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,10 @@
 #include "serve/request.h"
 #include "serve/served_model.h"
 #include "serve/step_token.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_batch_loop;
 
@@ -73,3 +78,9 @@ struct spot_batch_out {
  * Sequences that have ended are removed. Returns 0, or -1 with *err as in relay.h. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_BATCH_LOOP_H */

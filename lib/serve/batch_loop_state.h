@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* batch_loop_state.h - shared by the parts of a batch loop; private to lib/serve/batch*.c. */
-#pragma once
+#ifndef SPOT_SERVE_BATCH_LOOP_STATE_H
+#define SPOT_SERVE_BATCH_LOOP_STATE_H
 
 #include "serve/batch_loop.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A choice in progress. */
 struct spot_strand {
@@ -65,3 +70,9 @@ bool spot_batch_all_wait(const struct spot_batch_loop *l);
  * with *err as in relay.h. */
 int spot_batch_copy_pages(struct spot_batch_loop *l, struct spot_err *err);
 int spot_batch_look_for_pages(struct spot_batch_loop *l, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_BATCH_LOOP_STATE_H */

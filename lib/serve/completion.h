@@ -4,7 +4,8 @@
  * Everything here is a function of the request, the model's vocabulary and the tokens so far. So a
  * completion is restored from the journal, and a client that reconnects reads it from any position.
  */
-#pragma once
+#ifndef SPOT_SERVE_COMPLETION_H
+#define SPOT_SERVE_COMPLETION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include "serve/tool_call.h"
 #include "text/bpe.h"
 #include "text/detok.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_finish {
     SPOT_FINISH_NONE,
@@ -129,3 +134,9 @@ void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_req
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
 /* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_COMPLETION_H */

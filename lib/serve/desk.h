@@ -4,11 +4,16 @@
  * Jobs are done one at a time, the smallest first: a large one holds up no other for longer than
  * itself. All functions are for the loop's thread.
  */
-#pragma once
+#ifndef SPOT_SERVE_DESK_H
+#define SPOT_SERVE_DESK_H
 
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_desk_job {
     void (*work)(struct spot_desk_job *job); /* on the thread */
@@ -28,3 +33,9 @@ void spot_desk_free(struct spot_desk *desk);
 void spot_desk_put(struct spot_desk *desk, struct spot_desk_job *job_take);
 int spot_desk_fd(const struct spot_desk *desk); /* call spot_desk_run when it is readable */
 void spot_desk_run(struct spot_desk *desk);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_DESK_H */

@@ -6,7 +6,8 @@
  * a function of (seed, choice, position). A token is told once it is whole and sound. What an
  * engine gets wrong ends that request alone: the coordinator has it continued elsewhere.
  */
-#pragma once
+#ifndef SPOT_SERVE_ENGINE_CLIENT_H
+#define SPOT_SERVE_ENGINE_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,10 @@
 #include "serve/engine_preset.h"
 #include "serve/request.h"
 #include "serve/step_token.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_engine_client;
 
@@ -71,3 +76,9 @@ const struct spot_engine_failure *spot_engine_client_failures(struct spot_engine
 /* For how long the engine has not been well; 0: it is; INFINITY: it took no connection for a
  * request, which is neither told nor failed, as another engine is to have it. */
 double spot_engine_client_unwell_s(const struct spot_engine_client *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_ENGINE_CLIENT_H */

@@ -15,6 +15,10 @@
 #include "common/err.h"
 #include "serve/completion.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum spot_engine_dialect {
     SPOT_ENGINE_VLLM,         /* /v1/completions, server-sent events */
     SPOT_ENGINE_TRANSFORMERS, /* the same; how it samples is told as of its own library */
@@ -89,5 +93,9 @@ void spot_engine_event_release(struct spot_engine_event *e);
  */
 int spot_engine_event_read(const struct spot_engine_preset *preset, const char *text, size_t n_byte,
                            struct spot_engine_event *event, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_ENGINE_PRESET_H */

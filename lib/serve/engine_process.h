@@ -4,13 +4,18 @@
  * It runs in a process group of its own, with PORT set to a free port of the loopback. All of the
  * group is killed when this process is gone, however it went.
  */
-#pragma once
+#ifndef SPOT_SERVE_ENGINE_PROCESS_H
+#define SPOT_SERVE_ENGINE_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ENGINE_WORDS = 512 };
 
@@ -31,3 +36,9 @@ bool spot_engine_process_runs(struct spot_engine_process *p);
 void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n);
 /* Tell the group to end, and kill it after grace_s. Does nothing if it never began. */
 void spot_engine_process_stop(struct spot_engine_process *p, double grace_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_ENGINE_PROCESS_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* engine_replica.h - one worker of a server whose model is in somebody's engine: joins once that is
  * well, has it compute the sequences given to it, leaves. */
-#pragma once
+#ifndef SPOT_SERVE_ENGINE_REPLICA_H
+#define SPOT_SERVE_ENGINE_REPLICA_H
 
 #include "cluster/agent.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_engine_replica_options {
     struct spot_agent_options agent;
@@ -21,3 +26,9 @@ struct spot_engine_replica_options {
  * is not well in time. */
 int spot_engine_replica_run(const struct spot_engine_replica_options *options,
                             struct spot_agent *agent, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_ENGINE_REPLICA_H */

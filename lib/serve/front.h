@@ -6,7 +6,8 @@
  * spot_front_run. What may take long for one client, reading a large body and writing a large
  * answer, is done by a thread beside it (front_beside.c).
  */
-#pragma once
+#ifndef SPOT_SERVE_FRONT_H
+#define SPOT_SERVE_FRONT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "common/json_writer.h"
 #include "serve/completion.h"
 #include "text/chat.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_admission {
     SPOT_ADMIT,
@@ -114,3 +119,9 @@ bool spot_front_has_model(const struct spot_front_options *options, const char *
 /* Write the whole answer. */
 void spot_openai_answer(const struct spot_front_options *options, const struct spot_completion *c,
                         struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_FRONT_H */

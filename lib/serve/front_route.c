@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "comm/http_host.h"
 #include "comm/http_page.h"
@@ -117,7 +118,7 @@ static const struct route {
     const char *path; /* one that ends in / has something behind it */
     const char *method;
     enum access access;
-    handler *answer; /* NULL: a body that is computed */
+    handler *answer; /* NULL: it completes what `api` says */
     enum spot_api api;
 } routes[] = {
     { "/v1/completions", "POST", WITH_KEY, NULL, SPOT_API_COMPLETIONS },
@@ -138,18 +139,31 @@ static const struct route {
     { "/", "GET", OPEN, page, 0 }, /* it asks for a key itself */
 };
 
-/* NULL: unknown. *rest is what is behind its path. */
+/* NULL: unknown. *rest is what is behind its path. Clients put a base that ends in a slash before a
+ * path that begins with one, or end the path with one. */
 static const struct route *route_of(const char *path, const char **rest)
 {
+    while (path[0] == '/' && path[1] == '/')
+        path++;
     for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
         const size_t n = strlen(routes[i].path);
         const bool has_more = n > 1 && routes[i].path[n - 1] == '/';
 
         *rest = path + n;
-        if (!strncmp(path, routes[i].path, n) && (has_more || !path[n]))
+        if (!strncmp(path, routes[i].path, n) &&
+            (has_more || !path[n] || (n > 1 && !strcmp(path + n, "/"))))
             return &routes[i];
     }
     return NULL;
+}
+
+static void answer(struct spot_front *f, struct spot_http_call *call, const struct route *r,
+                   const char *rest)
+{
+    if (r->answer)
+        r->answer(f, call, rest);
+    else
+        spot_front_complete(f, call, r->api);
 }
 
 /* --- who asks ----------------------------------------------------------------- */
@@ -217,6 +231,13 @@ static bool takes_method(const struct route *r, const char *method)
            (r->answer == spot_front_rejoin && !strcmp(method, "DELETE"));
 }
 
+static bool is_encoded(const struct spot_http_call *call)
+{
+    const char *const encoding = spot_http_header(call, "Content-Encoding");
+
+    return encoding && *encoding && strcasecmp(encoding, "identity") != 0;
+}
+
 void spot_front_gate(void *user, struct spot_http_call *call)
 {
     struct spot_front *const f = user;
@@ -238,11 +259,16 @@ void spot_front_gate(void *user, struct spot_http_call *call)
         spot_front_answer_error(call, 405, "invalid_request_error", NULL,
                                 "This path takes another method.");
     } else if (r->access == OPEN) {
-        r->answer(f, call, rest); /* none of these is computed */
+        answer(f, call, r, rest);
     } else if (!spot_http_keys_admit(f->keys, call)) {
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         spot_front_answer_error(call, 401, "invalid_request_error", "invalid_api_key",
                                 "Incorrect API key provided.");
+    } else if (is_encoded(call)) {
+        spot_http_add_header(call, "Accept-Encoding", "identity");
+        spot_front_answer_error(call, 415, "invalid_request_error", NULL,
+                                "A body that is compressed is not read: send it without "
+                                "Content-Encoding.");
     }
 }
 
@@ -252,10 +278,6 @@ void spot_front_called(void *user, struct spot_http_call *call)
     const char *rest;
 
     spot_front_gate(user, call);
-    if (spot_http_is_answered(call) || !(r = route_of(spot_http_path(call), &rest)))
-        return;
-    if (r->answer)
-        r->answer(user, call, rest);
-    else
-        spot_front_complete(user, call, r->api);
+    if (!spot_http_is_answered(call) && (r = route_of(spot_http_path(call), &rest)))
+        answer(user, call, r, rest);
 }

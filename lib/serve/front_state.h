@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* front_state.h - shared by the parts of a front; private to lib/serve/front*.c. */
-#pragma once
+#ifndef SPOT_SERVE_FRONT_STATE_H
+#define SPOT_SERVE_FRONT_STATE_H
 
 #include "comm/http.h"
 #include "comm/http_key.h"
 #include "serve/desk.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_front {
     struct spot_front_options options;
@@ -61,3 +66,9 @@ void spot_front_called(void *user, struct spot_http_call *call);
  * False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_FRONT_STATE_H */

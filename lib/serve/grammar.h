@@ -18,7 +18,8 @@
  * Objects have their properties in the order of the schema, without white space between JSON
  * tokens. Unsupported keywords of a schema are rejected by name.
  */
-#pragma once
+#ifndef SPOT_SERVE_GRAMMAR_H
+#define SPOT_SERVE_GRAMMAR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_GRAMMAR_SCHEMA_MAX = 128 << 10 }; /* bytes */
 
@@ -80,3 +85,9 @@ bool spot_grammar_must_end(struct spot_grammar_state *s);
  * vocabulary and the text, and 10 to 20 ms of work at most. */
 int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
                       size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_GRAMMAR_H */

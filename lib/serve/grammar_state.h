@@ -5,7 +5,8 @@
  * that follows and returns the node at which its text begins, so nothing is patched. Nodes are
  * numbered from 0, and node 0 is the end of a rule.
  */
-#pragma once
+#ifndef SPOT_SERVE_GRAMMAR_STATE_H
+#define SPOT_SERVE_GRAMMAR_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_gnode_kind {
     SPOT_GNODE_RETURN, /* the end of a rule or of a loop's body */
@@ -170,3 +175,9 @@ uint32_t spot_greader_schema(struct spot_greader *r, const struct spot_json_valu
 
 /* grammar_form.c: returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_gnet_of_form(struct spot_gnet *net, const char *form, size_t n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_GRAMMAR_STATE_H */

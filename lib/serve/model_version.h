@@ -4,13 +4,18 @@
  * During a roll-out there are two. Opening one takes as long as hashing its weights, so a thread
  * does that while the server continues.
  */
-#pragma once
+#ifndef SPOT_SERVE_MODEL_VERSION_H
+#define SPOT_SERVE_MODEL_VERSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "serve/served_model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_model_version {
     struct spot_served_model model;
@@ -41,3 +46,9 @@ bool spot_model_reading_is_done(const struct spot_model_reading *r);
 /* Waits for completion; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,
                                                   struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_MODEL_VERSION_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* openai_body.h - a request body being read; private to lib/serve/openai_*.c. */
-#pragma once
+#ifndef SPOT_SERVE_OPENAI_BODY_H
+#define SPOT_SERVE_OPENAI_BODY_H
 
 #include "common/json.h"
 #include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_body {
     const struct spot_front_options *options;
@@ -63,3 +68,9 @@ void spot_body_read_embedding(struct spot_body *b);
 /* openai_response_body.c: what a body of /v1/responses asks, as a body of /v1/chat/completions, to
  * be freed; *told gets what its answer repeats. NULL: refused. */
 char *spot_body_chat_of_response(struct spot_body *b, size_t *n_byte, char **told);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_OPENAI_BODY_H */

@@ -2,6 +2,7 @@
 /* Which members a body may have. What OpenAI and vLLM have and we have not is refused by name,
  * unless its value asks for nothing. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,15 +34,19 @@ int64_t spot_body_integer(struct spot_body *b, const char *key, int64_t min, int
                           int64_t otherwise)
 {
     const struct spot_json_value *const v = spot_body_member(b, key);
+    const double real = v && spot_json_is_number(v) ? spot_json_number(v) : 0.5;
+    int64_t n;
 
     if (!v)
         return otherwise;
-    if (!spot_json_is_integer(v) || spot_json_integer(v) < min || spot_json_integer(v) > max) {
+    /* languages that have one kind of number write 16 as 16.0 or 1.6e1 */
+    n = spot_json_is_integer(v) ? spot_json_integer(v) : (int64_t)(fabs(real) < 1e15 ? real : 0);
+    if ((!spot_json_is_integer(v) && fabs((double)n - real) > 0) || n < min || n > max) {
         spot_body_refuse(b, 400, key, NULL,
                          "'%s' must be an integer of %" PRId64 " to %" PRId64 ".", key, min, max);
         return otherwise;
     }
-    return spot_json_integer(v);
+    return n;
 }
 
 bool spot_body_boolean(struct spot_body *b, const char *key, bool otherwise)

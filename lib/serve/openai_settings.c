@@ -13,14 +13,11 @@ enum { STOP_MAX = 1024 };
 
 static void read_seed(struct spot_body *b)
 {
-    const struct spot_json_value *const seed = spot_body_member(b, "seed");
     uint64_t *const to = &b->r->sample.seed;
 
-    if (seed && !spot_json_is_integer(seed))
-        spot_body_refuse(b, 400, "seed", NULL, "'seed' must be an integer.");
-    b->r->is_seeded = seed != NULL;
-    *to = (uint64_t)spot_json_integer(seed);
-    if (!seed && spot_random_bytes(to, sizeof(*to), NULL))
+    b->r->is_seeded = spot_body_member(b, "seed") != NULL;
+    *to = (uint64_t)spot_body_integer(b, "seed", INT64_MIN, INT64_MAX, 0);
+    if (!b->r->is_seeded && spot_random_bytes(to, sizeof(*to), NULL))
         spot_body_refuse(b, 500, NULL, NULL, "There are no random numbers.");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* openai_state.h - OpenAI's documents, as written by the front. */
-#pragma once
+#ifndef SPOT_SERVE_OPENAI_STATE_H
+#define SPOT_SERVE_OPENAI_STATE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -8,6 +9,10 @@
 #include "common/buf.h"
 #include "common/json_writer.h"
 #include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* {"error": {message, type, param, code}}; param and code may be NULL. Returns status. */
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
@@ -97,3 +102,9 @@ void spot_openai_response_events(const struct spot_front_options *options,
 void spot_openai_response_end(const struct spot_front_options *options,
                               const struct spot_completion *c, struct spot_response_stream *s,
                               struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_OPENAI_STATE_H */

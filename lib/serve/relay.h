@@ -9,7 +9,8 @@
  * SPOT_EPREEMPTED and SPOT_ESYS of a connection (comm/mesh.h), after which only spot_relay_enter
  * may follow, else the engine's error (engine/infer.h).
  */
-#pragma once
+#ifndef SPOT_SERVE_RELAY_H
+#define SPOT_SERVE_RELAY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "engine/infer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_RELAY_MEMBERS_MAX = 64 };
 
@@ -145,3 +150,9 @@ uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 /* Do this member's part of the leader's next order, if one arrives within limit_s. *did: one was
  * carried out. */
 int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_RELAY_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* relay_state.h - shared by the parts of a relay; private to lib/serve/relay*.c. */
-#pragma once
+#ifndef SPOT_SERVE_RELAY_STATE_H
+#define SPOT_SERVE_RELAY_STATE_H
 
 #include <stdbool.h>
 
@@ -8,6 +9,10 @@
 #include "model/stage_split.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Orders of the leader. */
 enum spot_relay_told {
@@ -133,3 +138,9 @@ typedef int spot_relay_act(struct spot_relay *r, int own, uint64_t number, uint3
 int spot_relay_hear_tokens(struct spot_relay *r, struct spot_wire_in *in, spot_relay_act *act,
                            struct spot_err *err);
 int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_RELAY_STATE_H */

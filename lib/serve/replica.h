@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* replica.h - one worker of a server: joins, computes the sequences given to it, leaves. */
-#pragma once
+#ifndef SPOT_SERVE_REPLICA_H
+#define SPOT_SERVE_REPLICA_H
 
 #include <stdbool.h>
 
 #include "cluster/agent.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_replica_options {
     struct spot_agent_options agent;
@@ -17,3 +22,9 @@ struct spot_replica_options {
  * from the server's. *agent, unless NULL, tells how it ended. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_REPLICA_H */

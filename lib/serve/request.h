@@ -16,6 +16,10 @@
 #include "engine/infer.h"
 #include "engine/sample.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_REQUEST_ID_MAX = 48,
     SPOT_REQUEST_CHOICES_MAX = 2048, /* of all prompts together */
@@ -93,5 +97,9 @@ bool spot_request_stops_at(const struct spot_request *r, uint32_t token);
 void spot_request_put(const struct spot_request *r, struct spot_buf *out);
 /* Returns 0, or -1 when malformed; to be released by the caller if 0. */
 int spot_request_get(struct spot_request *r, struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_REQUEST_H */

@@ -25,9 +25,14 @@
  * A sequence is one choice of one request; the coordinator assigns its number, and sends it to the
  * leader of a replica.
  */
-#pragma once
+#ifndef SPOT_SERVE_SERVE_PROTOCOL_H
+#define SPOT_SERVE_SERVE_PROTOCOL_H
 
 #include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_SERVE_NAME         "serve"
 #define SPOT_SERVE_ENGINES_NAME "serve engines"
@@ -73,3 +78,9 @@ enum spot_serve_message {
     /* client to coordinator */
     SPOT_MSG_ROLL = SPOT_MSG_CLIENT_FIRST + 8, /* text directory of the model to be rolled out */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVE_PROTOCOL_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* served_model.h - a model directory, as used by server and workers. */
-#pragma once
+#ifndef SPOT_SERVE_SERVED_MODEL_H
+#define SPOT_SERVE_SERVED_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include "text/chat.h"
 #include "text/prefix.h"
 #include "weights/load.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_NAMED_ENDS = 3 };
 
@@ -65,3 +70,9 @@ char *spot_served_model_id(const char *dir);
 int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
                            int end, void *image, void (*progress)(void *user), void *user,
                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVED_MODEL_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* server.h - serves a model on workers that come and go: the coordinator's side of the workload. */
-#pragma once
+#ifndef SPOT_SERVE_SERVER_H
+#define SPOT_SERVE_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,6 +10,10 @@
 #include "cluster/group.h"
 #include "common/err.h"
 #include "engine/infer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_server_options {
     struct spot_group_options group;
@@ -44,3 +49,9 @@ struct spot_server_options {
 /* Run until stopped, or until the batch is done. Returns 0 when all requests have ended, or -1 with
  * *err: SPOT_EPREEMPTED when stopped before. */
 int spot_server_run(const struct spot_server_options *options, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVER_H */

@@ -15,6 +15,10 @@
 #include "serve/server.h"
 #include "serve/token_log.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_SEQUENCE_PLACES = 2 };
 
 /* An accepted request; completion.core. */
@@ -332,5 +336,9 @@ void spot_server_log_end(struct spot_server *s);
 struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err);
 int spot_batch_go_on(struct spot_batch *b, bool *is_done, struct spot_err *err);
 void spot_batch_close(struct spot_batch *b); /* may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SERVE_SERVER_STATE_H */

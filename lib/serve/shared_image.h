@@ -5,12 +5,17 @@
  * them; the last process to leave removes it, and later processes remove what killed ones left. If
  * that is impossible or there is no space, the bytes are private to this process.
  */
-#pragma once
+#ifndef SPOT_SERVE_SHARED_IMAGE_H
+#define SPOT_SERVE_SHARED_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_shared_image {
     const void *byte; /* aligned to 64 bytes; NULL: none */
@@ -36,3 +41,9 @@ struct spot_shared_image_maker {
 int spot_shared_image_open(struct spot_shared_image *image, const char *dir, const char *name,
                            const struct spot_shared_image_maker *maker, struct spot_err *err);
 void spot_shared_image_close(struct spot_shared_image *image); /* also on a zeroed one */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SHARED_IMAGE_H */

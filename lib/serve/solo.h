@@ -4,7 +4,8 @@
  * The tokens are those that a server would give: it is the same reader of requests, the same batch
  * loop and the same text.
  */
-#pragma once
+#ifndef SPOT_SERVE_SOLO_H
+#define SPOT_SERVE_SOLO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include "common/err.h"
 #include "engine/infer.h"
 #include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_solo_options {
     const char *model;         /* its directory */
@@ -39,3 +44,9 @@ typedef bool (*spot_solo_tell)(void *user, const char *text, size_t n);
 int spot_solo_answer(struct spot_solo *s, enum spot_api api, const char *body, size_t n_byte,
                      spot_solo_tell tell, void *user, struct spot_buf *document,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SOLO_H */

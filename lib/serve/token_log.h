@@ -8,7 +8,8 @@
  * tokens.log.bad until another one is damaged. The file is rewritten when half of it is about
  * requests that are gone.
  */
-#pragma once
+#ifndef SPOT_SERVE_TOKEN_LOG_H
+#define SPOT_SERVE_TOKEN_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "common/err.h"
 #include "serve/request.h"
 #include "serve/step_token.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TOKEN_LOG_NUMERICS = 48 };
 
@@ -79,3 +84,9 @@ uint64_t spot_token_log_byte(const struct spot_token_log *log);
 /* Rewrite the file with what was added since the last write. It is replaced completely or not at
  * all. Returns 0, or -1 with *err. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_TOKEN_LOG_H */

@@ -6,11 +6,16 @@
  * tokens so far, so it is the same in a whole answer, in a stream, and in one that goes on after a
  * kill.
  */
-#pragma once
+#ifndef SPOT_SERVE_TOOL_CALL_H
+#define SPOT_SERVE_TOOL_CALL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TOOL_JSON = 7, SPOT_TOOL_NONE, SPOT_TOOL_FORMS = SPOT_TOOL_NONE };
 
@@ -65,3 +70,9 @@ void spot_tool_scan_release(struct spot_tool_scan *s);
 /* Read on to text[n], which begins with what was read before. With is_end nothing comes behind it.
  * What looked like a call and is none is text; what follows in it is not searched again. */
 void spot_tool_scan_run(struct spot_tool_scan *s, const uint8_t *text, size_t n, bool is_end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_TOOL_CALL_H */

@@ -6,12 +6,17 @@
  * gain at least a tenth; one chunk in 64 tries the other codec, so that old measurements are
  * renewed.
  */
-#pragma once
+#ifndef SPOT_SHARD_ADAPT_H
+#define SPOT_SHARD_ADAPT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "shard/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ADAPT_PROBE = 64 };
 
@@ -36,3 +41,9 @@ void spot_adapt_coded(struct spot_adapt *adapt, enum spot_dtype dtype, enum spot
 
 /* n_byte were sent over the link in busy_s seconds of waiting for it. */
 void spot_adapt_sent(struct spot_adapt *adapt, size_t n_byte, double busy_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_ADAPT_H */

@@ -34,7 +34,8 @@ static void add_norm(struct spot_arena *a, const struct spot_shape *shape, const
         add(a, bias, false, shape->width, 1);
 }
 
-static void add_replicated(struct spot_arena *a, const struct spot_shape *shape)
+static void add_replicated(struct spot_arena *a, const struct spot_shape *shape,
+                           const struct spot_mlps *mlps)
 {
     const struct spot_decoder *const d = &shape->kind;
     const int64_t c = shape->width, head = spot_shape_head_dim(shape);
@@ -56,25 +57,32 @@ static void add_replicated(struct spot_arena *a, const struct spot_shape *shape)
         add(a, "proj.b", false, c, 1);
     if (!(d->bare & SPOT_BARE_MLP))
         add(a, "down.b", false, c, 1);
-    if (d->n_expert)
-        add(a, "router.w", false, d->n_expert, c);
+    if (mlps->n_expert)
+        add(a, "router.w", false, mlps->n_expert, c);
+    if (mlps->shared_ffn)
+        add(a, "shared_gate.w", false, 1, c);
 }
 
-static void add_layer(struct spot_arena *a, const struct spot_shape *shape)
+static void add_layer(struct spot_arena *a, const struct spot_shape *shape, int64_t layer)
 {
     const struct spot_decoder *const d = &shape->kind;
-    const int64_t c = shape->width, s = shape->n_shard, n = spot_shape_mlps(shape);
-    const int64_t qkv = spot_shape_qkv(shape) / s, pre = spot_shape_pre(shape) / s;
+    const struct spot_mlps m = spot_shape_mlps(shape, layer);
+    const int64_t c = shape->width, s = shape->n_shard, n = m.n_expert ? m.n_expert : 1;
+    const int64_t qkv = spot_shape_qkv(shape) / s, n_pre = d->is_gated ? 2 : 1;
 
-    add_replicated(a, shape);
+    add_replicated(a, shape, &m);
     add(a, "qkv.w", true, qkv, c); /* out, in: [q|k|v][their heads/S][d][C] */
     if (!(d->bare & SPOT_BARE_QKV))
         add(a, "qkv.b", true, qkv, 1);
     add(a, "proj.w", true, spot_shape_attended(shape) / s, c); /* in, out */
-    add(a, "up.w", true, n * pre, c); /* out, in: [expert][gate|up][F/S][C] */
+    add(a, "up.w", true, n * n_pre * m.ffn / s, c); /* out, in: [expert][gate|up][F/S][C] */
     if (!(d->bare & SPOT_BARE_MLP))
-        add(a, "up.b", true, pre, 1);
-    add(a, "down.w", true, n * spot_shape_ffn(shape) / s, c); /* in, out: [expert][F/S][C] */
+        add(a, "up.b", true, n_pre * m.ffn / s, 1);
+    add(a, "down.w", true, n * m.ffn / s, c); /* in, out: [expert][F/S][C] */
+    if (m.shared_ffn) {
+        add(a, "shared_up.w", true, 2 * m.shared_ffn / s, c);
+        add(a, "shared_down.w", true, m.shared_ffn / s, c);
+    }
 }
 
 void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena *a)
@@ -91,7 +99,7 @@ void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena
         add(a, "wte", true, v / s, c);
     } else if (bundle <= shape->n_layer) {
         a->kind = SPOT_BUNDLE_LAYER;
-        add_layer(a, shape);
+        add_layer(a, shape, bundle - 1);
     } else {
         a->kind = SPOT_BUNDLE_HEAD;
         add_norm(a, shape, "lnf.w", "lnf.b");

@@ -15,7 +15,8 @@
  *
  * Symbols as in model/shape.h.
  */
-#pragma once
+#ifndef SPOT_SHARD_ARENA_H
+#define SPOT_SHARD_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,3 +73,5 @@ void spot_arena_tensor_name(const struct spot_arena *arena, int bundle, int tens
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_SHARD_ARENA_H */

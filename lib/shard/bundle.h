@@ -4,7 +4,8 @@
  * The state of a job is the set of its bundles. It is a pure function of (model, data, seed, step):
  * all holders of a bundle at step s have the same bits.
  */
-#pragma once
+#ifndef SPOT_SHARD_BUNDLE_H
+#define SPOT_SHARD_BUNDLE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,3 +55,5 @@ size_t spot_bundle_sum_memory(const struct spot_arena *arena);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_SHARD_BUNDLE_H */

@@ -5,7 +5,8 @@
  * identified by one number and no information about the cut needs to be trusted. Chunks are
  * independent: they may be coded by any thread and sent on any stream, in any order.
  */
-#pragma once
+#ifndef SPOT_SHARD_CHUNK_H
+#define SPOT_SHARD_CHUNK_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,10 @@
 #include "common/err.h"
 #include "shard/safetensors.h"
 #include "shard/zframe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_CHUNK_HEAD_BYTE = 72, /* skippable frame header and 64 bytes */
@@ -102,3 +107,9 @@ int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
 /* Called for a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with *err. */
 typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,
                              struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_CHUNK_H */

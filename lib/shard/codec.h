@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* codec.h - encodes and decodes the frames of one chunk, and chooses its filter. Used by chunk.c
  * only. */
-#pragma once
+#ifndef SPOT_SHARD_CODEC_H
+#define SPOT_SHARD_CODEC_H
 
 #include <stdbool.h>
 
 #include "shard/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* chunk->filter: the low two bits give the arrangement of bytes, SPOT_FILTER_XOR their meaning. */
 enum spot_filter {
@@ -25,3 +30,9 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
  * covers the checksums of zstd: they are then not verified. */
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, bool *all_stored, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_CODEC_H */

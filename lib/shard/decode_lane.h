@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* decode_lane.h - decodes chunks of a stream on several threads, returned in order (lane.h). */
-#pragma once
+#ifndef SPOT_SHARD_DECODE_LANE_H
+#define SPOT_SHARD_DECODE_LANE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,6 +9,10 @@
 #include "common/err.h"
 #include "shard/chunk.h"
 #include "shard/range.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_decode_lane;
 
@@ -27,3 +32,9 @@ bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_ch
  * next give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `put` failed. */
 int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
                           const void **raw, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_DECODE_LANE_H */

@@ -4,12 +4,17 @@
  * One thread owns the lane: it fills free slots, submits them and takes back the oldest. With one
  * worker there are no threads; a job runs when it is submitted.
  */
-#pragma once
+#ifndef SPOT_SHARD_LANE_H
+#define SPOT_SHARD_LANE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The work on one slot, in some thread. Returns 0, or -1 with *err. */
 typedef int (*spot_lane_fn)(void *slot, struct spot_err *err);
@@ -40,3 +45,9 @@ void spot_lane_submit(struct spot_lane *lane);
 /* Wait for the oldest job submitted. Returns its slot, NULL if there is none; *rc and *err are the
  * results of its work. The slot may be used until the next spot_lane_free_slot. */
 void *spot_lane_reap(struct spot_lane *lane, int *rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_LANE_H */

@@ -5,9 +5,14 @@
  * The parts of a fused product, such as q, k and v, have their ranks one after another in one A;
  * B has zeros where an output is not of the part.
  */
-#pragma once
+#ifndef SPOT_SHARD_LORA_H
+#define SPOT_SHARD_LORA_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LORA_PANEL = 64 }; /* outputs that lie together */
 
@@ -31,3 +36,9 @@ struct spot_lora {
     struct spot_lora_part *part; /* [n_layer][SPOT_LORA_PRODUCTS] */
     uint64_t hash;               /* of all its numbers */
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_LORA_H */

@@ -8,12 +8,17 @@
  * A record is written only after its data were synced. Reading stops at the first truncated or
  * invalid record; later chunks are received again.
  */
-#pragma once
+#ifndef SPOT_SHARD_PART_JOURNAL_H
+#define SPOT_SHARD_PART_JOURNAL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PART_JOURNAL_HEAD = 32, SPOT_PART_JOURNAL_RECORD = 16 };
 
@@ -32,3 +37,9 @@ void spot_part_journal_record(uint64_t stream_id, struct spot_part_journal_entry
 size_t spot_part_journal_replay(const void *bytes, size_t n_byte, uint64_t stream_id,
                                 uint64_t n_chunk, struct spot_part_journal_entry *entry,
                                 size_t *n_entry);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PART_JOURNAL_H */

@@ -6,7 +6,8 @@
  * What a killed receiver had synced is reused; every chunk kept from an earlier attempt is first
  * read and verified by its hash.
  */
-#pragma once
+#ifndef SPOT_SHARD_PARTIAL_FILE_H
+#define SPOT_SHARD_PARTIAL_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "common/hash.h"
 #include "shard/chunk.h"
 #include "shard/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_partial_options {
     uint64_t sync_byte; /* sync after this many bytes, default 64 MiB when 0 */
@@ -65,3 +70,9 @@ bool spot_partial_agrees(struct spot_partial *partial, const struct spot_hash128
  * or -1 with *err (SPOT_ESYS), also when FILE.part or FILE.journal is not the file that was
  * written. */
 int spot_partial_commit(struct spot_partial *partial, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PARTIAL_FILE_H */

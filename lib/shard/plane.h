@@ -6,11 +6,16 @@
  * are noise. All implementations give the same bytes as the portable one.
  * Source: Hershcovitch et al., ZipNN, arXiv 2411.05239, section 3 (byte grouping, exponent first).
  */
-#pragma once
+#ifndef SPOT_SHARD_PLANE_H
+#define SPOT_SHARD_PLANE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_plane_ops {
     const char *name; /* "portable", "avx2" */
@@ -41,3 +46,9 @@ void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint
 
 /* out [n] = a xor b; may be in place. */
 void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PLANE_H */

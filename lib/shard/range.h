@@ -4,7 +4,8 @@
  * A range is a chunk of chunk.h: a piece of one named array of a safetensors header. Code that
  * moves or stores ranges uses a source and a sink, independent of what they are made of.
  */
-#pragma once
+#ifndef SPOT_SHARD_RANGE_H
+#define SPOT_SHARD_RANGE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,10 @@
 #include "common/hash.h"
 #include "shard/chunk.h"
 #include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Both functions are called from any thread. */
 struct spot_source {
@@ -59,3 +64,9 @@ struct spot_sink {
 int spot_sink_take(const struct spot_sink *sink, struct spot_coder *coder, struct spot_chunk *chunk,
                    const void *frames, const void *base, struct spot_buf *room, const void **raw,
                    struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_RANGE_H */

@@ -7,7 +7,8 @@
  * file. The sender's hashes of all tensors are requested before the file is renamed into place, and
  * COMMIT is sent afterwards.
  */
-#pragma once
+#ifndef SPOT_SHARD_RECEIVER_H
+#define SPOT_SHARD_RECEIVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "common/port.h"
 #include "shard/partial_file.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_receiver_options {
     const char *path;
@@ -47,3 +52,9 @@ struct spot_receiver_state {
 /* Wait until one of the first three changes, at most limit_s. */
 void spot_receiver_wait(struct spot_receiver *receiver, double limit_s,
                         struct spot_receiver_state *state);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_RECEIVER_H */

@@ -6,13 +6,18 @@
  * order of the text. Memory is a small multiple of the header text, whatever the sizes it claims.
  * Source: https://github.com/huggingface/safetensors, section "Format".
  */
-#pragma once
+#ifndef SPOT_SHARD_SAFETENSORS_H
+#define SPOT_SHARD_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_ST_PREFIX_BYTE = 8,
@@ -95,3 +100,9 @@ struct spot_st_note {
 uint64_t spot_st_write_noted(const struct spot_st_note *note, size_t n_note,
                              const struct spot_st_tensor *tensor, size_t n_tensor,
                              struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_SAFETENSORS_H */

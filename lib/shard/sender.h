@@ -4,7 +4,8 @@
  * The receiver says which chunks to send and how many bytes may be in flight; the sender codes and
  * sends, and is done when one receiver has committed. Memory is two chunks per port.
  */
-#pragma once
+#ifndef SPOT_SHARD_SENDER_H
+#define SPOT_SHARD_SENDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include "common/port.h"
 #include "shard/range.h"
 #include "shard/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_sender_options {
     enum spot_codec codec; /* AUTO: chosen for each chunk, see adapt.h */
@@ -40,3 +45,9 @@ int spot_sender_serve(struct spot_sender *sender, struct spot_port *port, struct
 void spot_sender_progress(struct spot_sender *sender, uint64_t *raw_byte, uint64_t *wire_byte);
 uint64_t spot_sender_total(const struct spot_sender *sender); /* raw bytes of the file's data */
 bool spot_sender_is_committed(struct spot_sender *sender);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_SENDER_H */

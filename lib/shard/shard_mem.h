@@ -4,7 +4,8 @@
  * Used by a live job to move and to store bundles; the bytes are an ordinary stream of stream.h, so
  * `spot-migrate verify` and `zstd -t` accept them.
  */
-#pragma once
+#ifndef SPOT_SHARD_SHARD_MEM_H
+#define SPOT_SHARD_SHARD_MEM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include "shard/chunk.h"
 #include "shard/range.h"
 #include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* One array, as sender and as receiver see it. Names are unique, UTF-8, at most SPOT_ST_NAME_MAX
  * bytes; they let both sides check that they mean the same array. */
@@ -55,3 +60,9 @@ struct spot_place_sink {
 void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
                           size_t n_place, bool is_kept);
 void spot_place_sink_release(struct spot_place_sink *into);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_SHARD_MEM_H */

@@ -13,7 +13,8 @@
  * docs/formats/stream.md
  */
 /* clang-format on */
-#pragma once
+#ifndef SPOT_SHARD_STREAM_H
+#define SPOT_SHARD_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +28,10 @@
 #include "shard/chunk.h"
 #include "shard/range.h"
 #include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* docs/schema/stream.json, for the head's JSON, is made from this. */
 extern const struct spot_doc_part spot_stream_part[];
@@ -137,3 +142,9 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
 
 /* The content of HEAD; zeroed until it has been read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_STREAM_H */

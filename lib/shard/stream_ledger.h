@@ -3,11 +3,16 @@
  *
  * Writer and reader keep the same record; the writer appends it, the reader compares.
  */
-#pragma once
+#ifndef SPOT_SHARD_STREAM_LEDGER_H
+#define SPOT_SHARD_STREAM_LEDGER_H
 
 #include "common/buf.h"
 #include "common/hash.h"
 #include "shard/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_ledger {
     const struct spot_chunk_map *map;
@@ -28,3 +33,9 @@ void spot_ledger_note(struct spot_ledger *ledger, const struct spot_chunk *chunk
 
 /* After the last chunk: append TAIL and TABLE. Call once. */
 void spot_ledger_close(struct spot_ledger *ledger, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_STREAM_LEDGER_H */

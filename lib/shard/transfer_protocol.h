@@ -15,13 +15,18 @@
  *             ASK     send SUMS
  *             COMMIT  the file is complete, verified and durable: the source may be released
  */
-#pragma once
+#ifndef SPOT_SHARD_TRANSFER_PROTOCOL_H
+#define SPOT_SHARD_TRANSFER_PROTOCOL_H
 
 #include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/port.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TRANSFER_VERSION = 1, SPOT_TRANSFER_HEAD = 24, SPOT_TRANSFER_PAYLOAD_MAX = 104 << 20 };
 
@@ -63,3 +68,9 @@ int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err
 
 /* Tell the peer why we leave; errors in doing so are not reported. */
 void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_TRANSFER_PROTOCOL_H */

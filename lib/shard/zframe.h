@@ -4,7 +4,8 @@
  * Only one form of stored frame is accepted here, so every byte of it is checked by comparison;
  * zstd reads it the same way. Format: RFC 8878.
  */
-#pragma once
+#ifndef SPOT_SHARD_ZFRAME_H
+#define SPOT_SHARD_ZFRAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_ZFRAME_BLOCK = 128 << 10 }; /* the largest block of a frame */
 
@@ -78,3 +83,9 @@ int spot_zframe_view(struct spot_zstd *z, const void *frame, size_t n_frame,
 /* The same with checks and with all of the content in `out` [n_out]. */
 int spot_zframe_decode(struct spot_zstd *z, const void *frame, size_t n_frame, void *out,
                        size_t n_out, struct spot_zframe_result *result, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_ZFRAME_H */

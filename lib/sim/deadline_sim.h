@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* deadline_sim.h - a job with a deadline on recorded series of spot availability in one or several
  * places. */
-#pragma once
+#ifndef SPOT_SIM_DEADLINE_SIM_H
+#define SPOT_SIM_DEADLINE_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "plan/deadline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_deadline_policy {
     const char *name, *about;
@@ -50,3 +55,9 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,
                            struct spot_deadline_result *result, struct spot_deadline_tick *tick,
                            struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_DEADLINE_SIM_H */

@@ -7,13 +7,18 @@
  * router distributes the requests of the tick over the serving machines, so that the fewest are
  * unserved. An offer is a type in a zone or, without a zone, on demand.
  */
-#pragma once
+#ifndef SPOT_SIM_FLEET_MIXED_H
+#define SPOT_SIM_FLEET_MIXED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_MIXED_TYPES_MAX = 16,
@@ -109,3 +114,9 @@ void spot_mixed_bound_climb(struct spot_mixed_bound *bound, double left);
 /* No fleet, integer or fractional, that leaves at most `left` requests unserved costs less, by
  * everything proven for any amount. */
 double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_FLEET_MIXED_H */

@@ -6,9 +6,14 @@
  *   unserved >= sum_b load_b min(1, min_g beta_g / per_s_bg) - sum_g beta_g capacity_g
  * for every load and every capacity, so the prices of earlier ticks form a pool of bounds.
  */
-#pragma once
+#ifndef SPOT_SIM_FLEET_ROUTE_H
+#define SPOT_SIM_FLEET_ROUTE_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_route;
 
@@ -24,3 +29,9 @@ double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_
 /* A lower bound for all splits, from the pool. */
 double spot_fleet_route_below(const struct spot_fleet_route *route, const double *load_per_s,
                               const double *capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_FLEET_ROUTE_H */

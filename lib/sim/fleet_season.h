@@ -8,9 +8,14 @@
  * distribution. A second distribution is what followed ticks with a load like the last one; it is
  * used if fleets chosen by it would recently have cost less.
  */
-#pragma once
+#ifndef SPOT_SIM_FLEET_SEASON_H
+#define SPOT_SIM_FLEET_SEASON_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_FLEET_LAGS = 576, SPOT_FLEET_LOADS = 8 };
 
@@ -31,3 +36,9 @@ void spot_fleet_season_step(struct spot_fleet_season *season, const double *load
  * one tick must have been observed. */
 size_t spot_fleet_season_next(const struct spot_fleet_season *season, size_t ahead, double *load,
                               double *weight);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_FLEET_SEASON_H */

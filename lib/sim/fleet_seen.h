@@ -8,6 +8,10 @@
 
 #include "model/forecast_doc.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_seen;
 
 /* Zones and types (NULL: none) [n_zone] are borrowed; forecasts of `horizon` ticks, 1.. */
@@ -18,5 +22,9 @@ void spot_fleet_seen_free(struct spot_fleet_seen *seen);
 
 /* Observe the next tick, with room [n_zone]. The forecast is valid until the next call. */
 const struct spot_forecast *spot_fleet_seen_step(struct spot_fleet_seen *seen, const int32_t *room);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_SEEN_H */

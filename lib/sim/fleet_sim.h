@@ -17,6 +17,10 @@
 #include "common/err.h"
 #include "plan/decision.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_FLEET_REPLICAS_MAX = 256, SPOT_FLEET_ZONES_MAX = 256 };
 
 enum spot_fleet_policy {
@@ -85,5 +89,9 @@ void spot_fleet_defaults(struct spot_fleet_play *play, enum spot_fleet_policy po
 int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_policy policy,
                         struct spot_fleet_result *result, struct spot_fleet_step *step,
                         int32_t *in_zone, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_FLEET_SIM_H */

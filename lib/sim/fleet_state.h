@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_state.h - the state within a tick of fleet_sim, for the files of its policies. */
-#pragma once
+#ifndef SPOT_SIM_FLEET_STATE_H
+#define SPOT_SIM_FLEET_STATE_H
 
 #include "sim/fleet_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_unit {
     size_t zone, born; /* tick of its launch */
@@ -64,3 +69,9 @@ int spot_fleet_ours_step(struct spot_fleet_state *s, struct spot_err *err);
 /* The whole trace known: fleet_omniscient.c. */
 int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_result *result,
                           struct spot_fleet_step *step, int32_t *in_zone, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_FLEET_STATE_H */

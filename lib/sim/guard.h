@@ -5,12 +5,17 @@
  * identity. The guard waits for the end of a pipe that only we hold open; when we have ended, for
  * whatever reason, it kills every process group that is still in the table.
  */
-#pragma once
+#ifndef SPOT_SIM_GUARD_H
+#define SPOT_SIM_GUARD_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_guard {
     pid_t pid;
@@ -24,3 +29,9 @@ int spot_guard_start(struct spot_guard *guard, size_t n_seat, struct spot_err *e
 
 /* End and reap the guard; it kills what is still in the table. */
 void spot_guard_stop(struct spot_guard *guard);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_GUARD_H */

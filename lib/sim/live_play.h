@@ -4,7 +4,8 @@
  * One loop: apply the trace up to now, start and kill what is due, then wait for the next such
  * moment or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
  */
-#pragma once
+#ifndef SPOT_SIM_LIVE_PLAY_H
+#define SPOT_SIM_LIVE_PLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,10 @@
 #include "common/rng.h"
 #include "sim/supervisor.h"
 #include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_live {
     /* set by the caller, as are host, self, log, grace, speedup, origin and n_running_max */
@@ -38,3 +43,9 @@ void spot_live_release(struct spot_live *l);
 /* Play to the end of the trace, or a signal, until all copies are gone; a second signal ends it at
  * once. Returns 0, or -1 with *err. */
 int spot_live_play(struct spot_live *l, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_LIVE_PLAY_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.h - the real host of a supervisor: processes, time and signals of this machine. Every
  * child leads its own process group and is killed with the whole group, also when we die. */
-#pragma once
+#ifndef SPOT_SIM_PROCESSES_H
+#define SPOT_SIM_PROCESSES_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -9,6 +10,10 @@
 #include "common/err.h"
 #include "sim/guard.h"
 #include "sim/supervisor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_processes {
     char **command;      /* NULL-terminated, borrowed; {node} and {zone} in it are replaced */
@@ -26,3 +31,9 @@ int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
 
 /* Kill all processes immediately, and wait for them. */
 void spot_processes_release(struct spot_processes *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_PROCESSES_H */

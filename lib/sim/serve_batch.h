@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_batch.h - the time of a batch of a load's requests by a job's profile: by its longest
  * prompt and answer if the profile covers lengths, scattered if it has a spread. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_BATCH_H
+#define SPOT_SIM_SERVE_BATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,10 @@
 #include "model/job_serve.h"
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_batches {
     const struct spot_job_serve *serve;
@@ -28,3 +33,9 @@ struct spot_serve_batches {
 struct spot_batch_time spot_serve_batch_time(const struct spot_serve_batches *batches,
                                              const struct spot_serve_shape *shape,
                                              const size_t *request, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_BATCH_H */

@@ -6,7 +6,8 @@
  * are spread evenly among those in use. Each replica's cache is that of a full batch with complete
  * answers. Results are cached: each change is planned once.
  */
-#pragma once
+#ifndef SPOT_SIM_SERVE_MOVE_H
+#define SPOT_SIM_SERVE_MOVE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "model/grid.h"
 #include "model/job_serve.h"
 #include "model/layout_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_serve_change {
     struct spot_grid from, to;
@@ -38,3 +43,9 @@ struct spot_serve_moves {
 
 double spot_serve_move_s(struct spot_serve_moves *moves, const struct spot_serve_change *change);
 void spot_serve_moves_release(struct spot_serve_moves *moves);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_MOVE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_play.h - a load served on instances that come and go: what every policy is given,
  * and what comes of it. Ours is sim/serve_spot.h, others' are in lib/peers. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_PLAY_H
+#define SPOT_SIM_SERVE_PLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
 #include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* An instance arrives or is lost. */
 struct spot_serve_event {
@@ -92,3 +97,9 @@ struct spot_serve_result {
 /* Append a step if it differs from the last. */
 void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step);
 void spot_serve_result_release(struct spot_serve_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_PLAY_H */

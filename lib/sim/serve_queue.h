@@ -8,13 +8,18 @@
  * requests and, separately, over the clock: by Little's law both are equal, and
  * spot_serve_queue_finish asserts it in every run.
  */
-#pragma once
+#ifndef SPOT_SIM_SERVE_QUEUE_H
+#define SPOT_SIM_SERVE_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The time of a batch of n requests: first_s to the first token of each, then each_s per further
  * token, last_s after the last. */
@@ -125,3 +130,9 @@ struct spot_serve_totals {
  * queue. */
 const struct spot_served *spot_serve_queue_finish(struct spot_serve_queue *queue,
                                                   struct spot_serve_totals *totals);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_QUEUE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_queue_state.h - shared by the files behind serve_queue.h. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_QUEUE_STATE_H
+#define SPOT_SIM_SERVE_QUEUE_STATE_H
 
 #include "sim/serve_queue.h"
 #include "trace/load_cache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_replica_state { SPOT_REPLICA_RUNS, SPOT_REPLICA_PAUSED, SPOT_REPLICA_GONE };
 
@@ -83,3 +88,9 @@ void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_queue_r
 /* It is paused: tokens of whole passes are kept, each with its request. Requests without tokens are
  * given back. */
 void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_QUEUE_STATE_H */

@@ -8,11 +8,22 @@
  * the notice; without a spare it takes no batch that would not finish, or all change shape, if that
  * is worth its pause.
  */
-#pragma once
+#ifndef SPOT_SIM_SERVE_SPOT_H
+#define SPOT_SIM_SERVE_SPOT_H
 
 #include "sim/serve_play.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Clairvoyant: it knows the rate of the next minutes, and losses early enough to have a replacement
  * in time; and it prefers instances that last longest. Fills all of *result. */
 void spot_serve_spot_run(const struct spot_serve_play *play, bool is_clairvoyant,
                          struct spot_serve_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_SPOT_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_spot_state.h - shared by the parts of our serving policy. Private to them. */
-#pragma once
+#ifndef SPOT_SIM_SERVE_SPOT_STATE_H
+#define SPOT_SIM_SERVE_SPOT_STATE_H
 
 #include "plan/decision.h"
 #include "sim/serve_spot.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define SPOT_NO_UNIT SIZE_MAX
 #define SPOT_TICK_S  30
@@ -114,3 +119,9 @@ double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_g
 
 /* serve_spot_decide.c: what should run, and how to get there */
 void spot_serve_run_decide(struct spot_serve_run *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_SPOT_STATE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* share_play.h - who plays in share_sim.h: what a policy is, and what it sees of the cluster. */
-#pragma once
+#ifndef SPOT_SIM_SHARE_PLAY_H
+#define SPOT_SIM_SHARE_PLAY_H
 
 #include "plan/share_round.h"
 #include "sim/share_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_share_run {
     bool is_active, is_over;
@@ -68,3 +73,9 @@ struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s);
 void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view *view);
 /* What is known of each job, [n_job]; the caller's to free. */
 struct spot_share_job_now *spot_share_jobs_now(const struct spot_share_state *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SHARE_PLAY_H */

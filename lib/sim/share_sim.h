@@ -18,6 +18,10 @@
 #include "model/share_doc.h"
 #include "trace/trace.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_share_play {
     const struct spot_share_jobs *jobs;
     const struct spot_share_cluster *cluster;
@@ -66,5 +70,9 @@ struct spot_share_outcome {
 int spot_share_play_run(const struct spot_share_play *play, const struct spot_share_player *player,
                         struct spot_share_outcome *outcome, struct spot_err *err);
 void spot_share_outcome_release(struct spot_share_outcome *outcome);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SHARE_SIM_H */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* sim_policy.h - shared by the policies of the training simulator; used in lib/sim only. */
-#pragma once
+#ifndef SPOT_SIM_SIM_POLICY_H
+#define SPOT_SIM_SIM_POLICY_H
 
 #include "sim/train_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef int spot_sim_run_fn(const struct spot_sim_train *sim, struct spot_sim_row *row,
                             struct spot_err *err);
@@ -33,3 +38,9 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
  * first. */
 void spot_sim_account(const struct spot_sim_train *sim, struct spot_sim_row *row, int d, int p,
                       double samples_per_s, double used_s, enum spot_sim_class why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SIM_POLICY_H */

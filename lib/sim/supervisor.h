@@ -6,7 +6,8 @@
  * period is over. Clock and processes are behind struct spot_host: the real ones are in
  * processes.h, tests have their own.
  */
-#pragma once
+#ifndef SPOT_SIM_SUPERVISOR_H
+#define SPOT_SIM_SUPERVISOR_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_instance {
     char *name;
@@ -85,3 +90,9 @@ double spot_supervisor_next_s(const struct spot_supervisor *s);
 
 /* Free the members; the host ends running processes. */
 void spot_supervisor_release(struct spot_supervisor *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SUPERVISOR_H */

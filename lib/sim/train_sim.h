@@ -6,7 +6,8 @@
  * change, and trains for the rest. What it may know of the change beforehand depends on the notices
  * of losses and of gains. Every machine-second of the trace belongs to exactly one class.
  */
-#pragma once
+#ifndef SPOT_SIM_TRAIN_SIM_H
+#define SPOT_SIM_TRAIN_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "forecast/count_grid.h"
 #include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SIM_INTERVALS_MAX = 400000 }; /* nine months of minutes; each takes about 140 bytes */
 
@@ -85,3 +90,9 @@ struct spot_sim_total {
     int64_t migrations; /* intervals in which the grid changed or a change was paid for */
 };
 void spot_sim_total(const struct spot_sim_row *row, size_t n, struct spot_sim_total *total);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_TRAIN_SIM_H */

@@ -3,10 +3,15 @@
  *
  * tokenizer_config.json, or else special_tokens_map.json, has "bos_token", "eos_token" and so on.
  */
-#pragma once
+#ifndef SPOT_TEXT_BESIDE_H
+#define SPOT_TEXT_BESIDE_H
 
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_BESIDE_TOKEN = 64, SPOT_BESIDE_PATH = 4096 };
 
@@ -27,3 +32,9 @@ int spot_beside_token(const struct spot_json_doc *doc, const char *role,
 /* The same in a directory: what tokenizer_config.json names, or else special_tokens_map.json. */
 int spot_beside_named(const char *dir, const char *role, char text[SPOT_BESIDE_TOKEN],
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_BESIDE_H */

@@ -10,7 +10,8 @@
  * SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a tokenizer.json adds around a text
  * (post_processor) are not added.
  */
-#pragma once
+#ifndef SPOT_TEXT_BPE_H
+#define SPOT_TEXT_BPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
@@ -94,3 +99,9 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
                     spot_bpe_take take, void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_BPE_H */

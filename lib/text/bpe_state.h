@@ -9,6 +9,10 @@
 #include "text/pretoken.h"
 #include "text/token_names.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_bpe_merge {
     uint64_t pair; /* left << 32 | right; UINT64_MAX: empty */
     uint32_t rank, id;
@@ -157,5 +161,9 @@ static inline uint64_t spot_bpe_pair_key(uint32_t left, uint32_t right)
 {
     return (uint64_t)left << 32 | right;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_BPE_STATE_H */

@@ -4,7 +4,8 @@
  * chat_template.jinja, or else the `chat_template` of tokenizer_config.json (of several the one
  * named "default"), gives the format as a program in Jinja (template.h).
  */
-#pragma once
+#ifndef SPOT_TEXT_CHAT_H
+#define SPOT_TEXT_CHAT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_chat;
 
@@ -39,3 +44,9 @@ const char *spot_chat_end(const struct spot_chat *chat);
  * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
                      struct spot_buf *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_CHAT_H */

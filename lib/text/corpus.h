@@ -6,13 +6,18 @@
  * concatenated. Tokens are little-endian. A file of 16-bit tokens may begin with the header of
  * llm.c (256 words: 20240520, 1, number of tokens, zeros), which is skipped.
  */
-#pragma once
+#ifndef SPOT_TEXT_CORPUS_H
+#define SPOT_TEXT_CORPUS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_CORPUS_MEMORY_MAX = 1 << 30 };
 
@@ -47,3 +52,9 @@ void spot_corpus_release(struct spot_corpus *corpus);
  * cannot be read, SPOT_EDATA when it has become shorter. */
 int spot_corpus_read(const struct spot_corpus *corpus, size_t at, size_t n, uint32_t *token,
                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_CORPUS_H */

@@ -5,13 +5,18 @@
  * or runs of bytes are split among tokens: bytes that could still become part of another character
  * are held back.
  */
-#pragma once
+#ifndef SPOT_TEXT_DETOK_H
+#define SPOT_TEXT_DETOK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/buf.h"
 #include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_detokenizer {
     const struct spot_bpe *bpe; /* borrowed */
@@ -34,3 +39,9 @@ bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *
 
 /* No more tokens: append what was held back; a new text may begin. */
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_DETOK_H */

@@ -10,13 +10,18 @@
  *
  * Known: | ( ) (?: ) (?i: ), sets with ranges, \s \d \p{L} and other categories and their
  * opposites, * + ? {m,n}, of one character also *+ ++ ?+, and (?= ) and (?! ) of oneXX */
-#pragma once
+#ifndef SPOT_TEXT_PATTERN_H
+#define SPOT_TEXT_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_PATTERN_NODES_MAX = 4096, /* its parts, after repetitions are written out */
@@ -40,3 +45,9 @@ enum spot_pattern_found { SPOT_PATTERN_NONE, SPOT_PATTERN_FOUND, SPOT_PATTERN_MO
  * several threads at once. */
 enum spot_pattern_found spot_pattern_match(const struct spot_pattern *pattern, const char *text,
                                            size_t n, bool is_end, size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_PATTERN_H */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* pattern_state.h - a pattern that was read; private to pattern*.c. */
-#pragma once
+#ifndef SPOT_TEXT_PATTERN_STATE_H
+#define SPOT_TEXT_PATTERN_STATE_H
 
 #include "text/pattern.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PATTERN_RANGES = 64 };
 
@@ -41,3 +46,9 @@ struct spot_pattern_tree {
 /* pattern_read.c: 0, or -1 with *err. The tree is to be released in any case. */
 int spot_pattern_read(struct spot_pattern_tree *t, const char *text, struct spot_err *err);
 void spot_pattern_release(struct spot_pattern_tree *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_PATTERN_STATE_H */

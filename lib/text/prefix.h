@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* prefix.h - the tokens that a tokenizer adds before and after a text, such as "<s>" and "</s>". */
-#pragma once
+#ifndef SPOT_TEXT_PREFIX_H
+#define SPOT_TEXT_PREFIX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
 #include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_TEXT_AROUND_MAX = 4 };
 
@@ -21,3 +26,9 @@ struct spot_text_around {
  * with *err: SPOT_EDATA for an unknown token, or more than SPOT_TEXT_AROUND_MAX. */
 int spot_text_around_load(const char *dir, const struct spot_bpe *bpe,
                           struct spot_text_around *around, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_PREFIX_H */

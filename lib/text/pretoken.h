@@ -2,13 +2,18 @@
 /* pretoken.h - how a tokenizer.json changes a text and cuts it into pieces before its model reads
  * them: "normalizer" and "pre_tokenizer", as steps. Tokens never reach across pieces.
  */
-#pragma once
+#ifndef SPOT_TEXT_PRETOKEN_H
+#define SPOT_TEXT_PRETOKEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
 #include "text/pattern.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The expression of GPT-2 (https://github.com/openai/gpt-2, src/encoder.py), which "ByteLevel" has
  * where it is not told otherwise. */
@@ -54,3 +59,9 @@ const char *spot_text_step_apply(const struct spot_text_step *step, const char *
  * its bytes; 0: what follows the text, which does not end here, could change it. */
 size_t spot_text_step_cut(const struct spot_text_step *step, const char *text, size_t n,
                           bool is_end, bool *is_out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_PRETOKEN_H */

@@ -4,7 +4,8 @@
  * blocks, tojson without HTML escapes, raise_exception and strftime_now. Nothing reads a file or a
  * clock. A template is parsed once and rendered many times, from several threads at once.
  */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_H
+#define SPOT_TEXT_TEMPLATE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_TEMPLATE_MAX = 1 << 20,        /* bytes of a template */
@@ -39,3 +44,9 @@ struct spot_template_input {
  * above. */
 int spot_template_render(const struct spot_template *t, const struct spot_template_input *input,
                          struct spot_buf *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_H */

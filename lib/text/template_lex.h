@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* template_lex.h - the words of a template; private to template*.c. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_LEX_H
+#define SPOT_TEXT_TEMPLATE_LEX_H
 
 #include "text/template_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Beside these a token's type is its character, or that of `op` in a node: F is //, ^ is **, E is
  * ==, N is !=, L is <=, G is >=. */
@@ -41,3 +46,9 @@ struct spot_tv spot_tlex_data(struct spot_tlex *l);
 
 /* Read the next token of a tag into l->token; behind CLOSE text follows. */
 void spot_tlex_next(struct spot_tlex *l);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_LEX_H */

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* template_parse.h - what the parser of expressions gives that of statements. Of what is wrong the
  * first is kept (spot_tlex_fail), and all of these go on to the end. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_PARSE_H
+#define SPOT_TEXT_TEMPLATE_PARSE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "text/template_lex.h"
 #include "text/template_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_tparser {
     struct spot_tlex lex;
@@ -34,3 +39,9 @@ struct spot_tnode *spot_tp_or(struct spot_tparser *p);
 struct spot_tnode *spot_tp_attribute(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_filter(struct spot_tparser *p, struct spot_tnode *of);
 struct spot_tnode *spot_tp_arguments(struct spot_tparser *p, bool is_macro);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_PARSE_H */

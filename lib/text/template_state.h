@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* template_state.h - a parsed template, and the values of a rendering; private to template*.c. */
-#pragma once
+#ifndef SPOT_TEXT_TEMPLATE_STATE_H
+#define SPOT_TEXT_TEMPLATE_STATE_H
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "text/template.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* --- values ---------------------------------------------------------------------- */
 
@@ -334,3 +339,9 @@ struct spot_tv spot_tv_get(struct spot_trender *r, const struct spot_tnode *at, 
 struct spot_tv spot_tv_path(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v,
                             struct spot_tv path);
 struct spot_tv spot_template_eval(struct spot_trender *r, const struct spot_tnode *e);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TEMPLATE_STATE_H */

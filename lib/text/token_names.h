@@ -2,11 +2,16 @@
 /* token_names.h - texts of tokens that may appear in other text: the longest at a place, in a time
  * that does not depend on how many there are.
  */
-#pragma once
+#ifndef SPOT_TEXT_TOKEN_NAMES_H
+#define SPOT_TEXT_TOKEN_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_names;
 
@@ -24,3 +29,9 @@ const char *spot_names_longest(const struct spot_names *names, const char *text,
 
 /* Have two the same text? The values of the first such pair, in the order they were added. */
 bool spot_names_twins(const struct spot_names *names, uint32_t *first, uint32_t *second);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_TOKEN_NAMES_H */

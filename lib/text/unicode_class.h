@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* unicode_class.h - the character classes by which tokenizers cut text. */
-#pragma once
+#ifndef SPOT_TEXT_UNICODE_CLASS_H
+#define SPOT_TEXT_UNICODE_CLASS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* General categories; M: all marks, P: punctuation but PC, S: symbols, Z: separators, C: controls
  * and what is no character (Unicode 16.0). */
@@ -48,3 +53,9 @@ enum { SPOT_CHAR_CASED_MAX = 4 };
 
 /* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its bytes. */
 size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_UNICODE_CLASS_H */

@@ -8,7 +8,8 @@
  * and no zone's random numbers depend on how many others there are.
  * docs/design/04-generate.md has the equations and their sources.
  */
-#pragma once
+#ifndef SPOT_TRACE_GENERATE_H
+#define SPOT_TRACE_GENERATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,10 @@
 
 #include "common/err.h"
 #include "common/rng.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_GENERATE_ZONES_MAX = 1024, SPOT_GENERATE_CAP_MAX = 65536 };
 
@@ -92,3 +97,9 @@ struct spot_gen_net {
 void spot_generator_step(struct spot_generator *gen, double interval_s, struct spot_gen_net *net);
 
 void spot_generator_release(struct spot_generator *gen);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_GENERATE_H */

@@ -5,7 +5,8 @@
  * are dropped, so that overlapping windows and repeated imports change nothing. Formats:
  * docs/formats/import.md.
  */
-#pragma once
+#ifndef SPOT_TRACE_IMPORT_H
+#define SPOT_TRACE_IMPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,10 @@
 #include "common/json.h"
 #include "trace/names.h"
 #include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_import_kind {
     SPOT_IMPORT_COUNT = 1, /* samples of a count */
@@ -149,3 +154,9 @@ int spot_import_spot_event(struct spot_import *, FILE *, const char *, struct sp
 spot_import_line_fn spot_import_spotserve;
 spot_import_doc_fn spot_import_skypilot, spot_import_aws_price, spot_import_aws_score,
     spot_import_aws_advisor, spot_import_gcp_price, spot_import_azure_price;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_IMPORT_H */

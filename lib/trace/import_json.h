@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* import_json.h - shared by the importers of JSON documents. */
-#pragma once
+#ifndef SPOT_TRACE_IMPORT_JSON_H
+#define SPOT_TRACE_IMPORT_JSON_H
 
 #include <stdbool.h>
 
 #include "common/json.h"
 #include "trace/import.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Call `read` for each element of the array root/key; `pointer` names the element. */
 typedef int spot_import_item_fn(struct spot_import *imp, const struct spot_json_doc *doc,
@@ -23,3 +28,9 @@ const char *spot_import_member(const struct spot_json_value *object, const char 
 /* The timestamp `text`, found at pointer/key, as unix time. */
 int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
                       const char *text, double *time_s, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_IMPORT_JSON_H */

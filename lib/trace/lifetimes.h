@@ -6,12 +6,17 @@
  * lived in a class of ages is the maximum likelihood estimate of a hazard that is constant in the
  * class, with truncation and censoring on either side.
  */
-#pragma once
+#ifndef SPOT_TRACE_LIFETIMES_H
+#define SPOT_TRACE_LIFETIMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_life {
     double enter_s, leave_s; /* ages, 0 <= enter_s <= leave_s */
@@ -43,3 +48,9 @@ enum { SPOT_AGE_CLASSES_MAX = 64 };
  * losses or no lives. */
 size_t spot_age_classes(const struct spot_life *life, size_t n, size_t least,
                         struct spot_age_class *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LIFETIMES_H */

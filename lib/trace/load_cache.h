@@ -5,12 +5,17 @@
  * last first: so none is dropped before those that need it, as in our server. Each operation costs
  * the blocks of a prompt.
  */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_CACHE_H
+#define SPOT_TRACE_LOAD_CACHE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_load_cache;
 
@@ -30,3 +35,9 @@ void spot_load_cache_clear(struct spot_load_cache *cache);
 /* What one cache finds of each request, in their order: [load->n], free() it. NULL if the load has
  * no blocks, or `token` is 0. */
 int32_t *spot_load_cached(const struct spot_load *load, int64_t token);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_CACHE_H */

@@ -4,7 +4,8 @@
  * Arrivals, prompts and answers are drawn from separate streams, so that changing the distribution
  * of one leaves the others unchanged.
  */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_GENERATE_H
+#define SPOT_TRACE_LOAD_GENERATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 
 #include "common/err.h"
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_arrival_kind {
     SPOT_ARRIVAL_POISSON,
@@ -84,3 +89,9 @@ int spot_load_draw_lengths(struct spot_load_source *source, struct spot_length_d
  * than SPOT_LOAD_ROWS_MAX requests, none at all. */
 int spot_load_generate(struct spot_load *load, const struct spot_load_dist *dist, double end_s,
                        size_t n_max, uint64_t seed, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_GENERATE_H */

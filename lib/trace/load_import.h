@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* load_import.h - converts request logs to loads. Formats: docs/formats/import.md. */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_IMPORT_H
+#define SPOT_TRACE_LOAD_IMPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 #include "common/rng.h"
 #include "trace/load_generate.h"
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_load_column {
     SPOT_LOAD_COLUMN_TIME,
@@ -49,3 +54,9 @@ const struct spot_load_format *spot_load_format_find(const char *name);
  * cannot be read are in imp->bad; in the log of a run each is refused. */
 int spot_load_import_read(struct spot_load_import *imp, const struct spot_load_format *format,
                           FILE *in, const char *source, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_IMPORT_H */

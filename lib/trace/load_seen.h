@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* load_seen.h - what a server that observes its arrivals knows of them at a moment. */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_SEEN_H
+#define SPOT_TRACE_LOAD_SEEN_H
 
 #include <stddef.h>
 
 #include "model/job_serve.h"
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Number of requests with from_s < time_s <= to_s. Cost: two binary searches. */
 size_t spot_load_arrivals(const struct spot_load *load, double from_s, double to_s);
@@ -31,3 +36,9 @@ size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct s
  * (SPOT_EDATA): no blocks in the load, no times of other lengths in the profile. */
 int spot_load_check_cache(const struct spot_job_serve *serve, const struct spot_load *load,
                           const char *source, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_SEEN_H */

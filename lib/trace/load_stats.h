@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* load_stats.h - summary statistics of a load: rate, burstiness, lengths. */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_STATS_H
+#define SPOT_TRACE_LOAD_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "trace/load_trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LOAD_WIDTHS = 4, SPOT_LOAD_LAGS = 6 };
 
@@ -44,3 +49,9 @@ void spot_load_count(const struct spot_load *load, double start_s, double bin_s,
 
 /* Lengths in ascending order; free() them. */
 int32_t *spot_load_sorted(const int32_t *token, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_STATS_H */

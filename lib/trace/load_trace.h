@@ -7,13 +7,18 @@
  * "512:46-57 2000": the prompt in blocks of 512 tokens, of which the last may be cut. Prompts that
  * have the same number at one place are equal up to the end of that block.
  */
-#pragma once
+#ifndef SPOT_TRACE_LOAD_TRACE_H
+#define SPOT_TRACE_LOAD_TRACE_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_LOAD_ROWS_MAX = 1 << 25,
@@ -74,3 +79,9 @@ int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spo
 
 /* Write errors of `out` are left for the caller to detect. */
 void spot_load_write(const struct spot_load *load, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_TRACE_H */

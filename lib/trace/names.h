@@ -3,10 +3,15 @@
  *
  * A name belongs to a scope, so that "node1" of one zone is not "node1" of another.
  */
-#pragma once
+#ifndef SPOT_TRACE_NAMES_H
+#define SPOT_TRACE_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_names {
     size_t n, cap, n_slot;
@@ -21,3 +26,9 @@ size_t spot_names_intern(struct spot_names *names, uint32_t scope, const char *t
 
 /* Legal on a zeroed struct. */
 void spot_names_release(struct spot_names *names);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_NAMES_H */

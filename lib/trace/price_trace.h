@@ -5,7 +5,8 @@
  * without the column market all are spot prices. Rows may be in any order; of two rows of one
  * series at one time the later one counts. A price holds until the next row of its series.
  */
-#pragma once
+#ifndef SPOT_TRACE_PRICE_TRACE_H
+#define SPOT_TRACE_PRICE_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PRICE_SERIES_MAX = 4096, SPOT_PRICE_ROWS_MAX = 1 << 25 };
 
@@ -45,3 +50,9 @@ void spot_price_trace_release(struct spot_price_trace *trace);
  * Returns NULL if that would be more than n_max values. */
 double *spot_price_grid(const struct spot_price_series *series, double interval_s, bool from_start,
                         double ends_at_s, size_t n_max, size_t *n, double *start_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_PRICE_TRACE_H */

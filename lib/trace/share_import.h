@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* share_import.h - converts job traces and accounting logs of clusters to jobs or throughputs.
  * Formats: docs/formats/import.md. */
-#pragma once
+#ifndef SPOT_TRACE_SHARE_IMPORT_H
+#define SPOT_TRACE_SHARE_IMPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +12,10 @@
 #include "common/bad_rows.h"
 #include "common/err.h"
 #include "model/share_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_share_import {
     struct spot_share_jobs jobs;
@@ -41,3 +46,9 @@ int spot_share_import_read(struct spot_share_import *imp, const struct spot_shar
  * read last is kept. */
 void spot_share_import_settle(struct spot_share_import *imp);
 void spot_share_import_release(struct spot_share_import *imp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_SHARE_IMPORT_H */

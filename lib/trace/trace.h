@@ -11,7 +11,8 @@
  * within a series, a node added twice or removed while absent, and numbers that are not finite or
  * out of range are rejected with their position.
  */
-#pragma once
+#ifndef SPOT_TRACE_TRACE_H
+#define SPOT_TRACE_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_TRACE_SERIES_MAX = 4096,
@@ -149,3 +154,9 @@ int spot_trace_cut(struct spot_trace *trace, double from_s, double to_s, struct 
 /* floor(available / k) and floor(requested / k), k >= 1; node events are dropped if k > 1, prices
  * per machine are unchanged. */
 void spot_trace_scale(struct spot_trace *trace, int32_t k);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_TRACE_H */

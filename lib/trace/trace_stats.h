@@ -4,12 +4,17 @@
  * Counts are weighted by the time they held. A series holds from its first row to the end of the
  * whole trace.
  */
-#pragma once
+#ifndef SPOT_TRACE_TRACE_STATS_H
+#define SPOT_TRACE_TRACE_STATS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Changes in one direction; sizes in machines, NaN without events. */
 struct spot_trace_moves {
@@ -51,3 +56,9 @@ void spot_trace_together(const struct spot_trace *trace, struct spot_trace_toget
 /* Means over n equal slices of [start_s, end_s) for a trend line; 0 before the first row. */
 void spot_trace_slices(const struct spot_trace_series *series, double start_s, double end_s,
                        size_t n, double *mean);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_TRACE_STATS_H */

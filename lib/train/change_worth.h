@@ -11,9 +11,14 @@
  *   later     the old grid continues.
  * docs/design/16-precopy.md.
  */
-#pragma once
+#ifndef SPOT_TRAIN_CHANGE_WORTH_H
+#define SPOT_TRAIN_CHANGE_WORTH_H
 
 #include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* All finite, rates > 0 and times >= 0, but for lasts_s > 0, which may be INFINITY. */
 struct spot_change_worth {
@@ -36,3 +41,9 @@ enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
 /* Does that way pay off? Not if the new grid is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_CHANGE_WORTH_H */

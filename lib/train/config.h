@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* config.h - the configuration of a training job; equal configurations and data give equal bits. */
-#pragma once
+#ifndef SPOT_TRAIN_CONFIG_H
+#define SPOT_TRAIN_CONFIG_H
 
 #include <stdint.h>
 
@@ -9,6 +10,10 @@
 #include "engine/stage.h"
 #include "shard/arena.h"
 #include "train/schedule.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_KERNEL_NAME_MAX = 64, SPOT_MICROBATCHES_MAX = 4096, SPOT_TUNINGS_MAX = 64 };
 
@@ -62,3 +67,9 @@ int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t pat
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *config);
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *config);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_CONFIG_H */

@@ -4,12 +4,17 @@
  * A generation costs what steps take longer while one is under way (save_cost.h), not the time
  * until it is on the disk, which passes beside them.
  */
-#pragma once
+#ifndef SPOT_TRAIN_DURABLE_LAG_H
+#define SPOT_TRAIN_DURABLE_LAG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "train/save_cost.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The minimum time between generations if none is given. */
 #define SPOT_DURABLE_LEAST_S 1.0
@@ -34,3 +39,9 @@ double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked
                                 bool is_single);
 bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,
                              bool is_single);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_DURABLE_LAG_H */

@@ -2,7 +2,8 @@
 /* estimate.h - estimates a job before it starts: bytes of each process, the time of a step, bytes
  * to move and the time that takes. Pure except spot_estimate_step, which computes a layer.
  */
-#pragma once
+#ifndef SPOT_TRAIN_ESTIMATE_H
+#define SPOT_TRAIN_ESTIMATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +12,10 @@
 #include "common/err.h"
 #include "model/grid.h"
 #include "train/config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_estimate_options {
     const struct spot_job_config *config; /* its kernel must be available here */
@@ -67,3 +72,9 @@ void spot_estimate_release(struct spot_estimate *estimate);
  * processes share its cores. 0: the kernel needs a device. Returns 0, or -1 with *err. */
 int spot_estimate_step(const struct spot_estimate_options *options, int64_t n_sharing,
                        double *step_s, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_ESTIMATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* form.h - the message that starts an epoch: the grid, the placement, and the transfers. */
-#pragma once
+#ifndef SPOT_TRAIN_FORM_H
+#define SPOT_TRAIN_FORM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,10 @@
 #include "comm/wire.h"
 #include "common/err.h"
 #include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_origin {
     SPOT_FROM_MEMBER = 0,  /* `from` sends it */
@@ -101,3 +106,9 @@ void spot_form_losses(const struct spot_form *form, int64_t position, int64_t *b
 
 /* Microbatches [*begin, *end) that pipeline d computes. */
 void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *begin, int64_t *end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_FORM_H */

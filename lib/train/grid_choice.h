@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* grid_choice.h - chooses the grid for the present members, and divides bundles into stages. */
-#pragma once
+#ifndef SPOT_TRAIN_GRID_CHOICE_H
+#define SPOT_TRAIN_GRID_CHOICE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/grid.h"
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The grid for n > 0 members. `want`: the wanted grid, or zeros. A wanted grid that does not fit
  * loses pipelines, then depth, then tensor parallelism: D = n / (P M), else (1, n / M, M), else (1,
@@ -27,3 +32,9 @@ double spot_grid_work(const struct spot_shape *shape, const struct spot_grid *gr
 /* Divide the bundles into P stages so that the slowest is as fast as possible; stage[P + 1] gets
  * the boundaries. Exact dynamic programming over multiply-adds; ties leave more to later stages. */
 void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_GRID_CHOICE_H */

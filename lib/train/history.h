@@ -4,13 +4,18 @@
  * When the space is full every second point is dropped, and from then on half as many are added: a
  * curve of any length keeps between half and all of SPOT_HISTORY_POINTS.
  */
-#pragma once
+#ifndef SPOT_TRAIN_HISTORY_H
+#define SPOT_TRAIN_HISTORY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/json_writer.h"
 #include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_HISTORY_POINTS = 512, SPOT_HISTORY_PAUSES = 128 };
 
@@ -42,3 +47,9 @@ void spot_history_add(struct spot_history *history, const struct spot_history_po
 void spot_history_add_pause(struct spot_history *history, const struct spot_history_pause *pause);
 /* Write keys `points` and `pauses` into an open object: arrays of arrays, oldest first. */
 void spot_history_put(const struct spot_history *history, struct spot_jw *jw);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_HISTORY_H */

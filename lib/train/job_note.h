@@ -5,7 +5,8 @@
  *
  * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
  */
-#pragma once
+#ifndef SPOT_TRAIN_JOB_NOTE_H
+#define SPOT_TRAIN_JOB_NOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "train/trainer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_JOB_NOTE_KEY_MAX = 32 };
 
@@ -64,3 +69,9 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
 /* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_JOB_NOTE_H */

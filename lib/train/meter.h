@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* meter.h - counts what a training job does, its steps, pauses and moves, and publishes them with
  * its status over HTTP (comm/monitor.h). */
-#pragma once
+#ifndef SPOT_TRAIN_METER_H
+#define SPOT_TRAIN_METER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +11,10 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "train/history.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_meter;
 
@@ -34,3 +39,9 @@ bool spot_meter_begin(struct spot_meter *meter, bool is_last, struct spot_buf **
                       struct spot_buf **metrics);
 void spot_meter_put(const struct spot_meter *meter, double token, struct spot_buf *out);
 void spot_meter_publish(struct spot_meter *meter, double made_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_METER_H */

@@ -3,12 +3,17 @@
  *
  * Sums are exact integers (engine/exact.h), so the bits of a step do not depend on the split.
  */
-#pragma once
+#ifndef SPOT_TRAIN_MICROBATCH_SPLIT_H
+#define SPOT_TRAIN_MICROBATCH_SPLIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SPLIT_MAX = 512 };
 
@@ -53,3 +58,9 @@ void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
 bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 
 double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_MICROBATCH_SPLIT_H */

@@ -5,7 +5,8 @@
  * tokenizer_config.json. A byte-level model has no tokenizer: its config says "spot_tokens":
  * "bytes". Each file appears complete or not at all, the weights last.
  */
-#pragma once
+#ifndef SPOT_TRAIN_MODEL_DIR_H
+#define SPOT_TRAIN_MODEL_DIR_H
 
 #include <stdbool.h>
 
@@ -14,6 +15,10 @@
 #include "shard/safetensors.h"
 #include "text/bpe.h"
 #include "weights/save.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_model_dir;
 
@@ -43,3 +48,9 @@ int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_sha
                          const struct spot_bpe *bpe, bool is_of_bytes,
                          struct spot_bundle *const *bundle, enum spot_dtype dtype,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_MODEL_DIR_H */

@@ -2,10 +2,15 @@
 /* model_wire.h - parts of a model in messages: what the model does not have makes a message bad
  * (comm/wire.h) where it is read, whoever sent it.
  */
-#pragma once
+#ifndef SPOT_TRAIN_MODEL_WIRE_H
+#define SPOT_TRAIN_MODEL_WIRE_H
 
 #include "comm/wire.h"
 #include "model/shape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A bundle, below n_bundle; 0 when bad. */
 uint32_t spot_get_bundle(struct spot_wire_in *in, uint32_t n_bundle);
@@ -13,3 +18,9 @@ uint32_t spot_get_bundle(struct spot_wire_in *in, uint32_t n_bundle);
 uint32_t spot_get_tensors(struct spot_wire_in *in, const struct spot_shape *shape, uint32_t bundle);
 /* A time in seconds, not negative and less than 1e6; 0 when bad. */
 double spot_get_duration(struct spot_wire_in *in);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_MODEL_WIRE_H */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* movement.h - what this job has seen of moves of state, and how it makes them: at once, while all
  * members wait, or by pre-copy, bundle by bundle beside the steps. */
-#pragma once
+#ifndef SPOT_TRAIN_MOVEMENT_H
+#define SPOT_TRAIN_MOVEMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_movement {
     /* how long members last */
@@ -35,3 +40,9 @@ double spot_movement_lasts_s(const struct spot_movement *m, double n);
 double spot_movement_share(const struct spot_movement *m);
 /* A step with pre-copies took step_s: as many at a time as steps bear. */
 void spot_movement_pace(struct spot_movement *m, double step_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_MOVEMENT_H */

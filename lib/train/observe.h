@@ -3,7 +3,8 @@
  *
  * The same coordinator and workers as in training; only durable state is left out.
  */
-#pragma once
+#ifndef SPOT_TRAIN_OBSERVE_H
+#define SPOT_TRAIN_OBSERVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +13,10 @@
 #include "model/grid.h"
 
 #include "engine/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_PROBE_BYTE_MAX = 1 << 28, SPOT_PROBE_ROUNDS_MAX = 1000 };
 
@@ -59,3 +64,9 @@ struct spot_observer {
     void (*probed)(void *user, const struct spot_probe_seen *seen);
     void *user;
 };
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_OBSERVE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pins.h - the places that a plan gives to members by name (place[] of spot.plan/1). They are of
  * the grid that the plan asks for, and of no other. */
-#pragma once
+#ifndef SPOT_TRAIN_PINS_H
+#define SPOT_TRAIN_PINS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,10 @@
 #include "cluster/protocol.h"
 #include "model/grid.h"
 #include "model/plan_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_pin {
     char name[SPOT_NAME_MAX];
@@ -32,3 +37,9 @@ size_t spot_pin_position(const struct spot_grid *grid, const struct spot_pin *pi
 /* Put `node` at a position of node_of_position[n]; the previous one goes to the node's old place,
  * if it had one. False: it was there. */
 bool spot_pin_put(int *node_of_position, size_t n, size_t position, int node);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_PINS_H */

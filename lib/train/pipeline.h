@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over the
  * replicas. */
-#pragma once
+#ifndef SPOT_TRAIN_PIPELINE_H
+#define SPOT_TRAIN_PIPELINE_H
 
 #include <stdint.h>
 
@@ -10,6 +11,10 @@
 #include "common/err.h"
 #include "engine/stage.h"
 #include "train/form.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_pipeline {
     struct spot_comm *comm;
@@ -45,3 +50,9 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
  * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_PIPELINE_H */

@@ -6,12 +6,17 @@
  * permutation drawn by (seed, epoch): every sequence is read once per data epoch, and which one is
  * a pure function of (seed, step, microbatch).
  */
-#pragma once
+#ifndef SPOT_TRAIN_SAMPLER_H
+#define SPOT_TRAIN_SAMPLER_H
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "text/corpus.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_sampler {
     const struct spot_corpus *corpus;
@@ -29,3 +34,9 @@ int64_t spot_sampler_sequence(const struct spot_sampler *sampler, int64_t q);
 /* The T + 1 tokens of a sequence into token[T + 1]; *err of spot_corpus_read. */
 int spot_sampler_read(const struct spot_sampler *sampler, int64_t sequence, uint32_t *token,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SAMPLER_H */

@@ -3,9 +3,14 @@
  * written, compared with steps without one. Steps vary by more than that, so it is a mean of
  * differences of either sign.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SAVE_COST_H
+#define SPOT_TRAIN_SAVE_COST_H
 
 #include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* All zero: not known. */
 struct spot_save_cost {
@@ -30,3 +35,9 @@ double spot_save_cost_s(const struct spot_save_cost *cost);
 
 /* Has it been so long since a step without a generation that one is needed for comparison? */
 bool spot_save_cost_wants_calm(const struct spot_save_cost *cost);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SAVE_COST_H */

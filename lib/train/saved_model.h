@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* saved_model.h - reads the weights of a job from its state directory, or from the running job. */
-#pragma once
+#ifndef SPOT_TRAIN_SAVED_MODEL_H
+#define SPOT_TRAIN_SAVED_MODEL_H
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_NEWEST_STEP = -1 };
 
@@ -52,3 +57,9 @@ int spot_saved_model_shorten(struct spot_saved_model *model, int64_t seq, struct
 
 /* Keep the weights of a bundle and free the rest. */
 void spot_weights_only(struct spot_bundle *bundle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SAVED_MODEL_H */

@@ -6,7 +6,8 @@
  * of its epoch; it does not survive the loss of one of them. What is sent is on its way when an
  * epoch ends, or is not sent at all.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SAVER_H
+#define SPOT_TRAIN_SAVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "common/json_writer.h"
 #include "train/durable_lag.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_saver {
     struct spot_store *store;
@@ -52,3 +57,9 @@ bool spot_saver_export_is_due(const struct spot_saver *saver);
  * when that is to be told, with more[48] about earlier tries: at once, then once a minute. */
 void spot_saver_put(const struct spot_saver *saver, struct spot_jw *jw);
 bool spot_saver_failed(struct spot_saver *saver, const struct spot_err *why, char more[48]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SAVER_H */

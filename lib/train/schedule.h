@@ -3,12 +3,17 @@
  *
  * A function of the step only, so that a recomputed step has the same rate.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SCHEDULE_H
+#define SPOT_TRAIN_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_lr_schedule { SPOT_LR_CONSTANT, SPOT_LR_COSINE, SPOT_LR_LINEAR };
 
@@ -43,3 +48,9 @@ double spot_tuning_lr(const struct spot_tuning *tuning, int64_t step);
 bool spot_tuning_is_scheduled(const struct spot_tuning *tuning);
 /* Equal except for `after`? */
 bool spot_tuning_equal(const struct spot_tuning *a, const struct spot_tuning *b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SCHEDULE_H */

@@ -6,13 +6,18 @@
  * if it matches: a generation of this job and step with exactly the coordinator's manifest, which
  * has the hash of every bundle, or weights with these hashes.
  */
-#pragma once
+#ifndef SPOT_TRAIN_STATE_SOURCES_H
+#define SPOT_TRAIN_STATE_SOURCES_H
 
 #include <limits.h>
 #include <stdint.h>
 
 #include "comm/wire.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_objects;
 
@@ -46,3 +51,9 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
 struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *sources,
                                             const struct spot_shape *shape, int index,
                                             struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_STATE_SOURCES_H */

@@ -6,7 +6,8 @@
  * first, and finished sums travel while the rest is computed. Sums on a device are combined after
  * the pass.
  */
-#pragma once
+#ifndef SPOT_TRAIN_SUMS_H
+#define SPOT_TRAIN_SUMS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "engine/stage.h"
 #include "train/form.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_sums {
     struct spot_comm *comm;
@@ -54,3 +59,9 @@ struct spot_mirror {
  * those of the stages mirrored here, and sends its own if memory is a device's. Returns as
  * above. */
 int spot_sums_mirror(const struct spot_mirror *mirror, int64_t step, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_SUMS_H */

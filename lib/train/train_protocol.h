@@ -12,11 +12,16 @@
  *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
  */
-#pragma once
+#ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H
+#define SPOT_TRAIN_TRAIN_PROTOCOL_H
 
 #include <stdint.h>
 
 #include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 
@@ -64,3 +69,9 @@ static inline uint64_t spot_tag_microbatch(int64_t step, int64_t j)
 {
     return (uint64_t)step << 16 | (uint64_t)j;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAIN_PROTOCOL_H */

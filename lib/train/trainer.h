@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer.h - runs one training job: a group (cluster/group.h) with the trainer as its
  * workload. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_H
+#define SPOT_TRAIN_TRAINER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,6 +12,10 @@
 #include "train/config.h"
 #include "train/microbatch_split.h"
 #include "train/observe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Progress of a running job. Pointers are valid during the call. */
 struct spot_progress {
@@ -99,3 +104,9 @@ int spot_trainer_run(const struct spot_trainer_options *options, struct spot_tra
                      struct spot_err *err);
 
 /* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_H */

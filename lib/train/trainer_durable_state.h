@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_durable_state.h - what of the state is written, and where; private to
  * lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_DURABLE_STATE_H
+#define SPOT_TRAIN_TRAINER_DURABLE_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* request a durable generation from the holders */
@@ -39,3 +44,9 @@ int spot_trainer_finish(struct spot_trainer *c, struct spot_trainer_result *resu
 /* trainer_export.c: a client's question; is a client waiting for a generation? */
 int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_buf *answer,
                         uint64_t *status, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_DURABLE_STATE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_member_state.h - what is known of members, and what they send; private to
  * lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_MEMBER_STATE_H
+#define SPOT_TRAIN_TRAINER_MEMBER_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_member.c: the entries of the table about members; NULL for one that is gone. */
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id);
@@ -16,3 +21,9 @@ void spot_trainer_forget(void *job, struct spot_peer *peer);
 bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine);
 int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                          struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_MEMBER_STATE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_move_state.h - when and how state moves between members; private to lib/train/trainer*.c.
  */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_MOVE_STATE_H
+#define SPOT_TRAIN_TRAINER_MOVE_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_restore.c: what no member holds is read by the members that need it. What a member cannot
  * read it requests: send that in the order of requests, and no more at once than memory allows,
@@ -45,3 +50,9 @@ void spot_trainer_precopy_some(struct spot_trainer *c);             /* before a 
 void spot_trainer_precopied(struct spot_trainer *c, double step_s); /* at a commit */
 /* At a commit: is a leaving member about to be gone? Then the rest is moved at once. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_MOVE_STATE_H */

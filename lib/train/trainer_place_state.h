@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_place_state.h - who gets which place; private to lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_PLACE_STATE_H
+#define SPOT_TRAIN_TRAINER_PLACE_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_form.c: choose a grid, place members, send FORM; or hold. */
 int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err);
@@ -71,3 +76,9 @@ int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed
  * placement, the members' index by position of the form, to respect them; was a change needed? */
 bool spot_trainer_breaks_pin(const struct spot_trainer *c);
 bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_PLACE_STATE_H */

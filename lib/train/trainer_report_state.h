@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_report_state.h - what the job reports; private to lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_REPORT_STATE_H
+#define SPOT_TRAIN_TRAINER_REPORT_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_status.c */
 void spot_trainer_status(void *job, struct spot_jw *jw);
@@ -17,3 +22,9 @@ int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_meter_step(struct spot_trainer *c, double step_s);
 void spot_trainer_meter_formed(struct spot_trainer *c);
 void spot_trainer_publish(struct spot_trainer *c, bool is_last);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_REPORT_STATE_H */

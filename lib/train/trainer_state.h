@@ -3,7 +3,8 @@
  *
  * The trainer is the workload of a group of one view: a round is an optimizer step.
  */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_STATE_H
+#define SPOT_TRAIN_TRAINER_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,10 @@
 #include "train/trainer.h"
 #include "train/validator.h"
 #include "weights/load.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The trainer's object of a worker. */
 struct spot_trainer_member {
@@ -113,3 +118,9 @@ int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err);
  * is done: *result is that of the earlier leader, or -1 with *err. */
 int spot_trainer_lead(struct spot_trainer *c, struct spot_trainer_result *result,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_STATE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* trainer_step_state.h - what a round is, and validation between rounds; private to
  * lib/train/trainer*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_TRAINER_STEP_STATE_H
+#define SPOT_TRAIN_TRAINER_STEP_STATE_H
 
 #include "train/trainer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* trainer_observe.c: report a commit to the observer and carry out its requests. */
 void spot_trainer_observe(struct spot_trainer *c, double step_s);
@@ -30,3 +35,9 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
 int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
                         struct spot_err *err);
 void spot_trainer_quiesced(void *job, struct spot_view *view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_STEP_STATE_H */

@@ -7,7 +7,8 @@
  * affected: the same bits on every grid. An epoch that ends meanwhile drops what was computed, and
  * the next one starts again with the same weights.
  */
-#pragma once
+#ifndef SPOT_TRAIN_VALIDATOR_H
+#define SPOT_TRAIN_VALIDATOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@
 #include "common/err.h"
 #include "text/corpus.h"
 #include "train/sampler.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_validator {
     struct spot_corpus corpus; /* no source: there are no such data */
@@ -44,3 +49,9 @@ int spot_validator_read(const struct spot_validator *v, int64_t i, uint32_t *tok
                         struct spot_err *err);
 int spot_validator_add(struct spot_validator *v, const double *loss, int64_t n, int64_t step,
                        double *took_s, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_VALIDATOR_H */

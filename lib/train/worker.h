@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* worker.h - one worker of a job: joins, gets its place, computes, moves state, leaves. */
-#pragma once
+#ifndef SPOT_TRAIN_WORKER_H
+#define SPOT_TRAIN_WORKER_H
 
 #include <stdbool.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_worker_options {
     const char *join;        /* address of the coordinator */
@@ -41,3 +46,9 @@ bool spot_worker_is_for_serving(void);
 
 /* Async-signal-safe: this instance will be taken away. */
 void spot_worker_notice(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_WORKER_H */

@@ -5,7 +5,8 @@
  * copy, writes it if the coordinator's directory is accessible from here, and reports. What cannot
  * be written here is sent to the coordinator, with a warning once until a write succeeds.
  */
-#pragma once
+#ifndef SPOT_TRAIN_WORKER_SAVE_H
+#define SPOT_TRAIN_WORKER_SAVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,10 @@
 #include "comm/mesh.h"
 #include "common/err.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_objects;
 struct spot_saver; /* NULL is an idle one */
@@ -38,3 +43,9 @@ bool spot_saver_stops(const struct spot_saver *saver);
 
 /* Drop what is not written, and wait for the thread: it does not use the mesh afterwards. */
 void spot_saver_stop(struct spot_saver **saver);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_WORKER_SAVE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* worker_state.h - shared by the parts of a worker; private to lib/train/worker*.c. */
-#pragma once
+#ifndef SPOT_TRAIN_WORKER_STATE_H
+#define SPOT_TRAIN_WORKER_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,10 @@
 #include "train/train_protocol.h"
 #include "train/worker.h"
 #include "train/worker_save.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_worker {
     const struct spot_worker_options *options;
@@ -119,3 +124,9 @@ int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame
                       struct spot_err *err);
 /* The repeated step is given up: restore the exponents of the last commit. */
 void spot_worker_forget_redo(struct spot_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_WORKER_STATE_H */

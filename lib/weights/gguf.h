@@ -5,7 +5,8 @@
  * endian. Everything that the header claims is checked against the size of the file before memory
  * is taken for it. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_GGUF_H
+#define SPOT_WEIGHTS_GGUF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,10 @@
 #include <stdio.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Text in the header, without a NUL. */
 struct spot_gguf_text {
@@ -69,3 +74,9 @@ extern const char spot_gguf_types[];
  * -1 with *err (SPOT_ESYS, SPOT_EDATA). */
 int spot_gguf_read(const struct spot_gguf *g, const struct spot_gguf_tensor *tensor, uint64_t first,
                    size_t n, float *x, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_GGUF_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* gguf_docs.h - the documents of a model's directory as a GGUF file's values say them, and the
  * directory itself. */
-#pragma once
+#ifndef SPOT_WEIGHTS_GGUF_DOCS_H
+#define SPOT_WEIGHTS_GGUF_DOCS_H
 
 #include "common/json_writer.h"
 #include "weights/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Each writes an object. Returns 0, or -1 with *err: SPOT_EDATA, naming the file and the key whose
  * value is missing or means what is not computed here. */
@@ -18,3 +23,9 @@ int spot_gguf_tokenizer_config(const struct spot_gguf *g, struct spot_jw *jw, st
  * generation_config.json, tokenizer.json, tokenizer_config.json, chat_template.jinja if it has one,
  * and model.gguf, which is the file itself (a hard link) or a copy. Returns 0, or -1 with *err. */
 int spot_gguf_import(const char *path, const char *dir, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_GGUF_DOCS_H */

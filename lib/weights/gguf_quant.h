@@ -4,9 +4,14 @@
  * Source of the layouts: ggml-common.h and dequantize_row_* of ggml-quants.c in
  * https://github.com/ggml-org/ggml; floats are those that it makes, bit for bit.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_GGUF_QUANT_H
+#define SPOT_WEIGHTS_GGUF_QUANT_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_GGUF_BLOCK_MAX = 256, SPOT_GGUF_BLOCK_BYTE_MAX = 256 };
 
@@ -19,3 +24,9 @@ struct spot_gguf_kind {
 
 /* NULL: it is not read here. */
 const struct spot_gguf_kind *spot_gguf_kind(int type);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_GGUF_QUANT_H */

@@ -30,6 +30,10 @@ static const struct row {
     { "up", SPOT_HF_ALL, "ffn_up", NULL },
     { "down", SPOT_HF_ALL, "ffn_down", "ffn_down_exps" },
     { "router", SPOT_HF_ALL, "ffn_gate_inp", NULL },
+    { "shared_gate", SPOT_HF_ALL, "ffn_gate_inp_shexp", NULL },
+    { "shared_up", SPOT_HF_GATE, "ffn_gate_shexp", NULL },
+    { "shared_up", SPOT_HF_UP, "ffn_up_shexp", NULL },
+    { "shared_down", SPOT_HF_ALL, "ffn_down_shexp", NULL },
     { "post2", SPOT_HF_ALL, "post_ffw_norm", NULL },
     { "lnf", SPOT_HF_ALL, "output_norm", NULL },
     { "head", SPOT_HF_ALL, "output", NULL },
@@ -115,10 +119,10 @@ static void add(struct list *l, int bundle, const struct spot_hf_name *name, int
     l->st->tensor[l->st->n_tensor++] = tensor;
 }
 
-static void add_bundle(struct list *l, int bundle, enum spot_bundle_kind kind)
+static void add_bundle(struct list *l, int bundle)
 {
     struct spot_hf_name name[SPOT_HF_NAMES_MAX];
-    const size_t n = spot_hf_names(l->shape, kind, name);
+    const size_t n = spot_hf_names(l->shape, bundle, name);
 
     for (size_t i = 0; i < n; i++) {
         const struct spot_gguf_tensor *t;
@@ -146,10 +150,8 @@ int spot_gguf_list(const struct spot_gguf *g, const struct spot_shape *shape, st
     int rc = 0;
 
     *st = (struct spot_st){ 0 };
-    add_bundle(&l, 0, SPOT_BUNDLE_EMBED);
-    for (int b = 1; b <= shape->n_layer; b++)
-        add_bundle(&l, b, SPOT_BUNDLE_LAYER);
-    add_bundle(&l, (int)shape->n_layer + 1, SPOT_BUNDLE_HEAD);
+    for (int b = 0; b < spot_shape_bundles(shape); b++)
+        add_bundle(&l, b);
     for (size_t i = 0; i < g->n_tensor && !rc; i++)
         if (!l.is_used[i] && !is_needless(g->tensor[i].name))
             rc = spot_err_set(err, SPOT_EDATA, "%s: %.*s: the model has no such tensor", g->path,

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* gguf_tensors.h - the tensors of a GGUF file under the names and in the layouts of Hugging Face's
  * files, so that hf_names.h holds for both. */
-#pragma once
+#ifndef SPOT_WEIGHTS_GGUF_TENSORS_H
+#define SPOT_WEIGHTS_GGUF_TENSORS_H
 
 #include "shard/safetensors.h"
 #include "weights/gguf.h"
 #include "weights/hf_names.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What a tensor of a layer is called there: "blk.3.attn_q.weight". */
 void spot_gguf_name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
@@ -29,3 +34,9 @@ int spot_gguf_list(const struct spot_gguf *g, const struct spot_shape *shape, st
 /* Its first n numbers, whole rows, as Hugging Face's files have them. */
 int spot_gguf_part_read(const struct spot_gguf *g, const struct spot_gguf_part *part, size_t n,
                         float *x, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_GGUF_TENSORS_H */

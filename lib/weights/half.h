@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* half.h - IEEE 754 binary16 to the float of the same value. */
-#pragma once
+#ifndef SPOT_WEIGHTS_HALF_H
+#define SPOT_WEIGHTS_HALF_H
 
 #include <stdint.h>
 #include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 static inline float spot_half(uint16_t half)
 {
@@ -17,3 +22,9 @@ static inline float spot_half(uint16_t half)
     memcpy(&x, &bits, sizeof(x));
     return x;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_HALF_H */

@@ -68,7 +68,7 @@ static const struct spot_field rotary_field[] = {
     { 0 },
 };
 static const struct spot_field window_field[] = {
-    { "sliding_window", SPOT_F_INT, AT(window), "1", 1, 1 << 30, false },
+    { "sliding_window", SPOT_F_INT, AT(window), "1", 0, 1 << 30, false },
     { "use_sliding_window", SPOT_F_BOOL, AT(uses_window), NULL, 0, 0, false },
     { "max_window_layers", SPOT_F_INT, AT(window_layers), "1", 0, 1 << 30, false },
     { "sliding_window_pattern", SPOT_F_INT, AT(window_period), "1", 1, 64, false },
@@ -100,7 +100,18 @@ static const struct spot_field expert_field[] = {
     { "num_experts_per_tok", SPOT_F_INT, AT(n_chosen), "1", 1, 1024, false },
     { "moe_intermediate_size", SPOT_F_INT, AT(expert_ffn), "1", 1, 1 << 18, false },
     { "norm_topk_prob", SPOT_F_BOOL, AT(renorms), NULL, 0, 0, false },
-    { "decoder_sparse_step", SPOT_F_INT, AT(sparse_step), "1", 0, 1 << 20, false },
+    { 0 },
+};
+static const struct spot_field sparse_field[] = {
+    { "decoder_sparse_step", SPOT_F_INT, AT(sparse_step), "1", 1, 1 << 20, false },
+    { 0 },
+};
+static const struct spot_field shared_field[] = {
+    { "shared_expert_intermediate_size", SPOT_F_INT, AT(shared_ffn), "1", 1, 1 << 18, false },
+    { 0 },
+};
+static const struct spot_field qkv_bias_field[] = {
+    { "qkv_bias", SPOT_F_BOOL, AT(qkv_bias), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -117,6 +128,9 @@ static const struct optional {
     { SPOT_HF_READS_CAPS, caps_field },
     { SPOT_HF_READS_MULTIPLIERS, multiplier_field },
     { SPOT_HF_READS_EXPERTS, expert_field },
+    { SPOT_HF_READS_SPARSE, sparse_field },
+    { SPOT_HF_READS_SHARED, shared_field },
+    { SPOT_HF_READS_QKV_BIAS, qkv_bias_field },
 };
 
 int spot_hf_fail(const struct spot_hf_source *s, const char *key, struct spot_err *err,
@@ -173,7 +187,8 @@ static bool is_local_by_rule(const struct spot_hf_source *s, int64_t layer)
     const int64_t period = s->c.window_period ? s->c.window_period : s->family->local_period;
 
     if (s->family->reads & SPOT_HF_ASKS_WINDOW)
-        return layer >= s->c.window_layers;
+        return period ? layer < s->c.window_layers && (layer + 1) % period != 0
+                      : layer >= s->c.window_layers;
     return !period || (layer + 1) % period != 0;
 }
 
@@ -203,7 +218,11 @@ static int read_window(const struct spot_hf_source *s, struct spot_decoder *kind
     bool *is_local;
     int rc;
 
-    if (!(s->family->reads & SPOT_HF_READS_WINDOW) || is_off || !s->c.window)
+    if (!(s->family->reads & SPOT_HF_READS_WINDOW) || is_off)
+        return 0;
+    if (!s->c.window && spot_json_get(s->root, "sliding_window"))
+        return spot_hf_fail(s, "/sliding_window", err, "a window of 0 positions sees nothing");
+    if (!s->c.window)
         return 0;
     if (s->family->reads & SPOT_HF_READS_UNTURNED && !spot_json_get(s->root, "layer_types"))
         return spot_hf_fail(s, "/use_sliding_window", err, "windows need layer_types");
@@ -265,26 +284,58 @@ static int read_activation(const struct spot_hf_source *s, struct spot_decoder *
                         is_conv ? "" : "silu, ", name);
 }
 
+/* mlp_only_layers: numbers of layers. */
+static int mark_dense(const struct spot_hf_source *s, bool *is_dense, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+
+    if (spot_json_array(s->doc, s->root, s->at, "mlp_only_layers", false, LIST_MAX, &list, err))
+        return -1;
+    for (size_t i = 0; list && i < spot_json_array_size(list); i++) {
+        const int64_t layer = spot_json_integer(spot_json_entry(list, i));
+
+        if (layer < 0 || layer >= s->c.n_layer)
+            return spot_hf_fail(s, "/mlp_only_layers", err, "entry %zu: expected 0 to %lld", i,
+                                (long long)s->c.n_layer - 1);
+        is_dense[layer] = true;
+    }
+    return 0;
+}
+
+static int read_dense(const struct spot_hf_source *s, struct spot_decoder *kind,
+                      struct spot_err *err)
+{
+    bool *is_dense;
+    int rc;
+
+    if (!(s->family->reads & SPOT_HF_READS_SPARSE))
+        return 0;
+    is_dense = spot_xcalloc((size_t)s->c.n_layer, sizeof(*is_dense));
+    for (int64_t i = 0; i < s->c.n_layer; i++)
+        is_dense[i] = (i + 1) % s->c.sparse_step != 0;
+    rc =
+        mark_dense(s, is_dense, err) || take_set(s, "/mlp_only_layers", is_dense, &kind->dense, err)
+            ? -1
+            : 0;
+    free(is_dense);
+    if (kind->dense.period)
+        kind->dense_ffn = s->c.ffn;
+    return rc;
+}
+
 static int read_experts(const struct spot_hf_source *s, struct spot_decoder *kind,
                         struct spot_err *err)
 {
-    const struct spot_json_value *dense = spot_json_get(s->root, "mlp_only_layers");
-
     if (!(s->family->reads & SPOT_HF_READS_EXPERTS))
         return 0;
-    if (s->c.sparse_step != 1)
-        return spot_hf_fail(s, "/decoder_sparse_step", err,
-                            "expected 1, experts in every layer, got %lld",
-                            (long long)s->c.sparse_step);
-    if (dense && (!spot_json_is_array(dense) || spot_json_array_size(dense)))
-        return spot_hf_fail(s, "/mlp_only_layers", err, "expected [], experts in every layer");
     kind->n_expert = s->c.n_experts ? s->c.n_experts : s->c.n_expert;
     kind->n_chosen = s->c.n_chosen;
     if (kind->n_chosen > kind->n_expert)
         return spot_hf_fail(s, "/num_experts_per_tok", err, "%lld of %lld experts",
                             (long long)kind->n_chosen, (long long)kind->n_expert);
     kind->is_renormed = kind->is_renormed || s->c.renorms;
-    return 0;
+    kind->shared_ffn = s->c.shared_ffn;
+    return read_dense(s, kind, err);
 }
 
 /* What this engine computes one way only. */
@@ -295,6 +346,9 @@ static int check_neutral(const struct spot_hf_source *s, struct spot_err *err)
             s, "/quantization_config", err,
             "weights that are quantised already are not read: take the model in F32, F16 "
             "or BF16; 8 bits are made at load");
+    if (s->family->reads & SPOT_HF_READS_CLIP && spot_json_get(s->root, "clip_qkv"))
+        return spot_hf_fail(s, "/clip_qkv", err,
+                            "queries, keys and values that are clipped are not computed here");
     if (s->c.scales_by_layer)
         return spot_hf_fail(s, "/scale_attn_by_inverse_layer_idx", err,
                             "attention that is scaled by layer is not computed here");
@@ -350,6 +404,8 @@ static void set_defaults(struct spot_hf_source *s)
         .n_expert = f->n_expert,
         .n_chosen = f->n_chosen,
         .expert_ffn = f->expert_ffn,
+        .shared_ffn = f->shared_ffn,
+        .qkv_bias = !(f->kind.bare & SPOT_BARE_QKV),
         .sparse_step = 1,
         .eps = f->eps,
         .theta = f->theta,
@@ -430,6 +486,8 @@ static int read_kind(struct spot_hf_source *s, struct spot_decoder *kind, struct
         kind->bare &= ~(SPOT_BARE_QKV | SPOT_BARE_PROJ);
     if (s->c.mlp_bias)
         kind->bare &= ~SPOT_BARE_MLP;
+    if (s->family->reads & SPOT_HF_READS_QKV_BIAS && !s->c.qkv_bias)
+        kind->bare |= SPOT_BARE_QKV;
     take_scales(s, kind);
     return read_activation(s, kind, err) || check_neutral(s, err) || take_rotary(s, kind, err) ||
                    read_window(s, kind, err) || read_unturned(s, kind, err) ||

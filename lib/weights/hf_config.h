@@ -4,12 +4,17 @@
  * Of the families of hf_family.h. Settings that this engine does not compute are rejected with key,
  * line and column.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_HF_CONFIG_H
+#define SPOT_WEIGHTS_HF_CONFIG_H
 
 #include "common/err.h"
 #include "common/json.h"
 #include "common/json_writer.h"
 #include "shard/arena.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Fills *shape except n_shard, which is 0; seq is the maximum number of positions. Nulls in the
  * document are dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
@@ -38,3 +43,9 @@ enum { SPOT_HF_CONFIG_PATH = 4096 };
  * spot_hf_config_noted. */
 int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_HF_CONFIG_H */

@@ -9,17 +9,22 @@
 #include "common/json.h"
 #include "weights/hf_family.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What files say, under one set of names. */
 struct spot_hf_values {
     const char *kind, *activation, *gelu;
     int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
     int64_t window, window_layers, window_period, unturned_period, original;
-    int64_t n_expert, n_experts, n_chosen, expert_ffn, sparse_step;
+    int64_t n_expert, n_experts, n_chosen, expert_ffn, shared_ffn, sparse_step;
     double eps, theta, theta_local;
     double rotary_share; /* of a head that turns */
     double query_scalar, attention_cap, logit_cap;
     double embed, attention, residual, logits; /* multipliers */
     bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses, uses_window, renorms;
+    bool qkv_bias;
     bool is_bidirectional;
 };
 
@@ -40,5 +45,9 @@ __attribute__((format(printf, 4, 5))) int spot_hf_fail(const struct spot_hf_sour
 /* The object at `key`, if it is there, to *kind, theta and theta_local. */
 int spot_hf_read_rope(struct spot_hf_source *s, const char *key, struct spot_decoder *kind,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_HF_CONFIG_STATE_H */

@@ -125,6 +125,17 @@ static const struct spot_hf_family families[] = {
       .seq = 2048,
       .eps = 1e-5,
       .theta = 1e4 },
+    { .type = "olmo3",
+      .architecture = "Olmo3ForCausalLM",
+      .reads = SPOT_HF_READS_ATTENTION_BIAS | SPOT_HF_READS_WINDOW,
+      .kind = { ROTARY(SPOT_BARE_ALL), .norm_place = SPOT_NORM_AFTER, .qk_norm = SPOT_QK_WHOLE,
+                .rope_theta_local = 5e5 },
+      .activation = "silu",
+      .seq = 2048,
+      .window = 4096,
+      .local_period = 4,
+      .eps = 1e-5,
+      .theta = 5e5 },
     { .type = "granite",
       .architecture = "GraniteForCausalLM",
       .reads = BIASES | SPOT_HF_READS_MULTIPLIERS,
@@ -148,7 +159,7 @@ static const struct spot_hf_family families[] = {
     { .type = "qwen3_moe",
       .architecture = "Qwen3MoeForCausalLM",
       .reads = QWEN_WINDOW | SPOT_HF_READS_ATTENTION_BIAS | SPOT_HF_READS_HEAD_DIM |
-               SPOT_HF_READS_EXPERTS,
+               SPOT_HF_READS_EXPERTS | SPOT_HF_READS_SPARSE,
       .kind = { ROTARY(SPOT_BARE_ALL), .qk_norm = SPOT_QK_HEAD },
       .activation = "silu",
       .seq = 32768,
@@ -159,6 +170,32 @@ static const struct spot_hf_family families[] = {
       .n_expert = 128,
       .n_chosen = 8,
       .expert_ffn = 768 },
+    { .type = "qwen2_moe",
+      .architecture = "Qwen2MoeForCausalLM",
+      .reads = QWEN_WINDOW | SPOT_HF_READS_QKV_BIAS | SPOT_HF_READS_EXPERTS | SPOT_HF_READS_SPARSE |
+               SPOT_HF_READS_SHARED,
+      .kind = { ROTARY(SPOT_BARE_PROJ | SPOT_BARE_MLP) },
+      .activation = "silu",
+      .seq = 32768,
+      .n_kv_head = 16,
+      .window = 4096,
+      .local_period = 2,
+      .eps = 1e-6,
+      .theta = 1e4,
+      .n_expert = 60,
+      .n_chosen = 4,
+      .expert_ffn = 1408,
+      .shared_ffn = 5632 },
+    { .type = "olmoe",
+      .architecture = "OlmoeForCausalLM",
+      .reads = SPOT_HF_READS_ATTENTION_BIAS | SPOT_HF_READS_EXPERTS | SPOT_HF_READS_CLIP,
+      .kind = { ROTARY(SPOT_BARE_ALL), .qk_norm = SPOT_QK_WHOLE },
+      .activation = "silu",
+      .seq = 4096,
+      .eps = 1e-5,
+      .theta = 1e4,
+      .n_expert = 64,
+      .n_chosen = 8 },
 };
 enum { N_FAMILY = sizeof(families) / sizeof(families[0]) };
 
@@ -194,5 +231,5 @@ int spot_hf_family_kind(const char *type, struct spot_decoder *kind)
 const char *spot_hf_family_list(void)
 {
     return "gpt2, llama, mistral, qwen2, qwen3, smollm3, phi3, gemma2, gemma3_text, gemma3, olmo2, "
-           "granite, mixtral, qwen3_moe";
+           "olmo3, granite, mixtral, qwen3_moe, qwen2_moe, olmoe";
 }

@@ -10,6 +10,10 @@
 
 #include "model/shape.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Keys that only some families' classes read; other families' files may have them without effect.
  */
 enum {
@@ -25,6 +29,10 @@ enum {
     SPOT_HF_READS_EXPERTS = 1 << 9,        /* num_experts_per_tok and the like */
     SPOT_HF_SCALES_EMBEDDING = 1 << 10,    /* by sqrt(hidden_size) */
     SPOT_HF_READS_TEXT_CONFIG = 1 << 11,   /* all of it lies in text_config */
+    SPOT_HF_READS_QKV_BIAS = 1 << 12,      /* qkv_bias */
+    SPOT_HF_READS_SPARSE = 1 << 13,        /* decoder_sparse_step, mlp_only_layers */
+    SPOT_HF_READS_SHARED = 1 << 14,        /* shared_expert_intermediate_size */
+    SPOT_HF_READS_CLIP = 1 << 15,          /* clip_qkv, which is not computed */
 };
 
 /* How files differ from the common names and layouts. */
@@ -45,7 +53,7 @@ struct spot_hf_family {
     int64_t local_period; /* of `period` layers all but the last have the window; 0: all layers */
     double eps, theta;
     bool is_tied;
-    int64_t n_expert, n_chosen, expert_ffn;
+    int64_t n_expert, n_chosen, expert_ffn, shared_ffn;
 };
 
 /* Row i; NULL past the end. */
@@ -58,5 +66,9 @@ int spot_hf_family_kind(const char *type, struct spot_decoder *kind);
 
 /* All types, with commas. */
 const char *spot_hf_family_list(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_HF_FAMILY_H */

@@ -87,6 +87,12 @@ static const struct row linear_layer[] = {
     { { "up.w", "block_sparse_moe.experts.%d.w3.weight", SPOT_HF_STACK, SPOT_HF_UP }, MIXTRAL },
     { { "down.w", "block_sparse_moe.experts.%d.w2.weight", SPOT_HF_TRANSPOSE, SPOT_HF_ALL },
       MIXTRAL },
+    { { "shared_gate.w", "mlp.shared_expert_gate.weight", SPOT_HF_STACK, SPOT_HF_ALL }, ALWAYS },
+    { { "shared_up.w", "mlp.shared_expert.gate_proj.weight", SPOT_HF_STACK, SPOT_HF_GATE },
+      ALWAYS },
+    { { "shared_up.w", "mlp.shared_expert.up_proj.weight", SPOT_HF_STACK, SPOT_HF_UP }, ALWAYS },
+    { { "shared_down.w", "mlp.shared_expert.down_proj.weight", SPOT_HF_TRANSPOSE, SPOT_HF_ALL },
+      ALWAYS },
     { { "post2.w", "post_feedforward_layernorm.weight", SPOT_HF_STACK, SPOT_HF_ALL }, ALWAYS },
 };
 static const struct row linear_head[] = {
@@ -125,7 +131,7 @@ static const struct naming *naming_of(const struct spot_shape *shape)
     return files_of(shape) & SPOT_HF_IS_CONV ? &conv : &linear;
 }
 
-static int kind_of(const struct spot_shape *shape)
+static int kind_of(const struct spot_shape *shape, int bundle)
 {
     const unsigned files = files_of(shape);
     const int64_t place = shape->kind.norm_place;
@@ -134,26 +140,22 @@ static int kind_of(const struct spot_shape *shape)
            (place == SPOT_NORM_BEFORE   ? BEFORE
             : place == SPOT_NORM_AROUND ? AROUND
                                         : 0) |
-           (!shape->kind.n_expert        ? DENSE
-            : files & SPOT_HF_IS_MIXTRAL ? MIXTRAL
-                                         : EXPERTS);
+           (!spot_shape_mlps(shape, bundle - 1).n_expert ? DENSE
+            : files & SPOT_HF_IS_MIXTRAL                 ? MIXTRAL
+                                                         : EXPERTS);
 }
 
-size_t spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
+size_t spot_hf_names(const struct spot_shape *shape, int bundle,
                      struct spot_hf_name list[SPOT_HF_NAMES_MAX])
 {
     const struct naming *const by = naming_of(shape);
-    const int is = kind_of(shape);
+    const int is = kind_of(shape, bundle);
     struct spot_arena a;
     size_t n = 0;
 
-    spot_arena_of(shape,
-                  kind == SPOT_BUNDLE_EMBED   ? 0
-                  : kind == SPOT_BUNDLE_LAYER ? 1
-                                              : (int)shape->n_layer + 1,
-                  &a);
-    for (size_t i = 0; i < by->of[kind].n; i++) {
-        const struct row *const row = &by->of[kind].row[i];
+    spot_arena_of(shape, bundle, &a);
+    for (size_t i = 0; i < by->of[a.kind].n; i++) {
+        const struct row *const row = &by->of[a.kind].row[i];
 
         if ((row->when & is) == row->when && spot_arena_find(&a, row->name.ours) >= 0)
             list[n++] = row->name;
@@ -198,10 +200,10 @@ const char *spot_hf_bare(const char *full)
     return full;
 }
 
-static bool is_named(const struct spot_shape *shape, enum spot_bundle_kind kind, const char *bare)
+static bool is_named(const struct spot_shape *shape, int bundle, const char *bare)
 {
     struct spot_hf_name list[SPOT_HF_NAMES_MAX];
-    const size_t n = spot_hf_names(shape, kind, list);
+    const size_t n = spot_hf_names(shape, bundle, list);
 
     for (size_t i = 0; i < n; i++) {
         const char *const theirs = spot_hf_bare(list[i].theirs), *const at = strchr(theirs, '%');
@@ -242,15 +244,15 @@ bool spot_hf_is_known(const struct spot_shape *shape, const char *full)
     unsigned long layer;
 
     if (strncmp(bare, prefix, strlen(prefix)) != 0)
-        return is_named(shape, SPOT_BUNDLE_EMBED, bare) ||
-               is_named(shape, SPOT_BUNDLE_HEAD, bare) || is_needless(bare);
+        return is_named(shape, 0, bare) || is_named(shape, spot_shape_bundles(shape) - 1, bare) ||
+               is_needless(bare);
     layer = strtoul(bare + strlen(prefix), &end, 10);
     if (layer >= (unsigned long)shape->n_layer || *end != '.')
         return false;
     snprintf(plain, sizeof(plain), "%s%lu.", prefix, layer);
     if (strncmp(bare, plain, strlen(plain)) != 0) /* "h.01." */
         return false;
-    return is_named(shape, SPOT_BUNDLE_LAYER, end + 1) || is_needless(end + 1);
+    return is_named(shape, (int)layer + 1, end + 1) || is_needless(end + 1);
 }
 
 float spot_hf_rest(const struct spot_shape *shape, const struct spot_hf_name *name)

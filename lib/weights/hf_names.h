@@ -11,6 +11,10 @@
 
 #include "shard/arena.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPOT_HF_NAME_MAX = 96, SPOT_HF_NAMES_MAX = 24 };
 
 /* Layout of the whole tensor relative to its shards, whose first dimension is the sharded one. */
@@ -29,8 +33,8 @@ struct spot_hf_name {
     enum spot_hf_part part;
 };
 
-/* The tensors of a kind of bundle, in the order of the file; returns how many. */
-size_t spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
+/* The tensors of a bundle, in the order of the file; returns how many. */
+size_t spot_hf_names(const struct spot_shape *shape, int bundle,
                      struct spot_hf_name list[SPOT_HF_NAMES_MAX]);
 
 /* Of how many tensors, one for each expert, it is the name; else 1. */
@@ -64,5 +68,9 @@ int64_t spot_hf_row(const struct spot_hf_rows *rows, int n_shard, int shard, int
 /* Rows over all shards, without the padding of the vocabulary. */
 int64_t spot_hf_n_row(const struct spot_shape *shape, const struct spot_tensor *tensor,
                       const struct spot_hf_name *name);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_WEIGHTS_HF_NAMES_H */

@@ -250,7 +250,7 @@ static const char *embed_name(const struct spot_weights *w)
 {
     struct spot_hf_name list[SPOT_HF_NAMES_MAX];
 
-    spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, list);
+    spot_hf_names(&w->shape, 0, list);
     return list[0].theirs;
 }
 
@@ -371,7 +371,7 @@ static int add_tensors(const struct spot_weights *w, int index, struct spot_bund
     size_t n;
 
     spot_arena_of(&w->shape, index, &a);
-    n = spot_hf_names(&w->shape, a.kind, list);
+    n = spot_hf_names(&w->shape, index, list);
     for (size_t i = 0; i < n; i++)
         for (int64_t e = 0; e < spot_hf_copies(&w->shape, &list[i]); e++)
             if (add_tensor(w, &a, index, &list[i], e, bundle, all, own, err))

@@ -10,13 +10,18 @@
  * frequencies of rotary positions (rotary_emb.inv_freq) are ignored; any other tensor that the
  * model does not have is rejected, and so is a missing one.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_LOAD_H
+#define SPOT_WEIGHTS_LOAD_H
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "shard/arena.h"
 #include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_weights;
 
@@ -42,3 +47,9 @@ const uint64_t *spot_weights_bundle_xxh3(const struct spot_weights *weights);
  * numbers in the file have changed. */
 int spot_weights_read(const struct spot_weights *weights, struct spot_bundle *bundle,
                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_LOAD_H */

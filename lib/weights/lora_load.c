@@ -307,7 +307,7 @@ static int lay(const struct reading *r, const struct product *p, struct spot_lor
 static int read_pairs(struct reading *r, int bundle, struct product *p, struct spot_err *err)
 {
     struct spot_hf_name list[SPOT_HF_NAMES_MAX];
-    const size_t n = spot_hf_names(r->shape, SPOT_BUNDLE_LAYER, list);
+    const size_t n = spot_hf_names(r->shape, bundle, list);
 
     for (size_t i = 0; i < n; i++) {
         struct pair *const pair = &p->pair[p->n_pair];

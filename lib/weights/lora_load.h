@@ -6,11 +6,16 @@
  * of the pair, or over its root with use_rslora. A key that asks for another computation, and a
  * tensor that is of no such product, are refused by name.
  */
-#pragma once
+#ifndef SPOT_WEIGHTS_LORA_LOAD_H
+#define SPOT_WEIGHTS_LORA_LOAD_H
 
 #include "common/err.h"
 #include "model/shape.h"
 #include "shard/lora.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LORA_RANK_MAX = 4096 };
 
@@ -18,3 +23,9 @@ enum { SPOT_LORA_RANK_MAX = 4096 };
 struct spot_lora *spot_lora_load(const char *dir, const struct spot_shape *shape,
                                  struct spot_err *err);
 void spot_lora_free(struct spot_lora *lora); /* may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_LORA_LOAD_H */

@@ -76,7 +76,7 @@ static size_t list_tensors(const struct spot_shape *shape, enum spot_dtype dtype
         size_t n_export;
 
         spot_arena_of(shape, b, &a);
-        n_export = spot_hf_names(shape, a.kind, e);
+        n_export = spot_hf_names(shape, b, e);
         for (size_t i = 0; i < n_export; i++) {
             const int tensor = spot_arena_find(&a, e[i].ours);
 
@@ -123,7 +123,7 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
 {
     const struct spot_arena *const a = &bundle->arena;
     struct spot_hf_name e[SPOT_HF_NAMES_MAX];
-    const size_t n_export = spot_hf_names(w->shape, a->kind, e);
+    const size_t n_export = spot_hf_names(w->shape, bundle->index, e);
 
     assert(bundle->index == w->next);
     w->next++;

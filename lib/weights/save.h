@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* save.h - writes the weights of a job as a safetensors file under the names of its family. */
-#pragma once
+#ifndef SPOT_WEIGHTS_SAVE_H
+#define SPOT_WEIGHTS_SAVE_H
 
 #include "common/err.h"
 #include "common/out.h"
 #include "shard/bundle.h"
 #include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Names and layouts are those of the shape's family (hf_names.h), numbers F32, or BF16, to which
  * they are rounded. __metadata__ has the model's config as one line. One bundle at a time. */
@@ -26,3 +31,9 @@ void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bu
 /* If rc is 0 and all bundles were added, the file is moved into place; else it is discarded.
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_SAVE_H */

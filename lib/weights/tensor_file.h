@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* tensor_file.h - tensors of a safetensors or GGUF file as floats. */
-#pragma once
+#ifndef SPOT_WEIGHTS_TENSOR_FILE_H
+#define SPOT_WEIGHTS_TENSOR_FILE_H
 
 #include <stdio.h>
 
 #include "common/err.h"
 #include "model/shape.h"
 #include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_tensor_file {
     char *path;
@@ -31,3 +36,9 @@ int spot_tensor_file_check_type(const struct spot_tensor_file *f, const struct s
  * *err. */
 float *spot_tensor_file_read(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                              size_t n, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_TENSOR_FILE_H */

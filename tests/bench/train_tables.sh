@@ -6,7 +6,7 @@
 #   EDITED  the same as its authors edited it for GPT-6.7B and ResNet-152 from interval 508 on
 #   OTHER   other traces, time_s,available: spot less nowcast (without a notice: persistence) on each
 # Without arguments the first table of examples/traces/typical.csv.
-# PART=peers (or policies, notices, doubt, hours, money, others) prints one part only.
+# PART="policies notices" (or peers, doubt, hours, money, others) prints these only.
 set -eu
 cd "$(dirname "$0")/../.."
 if [ $# -lt 2 ]; then
@@ -35,7 +35,7 @@ replay() { # job, options..
     shift
     spot-replay train --job "examples/jobs/$job.json" --trace "$tmp/$job.csv" --cost parcae --format csv --quiet "$@"
 }
-wanted() { [ -z "${PART-}" ] || [ "$PART" = "$1" ]; }
+wanted() { case " ${PART-$1} " in *" $1 "*) ;; *) false ;; esac; }
 head_of() { # first columns
     echo
     echo "| $1 | gpt-1.5b | gpt-6.7b | bert | resnet152 | vgg19 |"

@@ -308,3 +308,32 @@ events() { jq -r .event state/events.jsonl; }
     kill "$server"
     stop
 }
+
+@test "a page and metrics tell what is held, paid, forecast and why, and examples ask for nothing else" {
+    cat >plan.sh <<'P'
+cat trace.csv | sed '1s/$/,instance_type/; 1!s/$/,gpu/' | sed '$p; $s/^0/60/' | spot-predict -q --interval 60s >"$SPOT_DIR/forecast.json"
+echo "$SPOT_CURRENT" >current
+cat plan.json
+P
+    begin --metrics unix:page --max-usd-per-h 50 --plan-command 'sh plan.sh'
+    ask() { curl -sf --unix-socket page "http://x$1"; }
+    eventually '[ -S page ] && ask /status.json | jq -e ".running == 3"'
+    grep -qE '^a/gpu=2\+0,b/gpu=1\+0,on-demand=0\+0$' current || eventually 'grep -q "a/gpu=2+0,b/gpu=1+0,on-demand=0+0" current'
+    ask /status.json | jq -e '.wanted == 3 and .usd_per_h == 3 and .on_demand_usd_per_h == 9 and .max_usd_per_h == 50 and
+        (.markets | map({zone, running}) == [{zone: "a", running: 2}, {zone: "b", running: 1}]) and
+        ([.events[] | select(.event == "launch") | .why] | length == 2 and all(length > 0))'
+    ask /history.json | jq -e '(.points | length) > 1 and (.series | map(.zone) | sort) == ["a", "b"] and (.series[0].fan | length) > 0'
+    ask /metrics | grep -qxF 'spot_fleet_machines{zone="a",instance_type="gpu",market="spot",state="running"} 2'
+    ask / | grep -q 'nonce="[^@]'
+    in_b=$(dirname "$(grep -lx b cloud/machine/*/zone)")
+    kill_own -9 "$(cat "$in_b/pid")"
+    eventually 'ask /metrics | grep -q "event=\"gone\"} 1"'
+    eventually 'ask /status.json | jq -e ".running == 3"'
+    ask /metrics >metrics
+    stop
+    # what dashboards and rules ask for is there
+    root=$BATS_TEST_DIRNAME/../..
+    jq -r '.panels[].targets[].expr' "$root/examples/fleet/grafana.json" | cat - "$root/examples/fleet/alerts.yaml" | grep -oE 'spot_fleet_[a-z_]+' | sort -u >asked
+    sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' metrics | sort >told
+    [ -z "$(comm -23 asked told)" ]
+}

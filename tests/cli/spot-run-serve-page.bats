@@ -49,10 +49,10 @@ load eventually
     done
     kill -9 $amber
     for _ in $(seq 2400); do
-        [ "$(said 'document.getElementById("said").textContent')" != '"done"' ] || break
+        [[ "$(said 'document.getElementById("said").textContent')" != '"done'* ]] || break
         sleep 0.1
     done
-    [ "$(said 'document.getElementById("said").textContent')" = '"done"' ]
+    [[ "$(said 'document.getElementById("said").textContent')" == '"done'* ]]
     all=$(said 'document.querySelectorAll(".token").length')
     both=$(said 'new Set([...document.querySelectorAll(".token")].map(t => t.dataset.worker)).size')
     colours=$(said 'new Set([...document.querySelectorAll(".token")].map(t => t.style.color)).size')

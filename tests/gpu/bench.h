@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bench.h - what the programs here that time a device share. */
-#pragma once
+#ifndef SPOT_TESTS_GPU_BENCH_H
+#define SPOT_TESTS_GPU_BENCH_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,3 +54,5 @@ static inline uint32_t *bench_tokens(size_t n, int64_t vocab)
         token[i] = (uint32_t)spot_rng_below(&rng, (uint64_t)vocab);
     return token;
 }
+
+#endif /* SPOT_TESTS_GPU_BENCH_H */

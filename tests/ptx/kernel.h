@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* kernel.h - a kernel as it is read and as it runs. */
-#pragma once
+#ifndef SPOT_TESTS_PTX_KERNEL_H
+#define SPOT_TESTS_PTX_KERNEL_H
 
 #include "ptx/ptx.h"
 
@@ -81,3 +82,5 @@ size_t ptx_kernels(void);
 struct ptx_kernel *ptx_kernel_at(size_t i);
 
 _Noreturn void ptx_end(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif /* SPOT_TESTS_PTX_KERNEL_H */

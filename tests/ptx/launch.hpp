@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // launch.hpp - a launch of spot's sources goes to the PTX that nvcc made of them.
-#pragma once
+#ifndef SPOT_TESTS_PTX_LAUNCH_HPP
+#define SPOT_TESTS_PTX_LAUNCH_HPP
 
 #include <dlfcn.h>
 
@@ -36,3 +37,5 @@ static inline void ptx_launch_of(void (*kernel)(P...), dim3 grid, dim3 block, si
 
 #define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
     ((void)(stream), ptx_launch_of((kernel), grid, block, shared, __VA_ARGS__))
+
+#endif // SPOT_TESTS_PTX_LAUNCH_HPP

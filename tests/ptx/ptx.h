@@ -9,7 +9,8 @@
  * (one of them writing), a read of shared memory that nobody wrote, and a barrier that not all
  * reach end the launch with an error.
  */
-#pragma once
+#ifndef SPOT_TESTS_PTX_H
+#define SPOT_TESTS_PTX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,3 +66,5 @@ int ptx_mutate(const struct ptx_mutation *mutation);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_TESTS_PTX_H */

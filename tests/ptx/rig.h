@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rig.h - arrays on the device of PTX, and what comes out held against double precision. */
-#pragma once
+#ifndef SPOT_TESTS_PTX_RIG_H
+#define SPOT_TESTS_PTX_RIG_H
 
 #include "engine/cuda/kernels.h"
 #include "ptx/ptx.h"
@@ -23,3 +24,5 @@ typedef void rig_test(enum spot_real real);
 rig_test rig_elements, rig_swiglu, rig_norms, rig_columns, rig_embedding, rig_classifier,
     rig_shards, rig_rows_attention, rig_flash_64, rig_flash_128, rig_rotation, rig_quantise,
     rig_update, rig_skinny, rig_serving_rows, rig_paged, rig_products;
+
+#endif /* SPOT_TESTS_PTX_RIG_H */

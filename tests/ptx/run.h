@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* run.h - a block at work: its threads, and its memory that watches who meets where. */
-#pragma once
+#ifndef SPOT_TESTS_PTX_RUN_H
+#define SPOT_TESTS_PTX_RUN_H
 
 #include <setjmp.h>
 
@@ -71,3 +72,5 @@ void ptx_copies_wait(struct ptx_block *b, unsigned thread, uint64_t n_left);
 void ptx_go_on(struct ptx_block *b, unsigned thread);
 /* What the 32 lanes of a warp, all at the same instruction, make together. */
 void ptx_exchange(struct ptx_block *b, unsigned first);
+
+#endif /* SPOT_TESTS_PTX_RUN_H */

@@ -2,13 +2,18 @@
 /* registry.h - every JSON document of the project. `make schemas` writes docs/schema and the lists
  * in docs/formats.md and docs/man/spot-formats.5 from it; the checks of readers and writers against
  * schemas, and a fuzz target, go through it. No tool reads it, so that it is not in the library. */
-#pragma once
+#ifndef SPOT_TOOL_REGISTRY_H
+#define SPOT_TOOL_REGISTRY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
 #include "common/json_field.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_document {
     const char *kind; /* as in docs/schema/KIND.json, and "spot.KIND/MAJOR" in the document */
@@ -27,3 +32,9 @@ extern const struct spot_document spot_registry[];
 
 /* NULL: there is none. */
 const struct spot_document *spot_registry_find(const char *kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TOOL_REGISTRY_H */

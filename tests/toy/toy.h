@@ -6,7 +6,8 @@
  * checks that they agree, and notes the commit in a file before it tells anybody. A member that
  * comes new gets the counter from one that has it, or from that file when nobody has.
  */
-#pragma once
+#ifndef SPOT_TESTS_TOY_H
+#define SPOT_TESTS_TOY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,3 +50,5 @@ static inline uint64_t toy_next(uint64_t value, int64_t round)
 int toy_coordinate(const struct toy_options *options, struct spot_err *err);
 int toy_count(const struct toy_options *options, int64_t *round, uint64_t *value,
               struct spot_err *err);
+
+#endif /* SPOT_TESTS_TOY_H */

@@ -4,7 +4,8 @@
  * The environment plays the library: SPOT_TWIN_BLAS_DROPS (the first n proposals for a shape forget
  * the last term of k), SPOT_TWIN_BLAS_ALIGNED (1: rows that are not multiples of 16 bytes are not
  * supported). */
-#pragma once
+#ifndef SPOT_TWIN_CUBLASLT_H
+#define SPOT_TWIN_CUBLASLT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -95,3 +96,5 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, co
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_TWIN_CUBLASLT_H */

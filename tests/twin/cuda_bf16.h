@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cuda_bf16.h - bfloat16 on the CPU, rounded to nearest even. */
-#pragma once
+#ifndef SPOT_TWIN_CUDA_BF16_H
+#define SPOT_TWIN_CUDA_BF16_H
 
 #include <cmath>
 #include <cstdint>
@@ -28,3 +29,5 @@ static inline __nv_bfloat16 __float2bfloat16(float x)
         return { 0x7fff };
     return { static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16) };
 }
+
+#endif /* SPOT_TWIN_CUDA_BF16_H */

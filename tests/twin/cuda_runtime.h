@@ -7,7 +7,8 @@
  * memory, shuffles and matrix fragments mean what they mean on a device. Shared memory is NaN when
  * a block begins. Launches of several threads take turns.
  */
-#pragma once
+#ifndef SPOT_TWIN_CUDA_RUNTIME_H
+#define SPOT_TWIN_CUDA_RUNTIME_H
 
 #include <cmath>
 #include <cstdint>
@@ -167,3 +168,5 @@ template <typename T> static inline T atomicMax(T *at, T x)
     *at = x > old ? x : old;
     return old;
 }
+
+#endif /* SPOT_TWIN_CUDA_RUNTIME_H */

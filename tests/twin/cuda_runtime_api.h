@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cuda_runtime_api.h - the runtime's calls that lib/engine/cuda makes, over host memory. */
-#pragma once
+#ifndef SPOT_TWIN_CUDA_RUNTIME_API_H
+#define SPOT_TWIN_CUDA_RUNTIME_API_H
 
 #include <stddef.h>
 
@@ -96,3 +97,5 @@ const char *cudaGetErrorName(cudaError_t status);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_TWIN_CUDA_RUNTIME_API_H */

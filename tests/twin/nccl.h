@@ -11,7 +11,8 @@
  * network), SPOT_TWIN_NCCL_FAIL_AT (the n-th group fails), SPOT_TWIN_NCCL_STUCK (1: an abort never
  * comes back, 2: nor does a start).
  */
-#pragma once
+#ifndef SPOT_TWIN_NCCL_H
+#define SPOT_TWIN_NCCL_H
 
 #include <limits.h>
 #include <stddef.h>
@@ -68,3 +69,5 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t 
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_TWIN_NCCL_H */

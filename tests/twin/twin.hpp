@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // twin.hpp - what the runtime's streams and the machinery of launches share.
-#pragma once
+#ifndef SPOT_TWIN_TWIN_HPP
+#define SPOT_TWIN_TWIN_HPP
 
 #include <cstdint>
 #include <functional>
@@ -15,3 +16,5 @@ uint64_t twin_draw(uint64_t below);
 
 // The thread's last error and device lie among what is poisoned: kept meanwhile (true), and back.
 void twin_keep_thread(bool is_to_keep);
+
+#endif // SPOT_TWIN_TWIN_HPP

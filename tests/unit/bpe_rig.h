@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bpe_rig.h - a text that comes in pieces of every length has the tokens of the whole. */
-#pragma once
+#ifndef SPOT_TESTS_BPE_RIG_H
+#define SPOT_TESTS_BPE_RIG_H
 
 #include <check.h>
 #include <stdlib.h>
@@ -24,3 +25,5 @@ static inline void expect_in_pieces(struct spot_bpe *bpe, const char *text, size
         free(ids.id);
     }
 }
+
+#endif /* SPOT_TESTS_BPE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* byte_level_rig.h - the alphabet of byte-level tokenizers, for tokenizers that a test writes. */
-#pragma once
+#ifndef SPOT_TESTS_BYTE_LEVEL_RIG_H
+#define SPOT_TESTS_BYTE_LEVEL_RIG_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,3 +45,5 @@ static inline struct spot_bpe *bpe_with_special(void)
     spot_buf_release(&text);
     return bpe;
 }
+
+#endif /* SPOT_TESTS_BYTE_LEVEL_RIG_H */

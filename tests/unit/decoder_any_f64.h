@@ -4,7 +4,8 @@
  * An oracle for gradients by differences: forward only. It shares no code with the engine but where
  * numbers lie in an arena, and the speeds at which positions turn, which other tests hold.
  */
-#pragma once
+#ifndef SPOT_TESTS_DECODER_ANY_F64_H
+#define SPOT_TESTS_DECODER_ANY_F64_H
 
 #include "decoder_f64.h"
 #include "engine/rope.h"
@@ -237,3 +238,5 @@ static double f64_any_loss(const struct f64_model *m, const uint32_t *token)
     free(logit);
     return loss;
 }
+
+#endif /* SPOT_TESTS_DECODER_ANY_F64_H */

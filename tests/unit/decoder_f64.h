@@ -4,7 +4,8 @@
  * An oracle for tests: shares no code with the engine but the arena's offsets. Weights and
  * gradients are double arrays with the arena's element offsets, one per bundle.
  */
-#pragma once
+#ifndef SPOT_TESTS_DECODER_F64_H
+#define SPOT_TESTS_DECODER_F64_H
 
 #include <math.h>
 #include <stdlib.h>
@@ -380,3 +381,5 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
     free(dx);
     return loss;
 }
+
+#endif /* SPOT_TESTS_DECODER_F64_H */

@@ -3,7 +3,8 @@
  * modeling_llama.py: q, k, v, gate and up are matrices of their own with heads in their natural
  * order, rotate_half(x) = cat(-x[d/2:], x[:d/2]), keys and values are repeated for their group.
  */
-#pragma once
+#ifndef SPOT_TESTS_DECODER_LLAMA_F64_H
+#define SPOT_TESTS_DECODER_LLAMA_F64_H
 
 #include "decoder_f64.h"
 
@@ -279,3 +280,5 @@ static double *f64_llama_layer(const struct f64_model *m, int l, double *x, cons
         free(all[i]);
     return d;
 }
+
+#endif /* SPOT_TESTS_DECODER_LLAMA_F64_H */

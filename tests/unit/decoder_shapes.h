@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* decoder_shapes.h - small shapes that have, together, each feature of model/decoder.h but experts.
  */
-#pragma once
+#ifndef SPOT_TESTS_DECODER_SHAPES_H
+#define SPOT_TESTS_DECODER_SHAPES_H
 
 #include "model/shape.h"
 
@@ -87,3 +88,5 @@
         .n_layer = 1, .width = 24, .n_head = 4, .seq = 9, .vocab = 19, .n_shard = 2, .ffn = 34, \
         .kind = { .activation = SPOT_GELU_ERF },                                                \
     }
+
+#endif /* SPOT_TESTS_DECODER_SHAPES_H */

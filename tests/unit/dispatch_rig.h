@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* dispatch_rig.h - a server whose members are made up: what a group would do for it is here. One
  * test file includes it once. */
-#pragma once
+#ifndef SPOT_TESTS_DISPATCH_RIG_H
+#define SPOT_TESTS_DISPATCH_RIG_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,3 +299,5 @@ static inline void stand_still(struct spot_peer *p)
     p->replica.told_s = spot_clock_s() - 100;
     p->replica.step_s = 0.01;
 }
+
+#endif /* SPOT_TESTS_DISPATCH_RIG_H */

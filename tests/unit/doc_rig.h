@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* doc_rig.h - documents as texts of a test: read from memory or a file, edited in one place, and
  * refused with exactly one message. */
-#pragma once
+#ifndef SPOT_TESTS_DOC_RIG_H
+#define SPOT_TESTS_DOC_RIG_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,3 +66,5 @@ static inline void expect_refused_at(int rc, const struct spot_err *err, const c
     ck_assert_str_eq(at + 2, want);
     ck_assert_int_eq(err->code, SPOT_EDATA);
 }
+
+#endif /* SPOT_TESTS_DOC_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* etcd_rig.h - members of a real etcd on loopback, which end with the test. */
-#pragma once
+#ifndef SPOT_TESTS_ETCD_RIG_H
+#define SPOT_TESTS_ETCD_RIG_H
 
 #include <fcntl.h>
 #include <signal.h>
@@ -162,3 +163,5 @@ static inline void etcd_url(char *url, size_t size)
                               rig.where.url[i] + strlen("http://"));
     snprintf(url + n, size - n, "/%s", rig.where.prefix);
 }
+
+#endif /* SPOT_TESTS_ETCD_RIG_H */

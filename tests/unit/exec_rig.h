@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_rig.h - a hosted job on processes that a test forks: coordinators, nodes, and ranks, which
  * are functions of the test in this program again. What they say of themselves lies in `dir`. */
-#pragma once
+#ifndef SPOT_TESTS_EXEC_RIG_H
+#define SPOT_TESTS_EXEC_RIG_H
 
 #include <math.h>
 #include <signal.h>
@@ -498,3 +499,5 @@ static inline void tear_down(void)
     snprintf(command, sizeof(command), "rm -rf '%s'", dir);
     until(!system(command)); /* what a guard has not ended yet may write */
 }
+
+#endif /* SPOT_TESTS_EXEC_RIG_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* front_rig.h - a server whose tokens a test commits, and clients that are plain sockets, all in
  * one thread. Include it behind _XOPEN_SOURCE. */
-#pragma once
+#ifndef SPOT_TESTS_FRONT_RIG_H
+#define SPOT_TESTS_FRONT_RIG_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -345,3 +346,5 @@ static inline int rig_run(Suite *s)
     srunner_free(runner);
     return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+#endif /* SPOT_TESTS_FRONT_RIG_H */

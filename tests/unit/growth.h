@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* growth.h - does work grow with its input, or with the square of it? Two sizes are compared within
  * a run, by the processor time of this thread alone: other programs make both slower alike. */
-#pragma once
+#ifndef SPOT_TESTS_GROWTH_H
+#define SPOT_TESTS_GROWTH_H
 
 #include <math.h>
 #include <time.h>
@@ -37,3 +38,5 @@ static inline void check_growth(const char *what, double (*work)(size_t n), size
     ck_assert_msg(many_s < 3 * GROWTH_TIMES * one_s, "%s: %zu take %.6f s, %d times that %.6f s",
                   what, n, one_s, GROWTH_TIMES, many_s);
 }
+
+#endif

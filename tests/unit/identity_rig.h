@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* identity_rig.h - certificates that vouch for themselves. */
-#pragma once
+#ifndef SPOT_TESTS_IDENTITY_RIG_H
+#define SPOT_TESTS_IDENTITY_RIG_H
 
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -56,3 +57,5 @@ static inline void drop_identity(const struct identity *id)
     unlink(id->cert);
     unlink(id->key);
 }
+
+#endif /* SPOT_TESTS_IDENTITY_RIG_H */

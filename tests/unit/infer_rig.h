@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* infer_rig.h - what the tests of serving engines share: models, a decoder in double precision, and
  * sequences played in random chunks of random batches by stages and members of a tensor group. */
-#pragma once
+#ifndef SPOT_TESTS_INFER_RIG_H
+#define SPOT_TESTS_INFER_RIG_H
 
 #include <pthread.h>
 
@@ -352,3 +353,5 @@ static inline void *play(void *user)
     free(logit);
     return NULL;
 }
+
+#endif /* SPOT_TESTS_INFER_RIG_H */

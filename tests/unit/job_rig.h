@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* job_rig.h - a whole job on processes of this program: a small config, local workers that are
  * forked, and what came of it. */
-#pragma once
+#ifndef SPOT_TESTS_JOB_RIG_H
+#define SPOT_TESTS_JOB_RIG_H
 
 #include <signal.h>
 #include <stdarg.h>
@@ -202,3 +203,5 @@ static inline int run_job_suite(const char *name, TCase *tc)
     free((char *)(uintptr_t)data[0]);
     return system(command) ? EXIT_FAILURE : rc;
 }
+
+#endif /* SPOT_TESTS_JOB_RIG_H */

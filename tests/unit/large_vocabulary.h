@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* large_vocabulary.h - a tokenizer as large as Llama 3's: bytes, pairs and fours of letters,
  * 128,000 in all, and 256 added tokens. */
-#pragma once
+#ifndef SPOT_TESTS_LARGE_VOCABULARY_H
+#define SPOT_TESTS_LARGE_VOCABULARY_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,3 +88,5 @@ static inline struct spot_bpe *large_vocabulary(int n_added, struct spot_err *er
     free(text);
     return bpe;
 }
+
+#endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* live_rig.h - a job that runs until it is told to stop, what is asked of it meanwhile, and workers
  * that come and go. */
-#pragma once
+#ifndef SPOT_TESTS_LIVE_RIG_H
+#define SPOT_TESTS_LIVE_RIG_H
 
 #include <inttypes.h>
 
@@ -152,3 +153,5 @@ static inline void end_worker(pid_t pid, int number)
         ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 75, "status %x",
                       (unsigned)status);
 }
+
+#endif /* SPOT_TESTS_LIVE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* liveput_rig.h - a job so small that everything that can happen to it can be tried. */
-#pragma once
+#ifndef SPOT_TESTS_LIVEPUT_RIG_H
+#define SPOT_TESTS_LIVEPUT_RIG_H
 
 #include <string.h>
 
@@ -64,3 +65,5 @@ static inline void gentle_chain(struct spot_count_chain *chain)
     memset(chain->size, 0, sizeof(chain->size));
     chain->size[0][1] = chain->size[1][1] = 1;
 }
+
+#endif /* SPOT_TESTS_LIVEPUT_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh_rig.h - two meshes of one process and a coordinator that the test plays. */
-#pragma once
+#ifndef SPOT_TESTS_MESH_RIG_H
+#define SPOT_TESTS_MESH_RIG_H
 
 #include <poll.h>
 #include <stdio.h>
@@ -82,3 +83,5 @@ static inline void *later(void *what)
     }
     return NULL;
 }
+
+#endif /* SPOT_TESTS_MESH_RIG_H */

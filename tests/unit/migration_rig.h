@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* migration_rig.h - random cases of the planner of moves, and their answers by enumeration: every
  * placement, and for each the time by Hall's condition over every set of senders. */
-#pragma once
+#ifndef SPOT_TEST_MIGRATION_RIG_H
+#define SPOT_TEST_MIGRATION_RIG_H
 
 #include <check.h>
 #include <math.h>
@@ -210,3 +211,5 @@ static inline void check_moves(const struct random_case *c, const struct spot_mi
         }
     }
 }
+
+#endif /* SPOT_TEST_MIGRATION_RIG_H */

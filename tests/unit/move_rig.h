@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* move_rig.h - what the tests of moves share: a file, both ends, a port that is cut. */
-#pragma once
+#ifndef SPOT_TESTS_MOVE_RIG_H
+#define SPOT_TESTS_MOVE_RIG_H
 
 #include <pthread.h>
 #include <stdio.h>
@@ -262,3 +263,5 @@ static inline bool attempt(struct file *f, uint32_t chunk_byte, size_t n_read, s
     spot_sender_free(sender);
     return ok;
 }
+
+#endif /* SPOT_TESTS_MOVE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_rig.h - a watch in this thread, and all that it told and warned of. */
-#pragma once
+#ifndef SPOT_TESTS_NOTICE_RIG_H
+#define SPOT_TESTS_NOTICE_RIG_H
 
 #include <math.h>
 #include <stdarg.h>
@@ -91,3 +92,5 @@ static inline void expect_warned(int i, const char *text)
     ck_assert_int_lt(i, seen.n_warned);
     ck_assert_msg(strstr(seen.warned[i], text) != NULL, "no '%s' in '%s'", text, seen.warned[i]);
 }
+
+#endif /* SPOT_TESTS_NOTICE_RIG_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_script.h - a metadata service that is a script: what it says next depends on what was
  * told, not on time; its clock may be wrong. */
-#pragma once
+#ifndef SPOT_TESTS_NOTICE_SCRIPT_H
+#define SPOT_TESTS_NOTICE_SCRIPT_H
 
 #include <time.h>
 
@@ -80,3 +81,5 @@ static inline bool is_about(const struct question *q, const char *end)
 
     return n >= k && !strncmp(q->path + n - k, end, k);
 }
+
+#endif /* SPOT_TESTS_NOTICE_SCRIPT_H */

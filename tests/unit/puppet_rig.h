@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* puppet_rig.h - ranks of a hosted job that do what the test tells them, one order after the other,
  * and say what came of it. */
-#pragma once
+#ifndef SPOT_TESTS_PUPPET_RIG_H
+#define SPOT_TESTS_PUPPET_RIG_H
 
 #include <poll.h>
 
@@ -218,3 +219,5 @@ static inline void begin_puppets(void)
     set_up();
     memset(n_order, 0, sizeof(n_order));
 }
+
+#endif /* SPOT_TESTS_PUPPET_RIG_H */

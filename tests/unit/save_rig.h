@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* save_rig.h - all weights of a model into a file at once. */
-#pragma once
+#ifndef SPOT_TESTS_SAVE_RIG_H
+#define SPOT_TESTS_SAVE_RIG_H
 
 #include "weights/save.h"
 
@@ -17,3 +18,5 @@ static inline int save_weights(const char *path, const struct spot_shape *shape,
         spot_weights_out_add(&w, bundle[b]);
     return spot_weights_out_finish(&w, 0, err);
 }
+
+#endif /* SPOT_TESTS_SAVE_RIG_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_model_rig.h - tiny random models that speak letters, and one engine that says what they
  * say; files of a test in a directory of its own. */
-#pragma once
+#ifndef SPOT_TESTS_SERVE_MODEL_RIG_H
+#define SPOT_TESTS_SERVE_MODEL_RIG_H
 
 #include <math.h>
 #include <stdarg.h>
@@ -231,3 +232,5 @@ static inline char *wanted(const char *model, const char *prompt, int n_token)
 {
     return wanted_with(model, prompt, n_token, 0, NULL);
 }
+
+#endif /* SPOT_TESTS_SERVE_MODEL_RIG_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_rig.h - a whole server on processes of this program: workers that take their time while the
  * test says so, and clients. */
-#pragma once
+#ifndef SPOT_TESTS_SERVE_RIG_H
+#define SPOT_TESTS_SERVE_RIG_H
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -586,3 +587,5 @@ static inline int run_server_suite(const char *name, TCase *tc)
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : rc;
 }
+
+#endif /* SPOT_TESTS_SERVE_RIG_H */

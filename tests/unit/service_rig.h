@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* service_rig.h - a small HTTP service on loopback, in a thread: each question is answered as the
  * test says, when it says so. */
-#pragma once
+#ifndef SPOT_TESTS_SERVICE_RIG_H
+#define SPOT_TESTS_SERVICE_RIG_H
 
 #include <poll.h>
 #include <pthread.h>
@@ -157,3 +158,5 @@ static inline void end_service(void)
     close(service.wake[0]);
     close(service.wake[1]);
 }
+
+#endif /* SPOT_TESTS_SERVICE_RIG_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* stage_rig.h - what the tests of stages share: models, ways to compute a step, chains of stages.
  */
-#pragma once
+#ifndef SPOT_TESTS_STAGE_RIG_H
+#define SPOT_TESTS_STAGE_RIG_H
 
 #include <check.h>
 #include <stdbool.h>
@@ -273,3 +274,5 @@ static inline int run_step(struct model *m, const struct way *way, bool is_updat
 /* One kind of each backend and precision. */
 static const char *const kinds[] = { "auto", "cuda-fp32", "cuda-bf16" };
 enum { N_KIND = sizeof(kinds) / sizeof(kinds[0]) };
+
+#endif /* SPOT_TESTS_STAGE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* state_rig.h - a directory of its own for a test of states, and a shell in it. */
-#pragma once
+#ifndef SPOT_TESTS_STATE_RIG_H
+#define SPOT_TESTS_STATE_RIG_H
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,3 +49,5 @@ static inline void make_root(void)
     strcpy(root, "/tmp/spot-state-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(root));
 }
+
+#endif /* SPOT_TESTS_STATE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* store_rig.h - a directory with a store in it, whose bundles say which step they are of. */
-#pragma once
+#ifndef SPOT_TESTS_STORE_RIG_H
+#define SPOT_TESTS_STORE_RIG_H
 
 #include <poll.h>
 #include <stdint.h>
@@ -105,3 +106,5 @@ static inline int count(const char *pattern)
     pclose(in);
     return n;
 }
+
+#endif /* SPOT_TESTS_STORE_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* suite.h - run one case as a program that writes TAP; end processes that a test forks. */
-#pragma once
+#ifndef SPOT_TESTS_SUITE_H
+#define SPOT_TESTS_SUITE_H
 
 #include <check.h>
 #include <stdbool.h>
@@ -139,3 +140,5 @@ static inline int run_suite(const char *name, TCase *tc)
     tcase_set_timeout(tc, is_long() ? 900 : SUITE_TIMEOUT_S);
     return run_case(name, tc);
 }
+
+#endif /* SPOT_TESTS_SUITE_H */

@@ -14,7 +14,8 @@
 
 enum { K_MAX = 260, K_ROOM = K_MAX + 1, STRIDE = 320 };
 
-static const char *const names[] = { "portable", "avx2", "avxvnni", "avx512", "avx512bf16" };
+static const char *const names[] = { "portable",   "avx2", "avxvnni", "avx512",
+                                     "avx512bf16", "neon", "neondot" };
 
 struct draw {
     int64_t k;

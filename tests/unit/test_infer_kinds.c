@@ -17,7 +17,7 @@
 
 #define LOGITS "tests/data/models/logits.txt"
 
-enum { MODELS = 17, SHARDS = 2, CONTEXT = 40, MORE = 64, N_ROUND = 2 };
+enum { MODELS = 21, SHARDS = 2, CONTEXT = 40, MORE = 64, N_ROUND = 2 };
 
 /* Bundles as the files give them; the model's directory is gone again. */
 static void load(struct rig *r, int i, char name[64], int64_t n_shard, int64_t seq)

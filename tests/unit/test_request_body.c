@@ -108,6 +108,9 @@ static const struct {
     { false, 400, "{\"model\":\"m\",\"prompt\":[\"a\",\"bbbb\"],\"max_tokens\":61}",
       "context_length_exceeded" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":0}", "integer of 1" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":2.5}", "integer of 1" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"seed\":1e30}", "integer of" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":\"2\"}", "integer of 1" },
     { false, 400,
       "{\"model\":\"m\",\"prompt\":\"a\",\"ignore_eos\":true,\"response_format\":{\"type\":\"json_"
       "object\"}}",
@@ -200,9 +203,10 @@ END_TEST
 START_TEST(a_body_becomes_the_request_that_it_says)
 {
     static const char body[] =
-        "{\"model\":\"m\",\"prompt\":\"h\\u00e4\",\"max_tokens\":9,\"temperature\":0.5,\"top_p\":0."
+        "{\"model\":\"m\",\"prompt\":\"h\\u00e4\",\"max_tokens\":9.0,\"temperature\":0.5,\"top_p\":"
+        "0."
         "9,"
-        "\"top_k\":3,\"logit_bias\":{\"66\":-100,\"7\":1.5},\"seed\":-1,\"n\":2,\"stop\":[\"x\","
+        "\"top_k\":3,\"logit_bias\":{\"66\":-100,\"7\":1.5},\"seed\":-1.0,\"n\":2,\"stop\":[\"x\","
         "\"y\"],\"logprobs\":4,\"stream\":true,"
         "\"stream_options\":{\"include_usage\":true},\"user\":\"u\",\"suffix\":null,"
         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"schema\":"

@@ -12,7 +12,7 @@
 
 #define TRAINING "tests/data/models/training.txt"
 
-enum { MODELS = 17, STEPS = 5, SEQUENCES = 3, LENGTH = 20, BUNDLES_MAX = 8 };
+enum { MODELS = 21, STEPS = 5, SEQUENCES = 3, LENGTH = 20, BUNDLES_MAX = 8 };
 
 static const struct spot_adamw adamw = { 1e-2, 0.9, 0.95, 1e-6, 0.1 };
 
@@ -117,7 +117,7 @@ static void check_weights(const struct model *m)
     for (int b = 0; b < m->n_bundle; b++) {
         const struct spot_arena *const a = &m->bundle[b].arena;
         struct spot_hf_name list[SPOT_HF_NAMES_MAX];
-        const size_t n = spot_hf_names(&m->shape, a->kind, list);
+        const size_t n = spot_hf_names(&m->shape, b, list);
 
         for (size_t i = 0; i < n; i++) {
             const int t = spot_arena_find(a, list[i].ours);

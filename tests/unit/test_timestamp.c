@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/elapsed.h"
 #include "common/rng.h"
 #include "common/timestamp.h"
 #include "suite.h"
@@ -148,6 +149,34 @@ START_TEST(what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut)
     ck_assert_str_eq(spot_timestamp_format(-1e300, form), "1970-01-01T00:00:00.000Z");
     ck_assert_str_eq(spot_timestamp_format(1e300, form), "9999-12-31T23:59:59.999Z");
     ck_assert_str_eq(spot_timestamp_format(1772345529.9996, form), "2026-03-01T06:12:10.000Z");
+}
+END_TEST
+
+START_TEST(a_wait_is_read_at_a_glance_and_told_of_seldom)
+{
+    static const struct {
+        double s;
+        const char *text;
+    } want[] = {
+        { -1, "0 s" },      { 0.25, "0.25 s" },   { 5, "5 s" },        { 45.4, "45 s" },
+        { 99.4, "99 s" },   { 100, "1:40 min" },  { 185, "3:05 min" }, { 7199, "119:59 min" },
+        { 7200, "2:00 h" }, { 93784, "26:03 h" }, { 1e300, "0 s" },
+    };
+    struct spot_wait wait = { 0 };
+    char text[SPOT_ELAPSED_TEXT];
+
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+        ck_assert_str_eq(spot_elapsed_text(want[i].s, text), want[i].text);
+    ck_assert_double_eq(spot_wait_s(&wait), 0);
+    ck_assert(!spot_wait_is_due(&wait, 1e9));
+    wait = (struct spot_wait){ 0 };
+    ck_assert(spot_wait_is_due(&wait, 0));
+    ck_assert(!spot_wait_is_due(&wait, 0));
+    wait.since_s -= 100; /* it is due, and then not for as long as it has been */
+    wait.next_s = wait.since_s + 1;
+    ck_assert(spot_wait_is_due(&wait, 0));
+    ck_assert_double_ge(wait.next_s - wait.since_s, 200);
+    ck_assert_double_ge(spot_wait_s(&wait), 100);
 }
 END_TEST
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* train_rig.h - a question to spot-plan train, about a shipped job. */
-#pragma once
+#ifndef SPOT_TESTS_TRAIN_RIG_H
+#define SPOT_TESTS_TRAIN_RIG_H
 
 #include <stdio.h>
 #include <string.h>
@@ -86,3 +87,5 @@ static inline void unload(struct rig *r)
     spot_throughput_release(&r->throughput);
     spot_job_doc_release(&r->job);
 }
+
+#endif /* SPOT_TESTS_TRAIN_RIG_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* twin.h - the CUDA module for tests of stages. */
-#pragma once
+#ifndef SPOT_TESTS_TWIN_H
+#define SPOT_TESTS_TWIN_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,3 +28,5 @@ static inline void find_twin(const char *program)
     }
 #endif
 }
+
+#endif /* SPOT_TESTS_TWIN_H */

@@ -31,9 +31,14 @@ FAMILIES = {
     "Gemma2": dict(GEMMA, attn_logit_softcapping=5.0, final_logit_softcapping=3.0),
     "Gemma3Text": GEMMA,
     "Olmo2": WIDE,
+    "Olmo3": dict(WIDE, sliding_window=24),
     "Granite": dict(WIDE, embedding_multiplier=6.0, attention_multiplier=.05, residual_multiplier=.3, logits_scaling=4.0),
     "Mixtral": dict(EXPERTS, num_local_experts=4),
-    "Qwen3Moe": dict(EXPERTS, num_experts=8, moe_intermediate_size=96, head_dim=48, norm_topk_prob=True),
+    "Qwen3Moe": dict(EXPERTS, num_experts=8, moe_intermediate_size=96, head_dim=48, norm_topk_prob=True,
+                     decoder_sparse_step=2, mlp_only_layers=[3]),
+    "Qwen2Moe": dict(EXPERTS, num_experts=8, moe_intermediate_size=96, shared_expert_intermediate_size=160,
+                     mlp_only_layers=[0]),
+    "Olmoe": dict(EXPERTS, num_experts=8),
 }
 
 

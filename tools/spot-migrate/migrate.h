@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate.h - what the commands of spot-migrate that handle streams share. */
-#pragma once
+#ifndef SPOT_MIGRATE_MIGRATE_H
+#define SPOT_MIGRATE_MIGRATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,3 +115,5 @@ void base_close(struct base *base);
  * has no such tensor of the same type and size, or cannot be read. */
 const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
                      struct spot_buf *buf);
+
+#endif /* SPOT_MIGRATE_MIGRATE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate_commands.h - the commands of spot-migrate. */
-#pragma once
+#ifndef SPOT_MIGRATE_COMMANDS_H
+#define SPOT_MIGRATE_COMMANDS_H
 
 #include "cli/tool.h"
 
@@ -14,3 +15,5 @@ extern const struct spot_command migrate_list_command;
 extern const struct spot_command migrate_extract_command;
 extern const struct spot_command migrate_send_command;
 extern const struct spot_command migrate_recv_command;
+
+#endif /* SPOT_MIGRATE_COMMANDS_H */

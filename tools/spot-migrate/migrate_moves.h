@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* migrate_moves.h - a plan as a document, as sentences, as a picture. */
-#pragma once
+#ifndef SPOT_MIGRATE_MOVES_H
+#define SPOT_MIGRATE_MOVES_H
 
 #include <stdio.h>
 
@@ -28,3 +29,5 @@ void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format form
 /* Who sends how much to whom, and when each link is busy. */
 int moves_plot(const struct spot_migration_problem *problem, const struct spot_migration_plan *plan,
                const char *path, struct spot_err *err);
+
+#endif /* SPOT_MIGRATE_MOVES_H */

@@ -4,7 +4,8 @@
  * Unix sockets and loopback TCP as they are; any other address only with a key, over TLS; a
  * command's standard input and output (ssh), or our own.
  */
-#pragma once
+#ifndef SPOT_MIGRATE_MIGRATE_NET_H
+#define SPOT_MIGRATE_MIGRATE_NET_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -79,3 +80,5 @@ void net_detach(struct net *net);
 int net_listen(const struct net *net, struct spot_err *err);
 struct spot_port *net_accept(const struct net *net, int listener, double limit_s);
 void net_unlisten(const struct net *net, int listener);
+
+#endif /* SPOT_MIGRATE_MIGRATE_NET_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_train_offers.h - what a job that trains can be run on: catalogue, forecast, what runs. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_TRAIN_OFFERS_H
+#define SPOT_PLAN_FLEET_TRAIN_OFFERS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,3 +27,5 @@ struct train_offers {
 /* Fill what `options` name. Returns 0, or -1 with *err. */
 int train_offers_read(struct train_offers *offers, struct spot_prov *prov, struct spot_err *err);
 void train_offers_release(struct train_offers *offers);
+
+#endif /* SPOT_PLAN_FLEET_TRAIN_OFFERS_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_commands.h - the subcommands of spot-plan. */
-#pragma once
+#ifndef SPOT_PLAN_COMMANDS_H
+#define SPOT_PLAN_COMMANDS_H
 
 #include "cli/tool.h"
 
@@ -11,3 +12,5 @@ extern const struct spot_command plan_fleet_command;
 extern const struct spot_command plan_deadline_command;
 extern const struct spot_command plan_share_command;
 extern const struct spot_command plan_job_command;
+
+#endif /* SPOT_PLAN_COMMANDS_H */

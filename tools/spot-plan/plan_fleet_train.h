@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_fleet_train.h - spot-plan fleet --kind train. */
-#pragma once
+#ifndef SPOT_PLAN_PLAN_FLEET_TRAIN_H
+#define SPOT_PLAN_PLAN_FLEET_TRAIN_H
 
 #include "cli/tool.h"
 
@@ -12,3 +13,5 @@ struct plan_fleet_train {
 };
 
 int plan_fleet_train(const struct plan_fleet_train *options, struct spot_err *err);
+
+#endif /* SPOT_PLAN_PLAN_FLEET_TRAIN_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_job_roofline.h - spot-plan job --roofline: a profile of serving from a model's config and a
  * row of a catalogue. */
-#pragma once
+#ifndef SPOT_PLAN_JOB_ROOFLINE_H
+#define SPOT_PLAN_JOB_ROOFLINE_H
 
 #include <stdint.h>
 
@@ -18,3 +19,5 @@ struct plan_job_roofline {
 /* Write the job to `output` under `name`; prices come from the catalogue. */
 int plan_job_roofline(const struct plan_job_roofline *options, const char *name,
                       struct spot_prov *prov, const char *output, struct spot_err *err);
+
+#endif /* SPOT_PLAN_JOB_ROOFLINE_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* plan_serve_place.h - where the members of a plan to serve go, what that moves, and when serving
  * restarts. */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_PLACE_H
+#define SPOT_PLAN_SERVE_PLACE_H
 
 #include "model/cluster_doc.h"
 #include "model/job_serve.h"
@@ -31,3 +32,5 @@ int serve_places_load(struct serve_places *s, const char *layout, const char *cl
 int serve_places_make(struct serve_places *s, const struct spot_job_serve *serve,
                       const struct spot_plan_doc *doc, struct spot_err *err);
 void serve_places_release(struct serve_places *s);
+
+#endif /* SPOT_PLAN_SERVE_PLACE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* backtest_run.h - rolling-origin scores of many models on many series. */
-#pragma once
+#ifndef SPOT_PREDICT_BACKTEST_RUN_H
+#define SPOT_PREDICT_BACKTEST_RUN_H
 
 #include "forecast/forecaster.h"
 #include "forecast/score.h"
@@ -87,3 +88,5 @@ int calibration_plot(const struct options *options, const struct results *result
 
 /* Pairs of results as ratios with intervals. */
 void compare_print(const struct options *options, const struct results *results, FILE *out);
+
+#endif /* SPOT_PREDICT_BACKTEST_RUN_H */

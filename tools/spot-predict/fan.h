@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* fan.h - figures of forecasts: the fan of a distribution over time, and how calibrated
  * distributions were. */
-#pragma once
+#ifndef SPOT_PREDICT_FAN_H
+#define SPOT_PREDICT_FAN_H
 
 #include "cli/plot.h"
 #include "predict.h"
@@ -21,3 +22,5 @@ struct fan {
 void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
               int horizon, const char *model);
 void fan_release(struct fan *fan);
+
+#endif /* SPOT_PREDICT_FAN_H */

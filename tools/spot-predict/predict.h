@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* predict.h - what the parts of spot-predict share. */
-#pragma once
+#ifndef SPOT_PREDICT_PREDICT_H
+#define SPOT_PREDICT_PREDICT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,3 +55,5 @@ int requests_load(struct spot_count_grids *grids, const struct options *options,
 /* Forecast every series of the trace at `path` and write one document. */
 int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,
                  struct spot_err *err);
+
+#endif /* SPOT_PREDICT_PREDICT_H */

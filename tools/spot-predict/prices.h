@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* prices.h - spot-predict --kind price: prices on a grid, and the model that was asked for. */
-#pragma once
+#ifndef SPOT_PREDICT_PRICES_H
+#define SPOT_PREDICT_PRICES_H
 
 #include "forecast/price_predictor.h"
 #include "predict.h"
@@ -26,3 +27,5 @@ int prices_forecast(const struct options *options, const char *path, struct spot
 /* Score models on the past of the files. */
 int prices_backtest(const struct options *options, char *const *path, size_t n_path,
                     struct spot_prov *prov, struct spot_err *err);
+
+#endif /* SPOT_PREDICT_PRICES_H */

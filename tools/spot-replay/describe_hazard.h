@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* describe_hazard.h - the option --hazard of describe. */
-#pragma once
+#ifndef SPOT_REPLAY_DESCRIBE_HAZARD_H
+#define SPOT_REPLAY_DESCRIBE_HAZARD_H
 
 #include "cli/tool.h"
 #include "trace/trace.h"
@@ -11,3 +12,5 @@
  * nodes, SPOT_EINFEASIBLE if nobody was lost. */
 int describe_hazard(const struct spot_trace *trace, const char *source, double from_s, double to_s,
                     size_t least, const struct spot_tool_common *common, struct spot_err *err);
+
+#endif /* SPOT_REPLAY_DESCRIBE_HAZARD_H */

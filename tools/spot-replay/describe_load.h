@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* describe_load.h - spot-replay describe --kind load. */
-#pragma once
+#ifndef SPOT_REPLAY_DESCRIBE_LOAD_H
+#define SPOT_REPLAY_DESCRIBE_LOAD_H
 
 #include "cli/tool.h"
 #include "trace/load_trace.h"
@@ -15,3 +16,5 @@ struct replay_describe_load {
 
 /* Returns 0, or -1 with *err. */
 int describe_load(const struct replay_describe_load *ask, struct spot_err *err);
+
+#endif /* SPOT_REPLAY_DESCRIBE_LOAD_H */

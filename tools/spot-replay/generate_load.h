@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* generate_load.h - spot-replay generate --kind load, and the lengths that import gives requests.
  */
-#pragma once
+#ifndef SPOT_REPLAY_GENERATE_LOAD_H
+#define SPOT_REPLAY_GENERATE_LOAD_H
 
 #include "cli/tool.h"
 #include "trace/load_generate.h"
@@ -26,3 +27,5 @@ int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *di
 /* Generate one and write it. Returns 0, or -1 with *err. */
 int replay_generate_load(const struct replay_load *opt, double hours,
                          const struct spot_tool_common *common, struct spot_err *err);
+
+#endif /* SPOT_REPLAY_GENERATE_LOAD_H */

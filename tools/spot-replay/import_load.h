@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* import_load.h - spot-replay import of request logs. */
-#pragma once
+#ifndef SPOT_REPLAY_IMPORT_LOAD_H
+#define SPOT_REPLAY_IMPORT_LOAD_H
 
 #include "cli/tool.h"
 #include "generate_load.h"
@@ -17,3 +18,5 @@ struct replay_import_load {
 
 /* Read the files (none: stdin) and write the load. Returns 0, or -1 with *err. */
 int import_load(const struct replay_import_load *ask, char **path, struct spot_err *err);
+
+#endif /* SPOT_REPLAY_IMPORT_LOAD_H */

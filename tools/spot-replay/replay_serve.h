@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* replay_serve.h - what the parts of spot-replay serve share. */
-#pragma once
+#ifndef SPOT_REPLAY_REPLAY_SERVE_H
+#define SPOT_REPLAY_REPLAY_SERVE_H
 
 #include "cli/table.h"
 #include "peers/serve_peers.h"
@@ -45,3 +46,5 @@ size_t replay_serve_e2e(const struct replay_serve *s, const struct spot_serve_re
 
 /* Latency over time with losses of instances, instances, and how latencies are spread. */
 int replay_serve_draw(const struct replay_serve *s, const char *path, struct spot_err *err);
+
+#endif /* SPOT_REPLAY_REPLAY_SERVE_H */

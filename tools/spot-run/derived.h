@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* derived.h - values that no user has to choose, and that tests change by the environment. */
-#pragma once
+#ifndef SPOT_RUN_DERIVED_H
+#define SPOT_RUN_DERIVED_H
 
 /* The number in the environment under this name, SPOT_TEST_..., or `usual`. Names:
  *   SPOT_TEST_STATE_TIMEOUT_S  limit of a state command through which no byte moves
@@ -16,3 +17,5 @@
  *   SPOT_TEST_WARM_UP          steps of a profile before it measures
  *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
 double derived(const char *name, double usual);
+
+#endif /* SPOT_RUN_DERIVED_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* device_option.h - the value of --device: a kind of arithmetic, and which CUDA device. */
-#pragma once
+#ifndef SPOT_RUN_DEVICE_OPTION_H
+#define SPOT_RUN_DEVICE_OPTION_H
 
 #include "common/err.h"
 #include "train/config.h"
@@ -13,3 +14,5 @@ struct device_option {
 /* "auto", "cpu", "cuda", "cuda:1", "fma", "cuda-fp32:0". Whether there is such a kernel is not
  * examined. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int device_option_parse(const char *text, struct device_option *device, struct spot_err *err);
+
+#endif /* SPOT_RUN_DEVICE_OPTION_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dry_run.h - train --dry-run: tell what a job will take, and start nothing. */
-#pragma once
+#ifndef SPOT_RUN_DRY_RUN_H
+#define SPOT_RUN_DRY_RUN_H
 
 #include <stdint.h>
 
@@ -11,3 +12,5 @@
  * grid needs. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, where it does not fit.
  */
 int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err);
+
+#endif /* SPOT_RUN_DRY_RUN_H */

@@ -14,6 +14,7 @@
 #include "cluster/group.h"
 #include "cluster/private_dir.h"
 #include "cluster/restart.h"
+#include "common/random.h"
 #include "common/xalloc.h"
 #include "derived.h"
 #include "exec_node.h"
@@ -360,17 +361,20 @@ static int coordinate(struct spot_err *err)
     return spot_exec_run(e, err);
 }
 
-/* Nodes of one job have different names: the ids of processes are the same in containers. */
+/* Nodes of one job have different names: in containers the ids of processes are the same, and with
+ * the network of their machine the name of the host, too. */
 static void name_node(void)
 {
     static char name[SPOT_NAME_MAX];
     char host[40] = "";
+    uint32_t drawn = (uint32_t)getpid();
 
     if (AGENT.name)
         return;
+    (void)spot_random_bytes(&drawn, sizeof(drawn), NULL);
     (void)gethostname(host, sizeof(host) - 1);
     host[strcspn(host, ".")] = '\0';
-    snprintf(name, sizeof(name), "%.40s-%ld", host, (long)getpid());
+    snprintf(name, sizeof(name), "%.40s-%06lx", host, (unsigned long)drawn & 0xFFFFFF);
     AGENT.name = name;
 }
 

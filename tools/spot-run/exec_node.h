@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_node.h - a node of an exec job: its directory of state, its ranks, and its agent. */
-#pragma once
+#ifndef SPOT_RUN_EXEC_NODE_H
+#define SPOT_RUN_EXEC_NODE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,3 +28,5 @@ struct exec_node {
 
 /* Until the job is over or the node has left. Returns 0, or -1 with *err. */
 int exec_node_run(struct exec_node *node, struct spot_err *err);
+
+#endif /* SPOT_RUN_EXEC_NODE_H */

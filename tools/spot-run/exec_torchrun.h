@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* exec_torchrun.h - command lines of torchrun, as spot-run exec understands them. */
-#pragma once
+#ifndef SPOT_RUN_EXEC_TORCHRUN_H
+#define SPOT_RUN_EXEC_TORCHRUN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,3 +29,5 @@ enum exec_torchrun_part {
 int exec_torchrun_meet(const struct exec_torchrun *t, char **endpoint, struct spot_err *err);
 /* Whether it is free now. */
 bool exec_torchrun_is_free(const char *endpoint);
+
+#endif /* SPOT_RUN_EXEC_TORCHRUN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_log.h - what a fleet did and saw: events.jsonl and trace.csv in its directory. */
-#pragma once
+#ifndef SPOT_RUN_FLEET_LOG_H
+#define SPOT_RUN_FLEET_LOG_H
 
 #include "common/err.h"
 #include "fleet/controller.h"
@@ -25,3 +26,5 @@ void fleet_log_counts(struct fleet_log *log, const struct spot_fleet *fleet);
 
 const char *fleet_verb_name(enum spot_fleet_verb verb);
 const char *fleet_market_name(bool is_on_demand);
+
+#endif /* SPOT_RUN_FLEET_LOG_H */

@@ -24,6 +24,7 @@
 #include "fleet_log.h"
 #include "fleet_plan.h"
 #include "fleet_read.h"
+#include "fleet_watch.h"
 #include "run.h"
 
 enum { STATE_MAX = 64 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };
@@ -32,7 +33,7 @@ static const char state_name[] = "fleet.csv";
 
 static struct options {
     struct spot_tool_common common;
-    const char *launch, *terminate, *drain, *list, *state, *name;
+    const char *launch, *terminate, *drain, *list, *state, *name, *metrics;
     struct fleet_plan_options plan;
     uint64_t n;
     double max_usd_per_h, every_s, limit_s, grace_s;
@@ -49,7 +50,9 @@ struct session {
     struct spot_fleet *fleet;
     struct fleet_runner *runner;
     struct fleet_plan *plan;
-    struct fleet_log *log; /* NULL: a dry run */
+    struct fleet_watch *page; /* NULL: none is wanted */
+    double plan_s;            /* of the newest plan */
+    struct fleet_log *log;    /* NULL: a dry run */
     struct fleet_list list;
     int dir_fd;
     bool has_plan;
@@ -107,6 +110,8 @@ static int plan(void *user, struct spot_fleet *fleet, struct spot_err *err)
     const char *stays = "the last plan stays";
     int rc = fleet_plan_make(s->plan, s->runner, fleet, &why);
 
+    if (!rc)
+        s->plan_s = spot_clock_s();
     if (!rc && o.plan.catalogue) {
         stays = "prices that were not read anew stay";
         rc = fleet_read_prices(fleet, o.plan.catalogue, &why);
@@ -167,6 +172,7 @@ static int run_all(void *user, const struct spot_fleet_action *action, size_t n,
 
         set_up(a, &c[i]);
         fleet_log_action(s->log, a);
+        fleet_watch_action(s->page, spot_fleet_elapsed_s(s->fleet), a);
         if (a->id)
             spot_tool_note("%s %s: %s", fleet_verb_name(a->verb), a->id, a->why);
         else
@@ -191,6 +197,7 @@ static void note(void *user, const char *event, const char *machine, const char 
 
     if (s->log && !fleet_log_note(s->log, event, machine, why))
         return;
+    fleet_watch_note(s->page, spot_fleet_elapsed_s(s->fleet), event, machine, why);
     for (int i = 0; routine[i]; i++)
         is_routine |= !strcmp(event, routine[i]);
     (is_routine ? spot_tool_info : spot_tool_note)("%s%s%s: %s", event, machine ? " " : "",
@@ -212,19 +219,39 @@ static int turn(struct session *s, struct spot_err *err)
     return 0;
 }
 
-static void wait_until(double until_s)
+static void wait_until(const struct session *s, double until_s)
 {
-    while (!signal_got && spot_clock_s() < until_s)
+    while (!signal_got && spot_clock_s() < until_s) {
         (void)poll(NULL, 0, LOOK_MS);
+        fleet_watch_rest(s->page);
+    }
+}
+
+static void show(const struct session *s, double begin_s, const char *failure)
+{
+    const struct fleet_watch_turn turn = {
+        .fleet = s->fleet,
+        .name = name,
+        .max_usd_per_h = o.max_usd_per_h,
+        .wanted = o.plan.offers && !o.plan.load ? (int64_t)o.n : -1,
+        .dir_fd = s->dir_fd,
+        .took_s = spot_clock_s() - begin_s,
+        .plan_s = s->plan_s,
+        .failure = failure,
+    };
+
+    fleet_watch_show(s->page, &turn);
 }
 
 static int turns(struct session *s, struct spot_err *err)
 {
     while (!signal_got) {
-        const double next_s = spot_clock_s() + o.every_s;
+        const double begin_s = spot_clock_s(), next_s = begin_s + o.every_s;
+        const int rc = turn(s, err);
         const char *failure;
 
-        if (turn(s, err)) {
+        show(s, begin_s, rc ? err->msg : NULL);
+        if (rc) {
             if (o.is_once)
                 return -1;
             spot_tool_warn("%s", err->msg);
@@ -234,7 +261,7 @@ static int turns(struct session *s, struct spot_err *err)
             break;
         if ((failure = fleet_log_failure(s->log)))
             spot_tool_warn("the log has a gap from here on: %s", failure);
-        wait_until(next_s);
+        wait_until(s, next_s);
     }
     return 0;
 }
@@ -379,7 +406,12 @@ static int open_fleet(struct session *s, struct spot_err *err)
         return -1;
     spot_tool_warn_shared(o.state);
     s->log = fleet_log_new(s->dir_fd, err);
-    return s->log ? 0 : -1;
+    if (!s->log)
+        return -1;
+    s->page = o.metrics ? fleet_watch_new(o.metrics, err) : NULL;
+    if (s->page)
+        spot_tool_note("page and metrics at %s", fleet_watch_url(s->page));
+    return o.metrics && !s->page ? -1 : 0;
 }
 
 /* Without --yes nothing is kept. */
@@ -421,6 +453,7 @@ static int run(struct spot_err *err)
         rc = o.is_sure ? turns(&s, err) : dry_turn(&s, err);
     if (fleet_log_free(s.log, rc ? NULL : err))
         rc = -1;
+    fleet_watch_free(s.page);
     fleet_plan_free(s.plan);
     fleet_runner_free(s.runner);
     spot_fleet_free(s.fleet);
@@ -453,6 +486,7 @@ static const struct spot_opt option[] = {
       "tells machine SPOT_ID to leave, --grace before its end", 0, 0 },
     SPOT_ROW_GRACE(&o.grace_s),
     SPOT_ROW_STATE(&o.state),
+    SPOT_ROW_METRICS(&o.metrics),
     { SPOT_OPT_STRING, 0, "name", &o.name, "id",
       "name of the fleet, or NAME-ID of a lost one (default: fleet)", 0, 0 },
     { SPOT_OPT_REAL, 0, "max-usd-per-h", &o.max_usd_per_h, "usd",
@@ -481,6 +515,8 @@ static const struct spot_opt_required required[] = {
 
 static const struct spot_opt_need need[] = {
     { "once", "yes" },
+    { "metrics", "yes" },
+    { "metrics", "!once" },
     { "format", "!yes" },
     { "grace", "drain" },
     { "max-usd-per-h", "catalogue" },

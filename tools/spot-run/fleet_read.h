@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_read.h - what the commands of a fleet print, and its catalogue. */
-#pragma once
+#ifndef SPOT_RUN_FLEET_READ_H
+#define SPOT_RUN_FLEET_READ_H
 
 #include "common/buf.h"
 #include "fleet/controller.h"
@@ -26,3 +27,5 @@ int fleet_read_ids(const struct spot_buf *text, char ***id, size_t *n);
 
 /* Prices of a catalogue. */
 int fleet_read_prices(struct spot_fleet *fleet, const char *path, struct spot_err *err);
+
+#endif /* SPOT_RUN_FLEET_READ_H */

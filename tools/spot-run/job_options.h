@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* job_options.h - the options that say what a training job is: the table's rows fill the library's
  * own struct, and beside it the words that settle turns into numbers there. */
-#pragma once
+#ifndef SPOT_RUN_JOB_OPTIONS_H
+#define SPOT_RUN_JOB_OPTIONS_H
 
 #include <stdint.h>
 
@@ -88,3 +89,5 @@ int job_options_check(struct job_options *o, struct spot_err *err);
 
 /* Everything else of o->c that is of the job. Returns 0, or -1 with *err. */
 int job_options_settle(struct job_options *o, struct spot_err *err);
+
+#endif /* SPOT_RUN_JOB_OPTIONS_H */

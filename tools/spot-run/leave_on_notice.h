@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* leave_on_notice.h - what tells a worker, or a node of exec, that its machine will be taken away:
  * beside SIGTERM, and as SIGTERM does. */
-#pragma once
+#ifndef SPOT_RUN_LEAVE_ON_NOTICE_H
+#define SPOT_RUN_LEAVE_ON_NOTICE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,3 +25,5 @@ void notice_split(struct spot_notice_options *o);
  * either way, and while `leave` stays. */
 int leave_on_notice_start(struct leave_on_notice *leave, struct spot_err *err);
 void leave_on_notice_stop(struct leave_on_notice *leave);
+
+#endif /* SPOT_RUN_LEAVE_ON_NOTICE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* profile.h - what the parts of spot-run profile share. */
-#pragma once
+#ifndef SPOT_RUN_PROFILE_H
+#define SPOT_RUN_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,3 +62,5 @@ struct profile_serve {
 /* profile_serve.c: a replica's profile from a server's log, as spot.job/1 of kind serve. */
 int profile_serve(const struct profile_serve *p, struct spot_prov *prov, const char *output,
                   struct spot_err *err);
+
+#endif /* SPOT_RUN_PROFILE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* report_canvas.h - curves of a picture whose points are kept, and freed, together. */
-#pragma once
+#ifndef SPOT_RUN_REPORT_CANVAS_H
+#define SPOT_RUN_REPORT_CANVAS_H
 
 #include <stddef.h>
 
@@ -28,3 +29,5 @@ struct spot_series report_marks(struct report_canvas *canvas, const char *label,
 /* The largest y of series that are no marks; 1 where there is none. */
 double report_top(const struct spot_series *series, size_t n);
 void report_canvas_release(struct report_canvas *canvas);
+
+#endif /* SPOT_RUN_REPORT_CANVAS_H */

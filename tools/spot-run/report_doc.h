@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* report_doc.h - the report of a run as the document spot.report/1. */
-#pragma once
+#ifndef SPOT_RUN_REPORT_DOC_H
+#define SPOT_RUN_REPORT_DOC_H
 
 #include <stdio.h>
 
@@ -21,3 +22,5 @@ void report_doc_price(struct spot_jw *jw, const struct report_price *price);
 int report_doc_write(const struct spot_run *run, const struct spot_run *reference,
                      const struct report_price *price, const struct spot_prov *prov, FILE *out,
                      struct spot_err *err);
+
+#endif /* SPOT_RUN_REPORT_DOC_H */

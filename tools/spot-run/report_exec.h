@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* report_exec.h - the report of a job that ran a foreign command: rows of the table, the document,
  * and the picture. */
-#pragma once
+#ifndef SPOT_RUN_REPORT_EXEC_H
+#define SPOT_RUN_REPORT_EXEC_H
 
 #include <stdio.h>
 
@@ -18,3 +19,5 @@ int report_exec_write(const struct spot_run *run, const struct report_price *pri
 
 /* Nodes and rounds, committed steps and where they are held, and the pause of each round. */
 int report_exec_plot(const struct spot_run *run, const char *path, struct spot_err *err);
+
+#endif /* SPOT_RUN_REPORT_EXEC_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* report_serve.h - the report of a run that served: rows of a table, keys of spot.report/1, and the
  * picture. */
-#pragma once
+#ifndef SPOT_RUN_REPORT_SERVE_H
+#define SPOT_RUN_REPORT_SERVE_H
 
 #include "cli/table.h"
 #include "common/err.h"
@@ -19,3 +20,5 @@ int report_serve_write(const struct spot_run *run, const struct report_price *pr
 /* Machines and replicas, choices under way, and percentiles of the times, with a mark where a
  * member came, was told to go, or was gone. */
 int report_serve_plot(const struct spot_run *run, const char *path, struct spot_err *err);
+
+#endif /* SPOT_RUN_REPORT_SERVE_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* resume.h - a job out of its state directory, where no option says otherwise. */
-#pragma once
+#ifndef SPOT_RUN_RESUME_H
+#define SPOT_RUN_RESUME_H
 
 #include "cli/opt.h"
 #include "train/job_note.h"
@@ -10,3 +11,5 @@
  * what was said. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int resume_options(const char *dir, const struct spot_opt *option, const bool *given,
                    struct spot_job_note *note, struct spot_err *err);
+
+#endif /* SPOT_RUN_RESUME_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* run.h - the commands of spot-run. */
-#pragma once
+#ifndef SPOT_RUN_RUN_H
+#define SPOT_RUN_RUN_H
 
 #include "cli/tool.h"
 
@@ -24,3 +25,5 @@ extern const struct spot_command run_status_command;
 extern const struct spot_command run_report_command;
 extern const struct spot_command run_eval_command;
 extern const struct spot_command run_export_command;
+
+#endif /* SPOT_RUN_RUN_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tuning.h - the learning rate and its schedule, as said on a command line. */
-#pragma once
+#ifndef SPOT_RUN_TUNING_H
+#define SPOT_RUN_TUNING_H
 
 #include "cli/opt.h"
 #include "common/err.h"
@@ -16,3 +17,5 @@ int tuning_settle(struct job_options *o, struct spot_err *err);
 int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
                   const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err);
+
+#endif /* SPOT_RUN_TUNING_H */

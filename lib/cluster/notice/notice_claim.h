@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_claim.h - parses the answers of sources. Pure functions of untrusted text. */
-#pragma once
+#ifndef SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
+#define SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "cluster/notice.h"
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_NOTICE_CLAIMS_MAX = 64 }; /* of one answer; further ones are ignored */
 
@@ -39,3 +44,9 @@ spot_notice_read spot_notice_read_line;
 
 /* A token of IMDSv2: visible ASCII that fits a header. */
 bool spot_notice_is_token(const char *text, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_NOTICE_NOTICE_CLAIM_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* notice_state.h - what the parts of a watch share; private to lib/cluster. */
-#pragma once
+#ifndef SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
+#define SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,6 +12,10 @@
 #include "cluster/notice/notice_claim.h"
 #include "comm/http_client.h"
 #include "common/buf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_NOTICE_QUERIES_MAX = 3,
@@ -157,3 +162,9 @@ void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
 /* Send what is due. Returns the time until more is, INFINITY: nothing; *is_awaited: an answer to
  * one is. */
 double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_NOTICE_NOTICE_STATE_H */

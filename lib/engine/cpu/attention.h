@@ -5,9 +5,14 @@
  * recomputed from the row's maximum and sum. Sums over keys run in ascending order; the gradients
  * of keys and values are chains over ascending heads, and blocks of their queries.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_ATTENTION_H
+#define SPOT_ENGINE_CPU_ATTENTION_H
 
 #include "engine/cpu/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_attention {
     const struct spot_cpu_kernel *kernel;
@@ -34,3 +39,9 @@ void spot_attention_forward(const struct spot_attention *at, int64_t unit,
 /* Writes its part of dqkv. */
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_ATTENTION_H */

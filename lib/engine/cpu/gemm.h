@@ -8,13 +8,18 @@
  * Every sum over k is one chain in ascending order (kernel_cpu.h). Any strides, so that the
  * transposed products of the backward pass need no copies.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_GEMM_H
+#define SPOT_ENGINE_CPU_GEMM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/cpu/kernel_cpu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum spot_gemm_parts { SPOT_GEMM_COLS, SPOT_GEMM_SUM };
 
@@ -64,3 +69,9 @@ struct spot_block {
  * waiting. */
 struct spot_block spot_gemm_part(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                                  int thread, int n_thread, const struct spot_gemm_work *work);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_GEMM_H */

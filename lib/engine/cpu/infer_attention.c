@@ -220,8 +220,11 @@ void spot_infer_attend(const struct spot_infer_work *w)
              t++)
             spot_infer_lower(w, SPOT_LORA_PROJ, t, (int)s,
                              f->att + (t * f->n_shard + s) * f->att_stride, n_att);
-        spot_infer_ready(f, n, deal, f->att + s * f->att_stride, f->n_shard * f->att_stride,
-                         s * n_att, s * n_block, n_att);
+        spot_infer_ready(f,
+                         &(struct spot_infer_rows){ f->att + s * f->att_stride,
+                                                    f->n_shard * f->att_stride, n_att, s * n_att,
+                                                    s * n_block, 0 },
+                         n, deal);
     }
     if (n > SPOT_TILE || f->type != SPOT_INFER_FP32 || f->has_lora)
         spot_infer_meet(w);

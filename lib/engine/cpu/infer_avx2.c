@@ -36,6 +36,14 @@ INLINE __m256i read_32(const uint8_t *p)
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
+INLINE __m256i splat_four(const int8_t *p)
+{
+    int32_t four;
+
+    memcpy(&four, p, sizeof(four));
+    return _mm256_set1_epi32(four);
+}
+
 /* --- 8 bits: products of bytes of which only one is signed, whose pairs must fit in 16 bits --- */
 
 struct sized { /* 32 weights, without the 128 that they are too large */
@@ -57,12 +65,15 @@ INLINE __m256i dot_sized(__m256i sum, struct sized a, __m256i x)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pair, _mm256_set1_epi16(1)));
 }
 
+#define Q8_SUM            __m256i
+#define Q8_FLOATS(sum)    _mm256_cvtepi32_ps(sum)
+#define Q8_FOUR(p)        splat_four(p)
 #define Q8_RUN            run_q8
 #define Q8_ZERO(x, at)    _mm256_setzero_si256()
 #define Q8_WEIGHT         struct sized
 #define Q8_READ(p)        read_sized(p)
 #define Q8_DOT(sum, w, x) dot_sized(sum, w, x)
-#include "engine/cpu/infer_q8_256.inc"
+#include "engine/cpu/infer_q8.inc"
 
 /* What has 1 to 8 numbers, as many as `n` leaves; zeros behind them. */
 INLINE __m256 read_some(const float *x, int64_t n)
@@ -142,7 +153,7 @@ SPOT_TARGET("avx2,fma,avxvnni")
 #define Q8_WEIGHT         __m256i
 #define Q8_READ(p)        read_32(p)
 #define Q8_DOT(sum, w, x) _mm256_dpbusd_avx_epi32(sum, w, x)
-#include "engine/cpu/infer_q8_256.inc"
+#include "engine/cpu/infer_q8.inc"
 
 SPOT_TARGET_END
 

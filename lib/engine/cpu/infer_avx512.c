@@ -265,6 +265,7 @@ INLINE void pairs_part_tile(int T, int P, float *c, int64_t c_row, const float *
             __builtin_prefetch(w + (k + 8) * SPOT_PANEL + 16 * v); /* from L2 */
             a[v] = _mm512_loadu_si512(w + k * SPOT_PANEL + 16 * v);
         }
+        __builtin_prefetch(x + (k + 64) * T); /* of the next part too */
         for (int t = 0; t < T; t++)
             for (int v = 0; v < 4; v++)
                 sum[t][v] = madd_pair(sum[t][v], a[v], splat_pair(x + k * T + t));

@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     SPOT_PANEL = 64,     /* outputs */
     SPOT_TILE = 6,       /* tokens, at most, of one call */
@@ -76,6 +80,12 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 #if defined(__x86_64__)
 extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avxvnni, spot_infer_avx512,
     spot_infer_avx512bf16;
+#elif defined(__aarch64__)
+extern const struct spot_infer_kernel spot_infer_neon, spot_infer_neondot;
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif /* SPOT_ENGINE_CPU_INFER_KERNEL_H */

@@ -122,10 +122,9 @@ static void embed(const struct spot_infer_work *w)
 
 /* --- MLP --- */
 
-void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int s)
+void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int64_t n, int s)
 {
     const struct spot_infer *const f = w->f;
-    const int64_t n = spot_shape_ffn(&f->shape) / f->shape.n_shard;
     const int64_t kind = f->shape.kind.activation;
     const float *const bias = spot_infer_own(w, "up.b", s);
 
@@ -140,23 +139,24 @@ void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre
                               : f->vec->geglu_exact)(act, pre, pre + n, n);
 }
 
-static void activate(const struct spot_infer_work *w)
+/* Of one MLP for all: from pre to act, both [token][own shard][stride]. */
+static void activate(const struct spot_infer_work *w, int64_t pre_stride,
+                     const struct spot_infer_input *act)
 {
     const struct spot_infer *const f = w->f;
-    const int64_t n = spot_shape_ffn(&f->shape) / f->shape.n_shard, S = f->n_shard;
+    const int64_t n = act->n_in, S = f->n_shard, row = S * act->stride;
     const int64_t n_block = (n + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK;
 
     for (int64_t i = w->thread; i < spot_infer_deals(f->n_token) * S; i += w->n_thread) {
         const int64_t s = i % S, deal = i / S, end = spot_infer_deal_begin(f->n_token, deal + 1);
+        float *const x = act->x + s * act->stride;
 
         for (int64_t t = spot_infer_deal_begin(f->n_token, deal); t < end; t++) {
-            float *const pre = f->pre + (t * S + s) * f->pre_stride;
-
-            spot_infer_activate(w, f->act + (t * S + s) * f->act_stride, pre, (int)s);
-            spot_infer_lower(w, SPOT_LORA_DOWN, t, (int)s, f->act + (t * S + s) * f->act_stride, n);
+            spot_infer_activate(w, x + t * row, f->pre + (t * S + s) * pre_stride, n, (int)s);
+            spot_infer_lower(w, SPOT_LORA_DOWN, t, (int)s, x + t * row, n);
         }
-        spot_infer_ready(f, f->n_token, deal, f->act + s * f->act_stride, S * f->act_stride, s * n,
-                         s * n_block, n);
+        spot_infer_ready(f, &(struct spot_infer_rows){ x, row, n, s * n, s * n_block, 0 },
+                         f->n_token, deal);
     }
     spot_infer_meet(w);
 }
@@ -167,7 +167,9 @@ static void norm_all(const struct spot_infer_work *w, const struct half *pending
 {
     const struct spot_infer *const f = w->f;
     const int64_t n = f->n_token, c = f->shape.width;
-    const bool routes = product == SPOT_LORA_UP && f->shape.kind.n_expert;
+    const struct spot_infer_rows rows = { f->norm, c, c, 0, 0, 0 };
+    const bool routes =
+        product == SPOT_LORA_UP && spot_shape_mlps(&f->shape, w->bundle - 1).n_expert;
 
     for (int64_t i = w->thread; i < spot_infer_deals(n); i += w->n_thread) {
         for (int64_t t = spot_infer_deal_begin(n, i); t < spot_infer_deal_begin(n, i + 1); t++) {
@@ -180,7 +182,7 @@ static void norm_all(const struct spot_infer_work *w, const struct half *pending
                 spot_infer_lower(w, product, t, 0, f->norm + t * c, c);
         }
         if (!routes)
-            spot_infer_ready(f, n, i, f->norm, c, 0, 0, c);
+            spot_infer_ready(f, &rows, n, i);
     }
     spot_infer_meet(w);
 }
@@ -193,8 +195,9 @@ static void layer(const struct spot_infer_work *w)
     struct spot_infer_input norm = { f->norm, s->width, s->width, SPOT_LORA_QKV };
     const struct spot_infer_input att = { f->att, f->att_stride, f->n_head * f->head_dim,
                                           SPOT_LORA_PROJ };
-    const struct spot_infer_input act = { f->act, f->act_stride, spot_shape_ffn(s) / s->n_shard,
-                                          SPOT_LORA_DOWN };
+    const struct spot_mlps mlps = spot_shape_mlps(s, w->bundle - 1);
+    const int64_t n_act = mlps.ffn / s->n_shard, n_pre = (s->kind.is_gated ? 2 : 1) * n_act;
+    const struct spot_infer_input act = { f->act, spot_infer_stride(n_act), n_act, SPOT_LORA_DOWN };
 
     norm_all(w, w->layer ? &last : NULL, "ln1.w", "ln1.b", SPOT_LORA_QKV);
     spot_infer_by_outputs(w, "qkv.w", &norm, f->qkv, f->qkv_stride, spot_shape_qkv(s) / s->n_shard,
@@ -203,13 +206,12 @@ static void layer(const struct spot_infer_work *w)
     spot_infer_by_inputs(w, "proj.w", &att);
     norm.product = SPOT_LORA_UP;
     norm_all(w, &half, "ln2.w", "ln2.b", SPOT_LORA_UP);
-    if (s->kind.n_expert) {
+    if (mlps.n_expert) {
         spot_infer_experts(w);
         return;
     }
-    spot_infer_by_outputs(w, "up.w", &norm, f->pre, f->pre_stride, spot_shape_pre(s) / s->n_shard,
-                          f->n_token);
-    activate(w);
+    spot_infer_by_outputs(w, "up.w", &norm, f->pre, spot_infer_stride(n_pre), n_pre, f->n_token);
+    activate(w, spot_infer_stride(n_pre), &act);
     spot_infer_by_inputs(w, "down.w", &act);
 }
 
@@ -298,7 +300,7 @@ static void head(const struct spot_infer_work *w)
                 settle(f, f->row_token[r], &last);
             norm_row(w, r, f->row_token[r], "lnf.w", "lnf.b");
         }
-        spot_infer_ready(f, f->n_row, i, f->norm, c, 0, 0, c);
+        spot_infer_ready(f, &(struct spot_infer_rows){ f->norm, c, c, 0, 0, 0 }, f->n_row, i);
     }
     spot_infer_meet(w);
     spot_infer_by_outputs(w, "head.w",

@@ -10,14 +10,18 @@
 
 #include "engine/infer_state.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_infer_work {
     struct spot_infer *f;
     int thread, n_thread;
     int bundle, layer; /* layer: of this stage */
 };
 
-/* A token's activation of own shard s from what goes into it. */
-void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int s);
+/* A token's activation of own shard s, n numbers, from what goes into it. */
+void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int64_t n, int s);
 
 /* Wait for the other threads. */
 void spot_infer_meet(const struct spot_infer_work *w);
@@ -53,15 +57,21 @@ static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
 
 /* Inputs of a product: rows [token][stride], in q8 as blocks, else packed if there are tiles. */
 struct spot_infer_input {
-    const float *x;
+    float *x;
     int64_t stride, n_in;           /* n_in: of a shard */
     enum spot_lora_product product; /* that adapters may change; SPOT_LORA_PRODUCTS: none */
 };
 
-/* Prepare inputs for a product: x is rounded in place for bf16; the inputs [begin, begin + n_in) of
- * a packed row or q8's blocks from first_block on are written. For tokens of deal `deal` of n. */
-void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float *x, int64_t stride,
-                      int64_t begin, int64_t first_block, int64_t n_in);
+/* n rows of one shard's inputs: x[n][stride], n_in of each. What products read of them is written
+ * to rows from `row` on, inputs from `begin` on or q8's blocks from `first_block` on. */
+struct spot_infer_rows {
+    float *x;
+    int64_t stride, n_in, begin, first_block, row;
+};
+
+/* Prepare rows of deal `deal` of n for a product: x is rounded in place for bf16. */
+void spot_infer_ready(const struct spot_infer *f, const struct spot_infer_rows *rows, int64_t n,
+                      int64_t deal);
 
 /* Outputs are sharded: out[n][own shard][stride], n_out of them per shard; one input for all. */
 void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
@@ -72,13 +82,6 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
  * rounded up to panels. */
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                           const struct spot_infer_input *in);
-
-/* Rows of one shard's inputs: x[n][stride], n_in of each; `begin` and `first_block` as for
- * spot_infer_ready. */
-struct spot_infer_rows {
-    const float *x;
-    int64_t stride, n_in, begin, first_block;
-};
 
 /* One panel against n rows: c[n][c_row]; `after` is what this thread reads next. */
 void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
@@ -109,5 +112,9 @@ void spot_infer_experts(const struct spot_infer_work *w);
 /* --- attention of a layer: qkv to att --- */
 
 void spot_infer_attend(const struct spot_infer_work *w);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CPU_INFER_PASS_H */

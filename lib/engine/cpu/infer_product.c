@@ -19,32 +19,35 @@ static bool is_paired(const struct spot_infer *f)
     return f->type == SPOT_INFER_BF16 && f->kernel->is_paired;
 }
 
-static void pack(const struct spot_infer *f, int64_t first, int64_t T, const float *x,
-                 int64_t stride, int64_t begin, int64_t n_in)
+static void pack(const struct spot_infer *f, const struct spot_infer_rows *rows, int64_t first,
+                 int64_t T)
 {
-    float *to = f->packed + first * f->packed_row + begin * T;
+    const int64_t n_in = is_paired(f) ? (rows->n_in + 1) / 2 : rows->n_in;
+    const float *const x = rows->x + first * rows->stride;
+    float *to = f->packed + (rows->row + first) * f->packed_row + rows->begin * T;
 
-    x += first * stride;
     for (int64_t k = 0; k < n_in; k++)
         for (int64_t t = 0; t < T; t++)
-            *to++ = x[t * stride + k];
+            *to++ = x[t * rows->stride + k];
 }
 
-void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float *x, int64_t stride,
-                      int64_t begin, int64_t first_block, int64_t n_in)
+void spot_infer_ready(const struct spot_infer *f, const struct spot_infer_rows *rows, int64_t n,
+                      int64_t deal)
 {
     const int64_t first = spot_infer_deal_begin(n, deal), end = spot_infer_deal_begin(n, deal + 1);
+    const int64_t n_in = rows->n_in;
 
     for (int64_t t = first; t < end && f->type == SPOT_INFER_BF16; t++)
-        f->kernel->round(x + t * stride, n_in);
+        f->kernel->round(rows->x + t * rows->stride, n_in);
     if (f->type != SPOT_INFER_Q8) {
         if (n > SPOT_TILE)
-            pack(f, first, end - first, x, stride, begin, is_paired(f) ? (n_in + 1) / 2 : n_in);
+            pack(f, rows, first, end - first);
         return;
     }
     for (int64_t t = first; t < end; t++)
-        for (int64_t i = 0, at = t * f->q8_blocks + first_block; i < n_in; i += SPOT_Q8_BLOCK)
-            f->kernel->quantise(&f->q8, at++, x + t * stride + i,
+        for (int64_t i = 0, at = (rows->row + t) * f->q8_blocks + rows->first_block; i < n_in;
+             i += SPOT_Q8_BLOCK)
+            f->kernel->quantise(&f->q8, at++, rows->x + t * rows->stride + i,
                                 n_in - i < SPOT_Q8_BLOCK ? n_in - i : SPOT_Q8_BLOCK);
 }
 
@@ -53,9 +56,7 @@ void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, float
 /* One panel's job: tiles [tile, tile_end) of n tokens. */
 struct job {
     const uint8_t *panel, *after; /* after: what this thread reads next */
-    const float *x;               /* rows, of the first token of all */
-    int64_t stride, n_in;
-    int64_t begin, first_block; /* in a packed row; in a token's blocks */
+    struct spot_infer_rows in;    /* of the first token of all */
     int64_t n, tile, tile_end;
     float *c; /* of the first token of `tile` */
     int64_t c_row;
@@ -66,7 +67,8 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
     const bool is_bf16 = f->type == SPOT_INFER_BF16;
     const int64_t n_line = is_bf16 ? 2 : 4, pair = is_paired(f) ? 2 : 1; /* of an input */
     const int64_t first = spot_infer_tile_begin(j->n, j->tile);
-    const int64_t n_place = (j->n_in + pair - 1) / pair, n_part = (n_place + K_PART - 1) / K_PART;
+    const int64_t n_place = (j->in.n_in + pair - 1) / pair,
+                  n_part = (n_place + K_PART - 1) / K_PART;
     const int n_ahead = n_line > 2 && j->tile_end - j->tile < 4 ? 2 : 1;
     void (*const product)(float *, int64_t, const float *, const float *, int, int64_t, bool,
                           const void *, int) = is_bf16 ? f->kernel->bf16_part : f->kernel->part;
@@ -74,7 +76,7 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
 
     for (int64_t p = 0; p < n_part; p++) {
         const int64_t at = n_place * p / n_part, k = at * pair;
-        const int64_t n_k = p + 1 < n_part ? n_place * (p + 1) / n_part * pair - k : j->n_in - k;
+        const int64_t n_k = p + 1 < n_part ? n_place * (p + 1) / n_part * pair - k : j->in.n_in - k;
         const uint8_t *const here = j->panel + k * n_line * 64;
         const uint8_t *const next = p + 1 < n_part ? here + n_k * n_line * 64 : j->after;
         const float *part = (const float *)(const void *)here;
@@ -89,8 +91,9 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
             const int64_t ahead = (i - j->tile) * n_ahead;
 
             product(j->c + (t - first) * j->c_row, j->c_row, part,
-                    f->packed + t * f->packed_row + (j->begin + at) * T, (int)T, n_k, p > 0,
-                    ahead < n_line ? (const void *)(next + ahead * n_k * 64) : part, n_ahead);
+                    f->packed + (j->in.row + t) * f->packed_row + (j->in.begin + at) * T, (int)T,
+                    n_k, p > 0, ahead < n_line ? (const void *)(next + ahead * n_k * 64) : part,
+                    n_ahead);
         }
     }
 }
@@ -98,7 +101,7 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
 static void run_q8_parts(const struct spot_infer *f, const struct job *j)
 {
     const int64_t first = spot_infer_tile_begin(j->n, j->tile), few = j->n <= Q8_FEW;
-    const int64_t n_block = (j->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK;
+    const int64_t n_block = (j->in.n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK;
     const int64_t step = few ? n_block : Q8_PART;
     const int n_ahead = j->tile_end - j->tile < 2 ? 2 : 1;
 
@@ -111,7 +114,7 @@ static void run_q8_parts(const struct spot_infer *f, const struct job *j)
 
         for (int64_t i = j->tile; i < j->tile_end; i++) {
             const int64_t t = spot_infer_tile_begin(j->n, i);
-            const int64_t at = t * f->q8_blocks + j->first_block + b;
+            const int64_t at = (j->in.row + t) * f->q8_blocks + j->in.first_block + b;
             const struct spot_q8 x = { f->q8.x + at * SPOT_Q8_BLOCK, f->q8.scale + at,
                                        f->q8.minus + at };
 
@@ -129,11 +132,11 @@ static void run_panel(const struct spot_infer *f, const struct job *j)
     else if (j->n > SPOT_TILE)
         run_parts(f, j);
     else if (f->type == SPOT_INFER_BF16)
-        f->kernel->bf16(j->c, j->c_row, (const uint16_t *)(const void *)j->panel, j->x, j->stride,
-                        (int)j->n, j->n_in);
+        f->kernel->bf16(j->c, j->c_row, (const uint16_t *)(const void *)j->panel, j->in.x,
+                        j->in.stride, (int)j->n, j->in.n_in);
     else
-        f->kernel->fp32(j->c, j->c_row, (const float *)(const void *)j->panel, j->x, j->stride,
-                        (int)j->n, j->n_in);
+        f->kernel->fp32(j->c, j->c_row, (const float *)(const void *)j->panel, j->in.x,
+                        j->in.stride, (int)j->n, j->in.n_in);
 }
 
 /* Sets tiles of the group that begins with `tile`; returns where the next one does. */
@@ -148,14 +151,7 @@ static int64_t set_group(struct job *j, int64_t tile)
 void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
                       const struct spot_infer_rows *in, int64_t n, float *c, int64_t c_row)
 {
-    struct job j = { .panel = panel,
-                     .x = in->x,
-                     .stride = in->stride,
-                     .n_in = in->n_in,
-                     .begin = in->begin,
-                     .first_block = in->first_block,
-                     .n = n,
-                     .c_row = c_row };
+    struct job j = { .panel = panel, .in = *in, .n = n, .c_row = c_row };
 
     for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
         next = set_group(&j, tile);
@@ -174,7 +170,7 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
     const struct spot_infer *const f = w->f;
     const int64_t n_panel = (n_out + SPOT_PANEL - 1) / SPOT_PANEL, row = f->n_shard * stride;
     const size_t panel_byte = spot_infer_panel_byte(f->type, in->n_in);
-    const struct spot_infer_rows rows = { in->x, in->stride, in->n_in, 0, 0 };
+    const struct spot_infer_rows rows = { in->x, in->stride, in->n_in, 0, 0, 0 };
     const uint8_t *matrix = NULL;
     int64_t i, end;
 
@@ -229,9 +225,9 @@ static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const 
 
     j->panel = (const uint8_t *)spot_infer_own(w, name, 0) + at;
     for (int s = 0; s < f->n_shard; s++) {
-        j->x = in->x + s * in->stride;
-        j->begin = s * in->n_in;
-        j->first_block = s * ((in->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK);
+        j->in.x = in->x + s * in->stride;
+        j->in.begin = s * in->n_in;
+        j->in.first_block = s * ((in->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK);
         j->c = part + s * SPOT_INFER_GROUP * SPOT_PANEL;
         j->after = (const uint8_t *)spot_infer_own(w, name, (s + 1) % f->n_shard) + at;
         if (s + 1 == f->n_shard)
@@ -248,9 +244,9 @@ void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
 {
     const struct spot_infer *const f = w->f;
     const int64_t n_panel = (f->shape.width + SPOT_PANEL - 1) / SPOT_PANEL, n = f->n_token;
-    struct job j = {
-        .stride = f->n_shard * in->stride, .n_in = in->n_in, .n = n, .c_row = SPOT_PANEL
-    };
+    struct job j = { .in = { .stride = f->n_shard * in->stride, .n_in = in->n_in },
+                     .n = n,
+                     .c_row = SPOT_PANEL };
     int64_t p, end;
 
     spot_team_share(n_panel, 1, w->thread, w->n_thread, &p, &end);

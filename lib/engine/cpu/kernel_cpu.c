@@ -44,12 +44,15 @@ static const struct spot_cpu_kernel kernel[] = {
     { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2 },
     { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2 },
 #else
+#ifdef __aarch64__
+    { BASE("fma"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2 },
+#endif
     { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2 },
 #endif
 };
 enum { N_KERNEL = sizeof(kernel) / sizeof(kernel[0]) };
 
-#ifdef SPOT_CPU_X86
+#if defined(SPOT_CPU_X86) || defined(__aarch64__)
 static const char *const kind[] = { "fma", "portable" };
 #else
 static const char *const kind[] = { "portable" };

@@ -15,6 +15,10 @@
 #include "engine/backend.h"
 #include "engine/exact.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* What a tile does with the previous value of its output. */
 enum spot_tile {
     SPOT_TILE_STORE, /* c = chain from 0 */
@@ -137,9 +141,15 @@ extern const struct spot_vec spot_vec_sse2;
 #define SPOT_CPU_X86 1
 extern const struct spot_micro spot_micro_portable_avx2, spot_micro_fma_avx2, spot_micro_fma_avx512;
 extern const struct spot_vec spot_vec_avx2;
+#elif defined(__aarch64__)
+extern const struct spot_micro spot_micro_fma_neon;
 #endif
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
 double spot_log(double x);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_ENGINE_CPU_KERNEL_CPU_H */

@@ -6,13 +6,18 @@
  * padding (spot_shape_vocab_rows). M members share a stage (1: alone); sharded arrays hold the own
  * shards only.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
+#define SPOT_ENGINE_CPU_STAGE_CPU_H
 
 #include "engine/cpu/attention.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/team.h"
 #include "engine/stage.h"
 #include "engine/tensor_group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What the backward pass of one bundle needs from the forward pass of a microbatch. What is
  * recomputed is in the stage's scratch space, shared by all layers. */
@@ -212,3 +217,9 @@ int64_t spot_sum_chunks(const struct spot_arena *arena);
 double spot_cpu_stage_norm2(struct spot_stage *stage, int bundle);
 void spot_cpu_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
                            double scale);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_STAGE_CPU_H */

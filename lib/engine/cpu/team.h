@@ -3,11 +3,16 @@
  *
  * The caller is thread 0 of its team. One job at a time; a job must not start another.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CPU_TEAM_H
+#define SPOT_ENGINE_CPU_TEAM_H
 
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_team;
 
@@ -30,3 +35,9 @@ void spot_team_meet_soon(struct spot_team *team);
 /* The thread's part [begin, end) of n items, cut at multiples of `grain`. */
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,
                      int64_t *end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_TEAM_H */

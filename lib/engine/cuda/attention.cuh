@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* attention.cuh - where the rows of a head lie, and the door to the tensor-core kernels. */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_ATTENTION_CUH
+#define SPOT_ENGINE_CUDA_ATTENTION_CUH
 
 #include "engine/cuda/launch.cuh"
 
@@ -77,3 +78,5 @@ template <typename T> __device__ inline int64_t out_offset(const struct heads<T>
 bool spot_cuda_flash_forward(const struct spot_cuda_attention *at, spot_stream s);
 /* at->dot is filled in before. */
 bool spot_cuda_flash_backward(const struct spot_cuda_attention *at, spot_stream s);
+
+#endif /* SPOT_ENGINE_CUDA_ATTENTION_CUH */

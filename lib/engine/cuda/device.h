@@ -4,7 +4,8 @@
  * Calls are queued on one stream and return at once; those that transfer to the host wait for
  * completion. After an error every call does nothing: spot_device_status reports the error.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_DEVICE_H
+#define SPOT_ENGINE_CUDA_DEVICE_H
 
 #include "common/err.h"
 #include "engine/cuda/kernels.h"
@@ -105,3 +106,5 @@ void spot_device_product(struct spot_device *dev, const struct spot_product *pro
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_CUDA_DEVICE_H */

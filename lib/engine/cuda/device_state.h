@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* device_state.h - shared by device.c and product.c. */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_DEVICE_STATE_H
+#define SPOT_ENGINE_CUDA_DEVICE_STATE_H
 
 #include "engine/cuda/device.h"
 
@@ -48,3 +49,5 @@ void spot_device_close_products(struct spot_device *dev);
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_CUDA_DEVICE_STATE_H */

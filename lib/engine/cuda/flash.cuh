@@ -4,7 +4,8 @@
  *
  * Symbols: D head dimension, N columns of a tile.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_FLASH_CUH
+#define SPOT_ENGINE_CUDA_FLASH_CUH
 
 #include "engine/cuda/attention.cuh"
 #include "engine/cuda/tensor.cuh"
@@ -120,3 +121,5 @@ __device__ static void write_rows(bf16 *to, int64_t stride, int64_t row0, int64_
 
 /* The gradients by q, k and v with five products; dq is scratch of [b][H][T][D]. */
 bool spot_cuda_flash_five(const struct spot_cuda_attention *at, spot_stream s);
+
+#endif /* SPOT_ENGINE_CUDA_FLASH_CUH */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* infer_cuda.h - the serving engine on a device: shared by its two files. Symbols as in
  * infer_kernels.h; R rows of logits. */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_INFER_CUDA_H
+#define SPOT_ENGINE_CUDA_INFER_CUDA_H
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/infer_kernels.h"
 #include "engine/infer_state.h"
 #include "engine/memory_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_cuda_infer {
     struct spot_infer *f;
@@ -42,3 +47,9 @@ size_t spot_cuda_infer_meta_elem(const struct spot_infer *f);
 size_t spot_cuda_infer_host_elem(const struct spot_infer *f);
 
 extern const struct spot_infer_backend spot_infer_cuda;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CUDA_INFER_CUDA_H */

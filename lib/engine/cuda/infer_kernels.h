@@ -6,7 +6,8 @@
  * Symbols: N tokens of a run, C width, S own shards, H and Hk heads and heads of keys of a shard, d
  * head dimension, Q = (H + 2 Hk) d.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_INFER_KERNELS_H
+#define SPOT_ENGINE_CUDA_INFER_KERNELS_H
 
 #include "engine/cuda/kernels.h"
 
@@ -83,3 +84,5 @@ void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_CUDA_INFER_KERNELS_H */

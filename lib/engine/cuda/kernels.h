@@ -6,7 +6,8 @@
  * d outputs of qkv, F width inside the MLP, V vocabulary, Vr its rows with padding. T-typed arrays
  * hold elements of `real`.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_KERNELS_H
+#define SPOT_ENGINE_CUDA_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -190,3 +191,5 @@ void spot_cuda_adamw(enum spot_real real, const struct spot_cuda_planes *planes,
 #ifdef __cplusplus
 }
 #endif
+
+#endif /* SPOT_ENGINE_CUDA_KERNELS_H */

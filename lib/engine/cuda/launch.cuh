@@ -4,7 +4,8 @@
  * The same sources are compiled a second time for the CPU (tests/twin), which replaces the two
  * macros below.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_LAUNCH_CUH
+#define SPOT_ENGINE_CUDA_LAUNCH_CUH
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -158,3 +159,5 @@ __device__ inline float gelu_of(float x, float *slope)
             call;                  \
         }                          \
     } while (0)
+
+#endif /* SPOT_ENGINE_CUDA_LAUNCH_CUH */

@@ -4,12 +4,17 @@
  * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`. Sharded arrays hold
  * only the shards of this member of a tensor group: H, F, Q, A and Vr count its own.
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_STAGE_CUDA_H
+#define SPOT_ENGINE_CUDA_STAGE_CUDA_H
 
 #include "engine/backend.h"
 #include "engine/cuda/device.h"
 #include "engine/memory_plan.h"
 #include "engine/tensor_group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_cuda_kernel {
     struct spot_kernel base;
@@ -224,3 +229,9 @@ void spot_cuda_stage_back_off(struct spot_stage *st, int bundle, uint32_t overfl
 const struct spot_kernel *spot_cuda_kernel_kind(size_t i, bool *runs_here);
 
 extern const struct spot_backend spot_backend_cuda;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CUDA_STAGE_CUDA_H */

@@ -7,7 +7,8 @@
  *   b[0..1]  pairs of rows 2t, then 2t + 8, of column g
  *   d[0..3]  columns 2t, 2t + 1 of row g, then of row g + 8
  */
-#pragma once
+#ifndef SPOT_ENGINE_CUDA_TENSOR_CUH
+#define SPOT_ENGINE_CUDA_TENSOR_CUH
 
 #include "engine/cuda/launch.cuh"
 
@@ -188,3 +189,5 @@ __device__ inline float quad_sum(float x)
     x += __shfl_xor_sync(ALL_LANES, x, 1);
     return x + __shfl_xor_sync(ALL_LANES, x, 2);
 }
+
+#endif /* SPOT_ENGINE_CUDA_TENSOR_CUH */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* fc_ar.h - exact maximum likelihood of a first-order autoregression without constant, in closed
  * form, so that ARIMA(1,1,0) costs microseconds. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_AR_H
+#define SPOT_FORECAST_MODELS_FC_AR_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_ar1 {
     double phi;    /* -1 < phi < 1 */
@@ -16,3 +21,9 @@ struct spot_ar1 {
  * stationary where n (b - c phi)(1 - phi^2) = phi S: a cubic, whose roots are all tried.
  * Cost: O(n), then constant. */
 struct spot_ar1 spot_ar1_fit(const double *w, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_FC_AR_H */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* fc_hazard.h - what the model `pool` uses of the model `hazard`. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_HAZARD_H
+#define SPOT_FORECAST_MODELS_FC_HAZARD_H
 
 #include "forecast/forecaster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Mix the hazard table's forecast for the instances present into prob [horizon * (cap + 1)], a
  * forecast made at the count `now`: of the mass at and below `now` the share K / (K + losses)
@@ -13,3 +18,9 @@
  *   dist    scratch, as large as prob */
 void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *dist,
                      double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_FC_HAZARD_H */

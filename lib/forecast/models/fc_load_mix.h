@@ -9,9 +9,14 @@
  * scores one step ahead count a fifth. Source: Vovk 1990 (aggregating by exponential weights);
  * Gneiting and Raftery 2007 (the score, of a normal distribution in closed form).
  */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_LOAD_MIX_H
+#define SPOT_FORECAST_MODELS_FC_LOAD_MIX_H
 
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_LOAD_EXPERTS = 15 };
 
@@ -40,3 +45,9 @@ const double *spot_load_mix_past(const struct spot_load_mix *mix, size_t *n);
  * uncertainty of that third. */
 void spot_load_mix_at(struct spot_load_mix *mix, int step,
                       struct spot_load_part part[SPOT_LOAD_EXPERTS]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_FC_LOAD_MIX_H */

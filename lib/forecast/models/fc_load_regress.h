@@ -10,9 +10,20 @@
  * units of a Poisson spread; the variance is that of its earlier forecasts. Source: Hoerl and
  * Kennard 1970.
  */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_FC_LOAD_REGRESS_H
+#define SPOT_FORECAST_MODELS_FC_LOAD_REGRESS_H
 
 #include "forecast/models/fc_load_mix.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A part of weight 1. Learns only from pairs of values that are `step` apart in the past. */
 struct spot_load_part spot_load_regress(const struct spot_load_mix *mix, int step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_FC_LOAD_REGRESS_H */

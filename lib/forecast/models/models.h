@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* models.h - the functions behind the table of forecaster.h; one family to a file. */
-#pragma once
+#ifndef SPOT_FORECAST_MODELS_MODELS_H
+#define SPOT_FORECAST_MODELS_MODELS_H
 
 #include "forecast/forecaster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef void spot_fc_predict_fn(const struct spot_fc_spec *, void *, const struct spot_fc_past *,
                                 double *);
@@ -57,3 +62,9 @@ static inline double *spot_fc_row(const struct spot_fc_spec *spec, double *prob,
 {
     return prob + (size_t)(h - 1) * ((size_t)spec->cap + 1);
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_MODELS_H */

@@ -5,11 +5,16 @@
  * Costs are multiplied by `scale`, above the number of rows, and a pair that leaves a line in place
  * costs 1 less: of several optima the least one keeps most in place.
  */
-#pragma once
+#ifndef SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
+#define SPOT_PLAN_ASSIGN_ASSIGN_INNER_H
 
 #include <stddef.h>
 
 #include "plan/assign.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_turned {
     const struct spot_assign_problem *problem;
@@ -47,3 +52,9 @@ bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matchin
 
 /* Change to the lexicographically smallest of the optimal matchings, with unchanged prices. */
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_ASSIGN_ASSIGN_INNER_H */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* market_grid.h - one tick of the dynamic program over places, for a distribution and for a known
  * future. */
-#pragma once
+#ifndef SPOT_PLAN_DEADLINE_MARKET_GRID_H
+#define SPOT_PLAN_DEADLINE_MARKET_GRID_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "plan/deadline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The current state: idle where it last ran (n_place), spot or on demand at a place with the ticks
  * since a launch in progress, 0: completed (n_place * 2 * n_age), nothing launched yet (the last).
@@ -35,3 +40,9 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
 
 /* The cost of on demand to the end, at the refuge, after the deadline: late. */
 double market_grid_late(const struct market_grid *grid, int64_t level);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_DEADLINE_MARKET_GRID_H */

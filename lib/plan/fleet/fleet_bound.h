@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_bound.h - lower bounds on the cost of a fleet, and offers that no optimum needs. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_BOUND_H
+#define SPOT_PLAN_FLEET_FLEET_BOUND_H
 
 #include "plan/fleet.h"
 #include "plan/lp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_relaxed {
     double *count;           /* [n_offer] fractional; NULL unless OPTIMAL */
@@ -17,3 +22,9 @@ struct spot_fleet_relaxed {
 enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *demand, bool *is_in,
                                      double deadline_s, struct spot_fleet_relaxed *relaxed);
 void spot_fleet_relaxed_release(struct spot_fleet_relaxed *relaxed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_FLEET_BOUND_H */

@@ -6,6 +6,10 @@
 
 #include "plan/fleet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Bucket by bucket, those with the fewest offers first: from the offers with the lowest cost per
  * request, as far as their quotas allow. Returns whether all is served. */
 bool spot_fleet_first_greedy(const struct spot_fleet_demand *demand,
@@ -20,5 +24,9 @@ bool spot_fleet_first_round(const struct spot_fleet_demand *demand, const double
  * of processor time. */
 void spot_fleet_first_drop(const struct spot_fleet_demand *demand, double deadline_s,
                            struct spot_fleet_answer *answer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_FLEET_FIRST_H */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_part.h - a demand restricted to some of its offers, and the mapping back of its answer. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_PART_H
+#define SPOT_PLAN_FLEET_FLEET_PART_H
 
 #include "plan/fleet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_part {
     const struct spot_fleet_demand *whole;
@@ -19,3 +24,9 @@ void spot_fleet_part_release(struct spot_fleet_part *part);
 
 /* Convert the answer for the part to one for the whole. */
 void spot_fleet_part_expand(const struct spot_fleet_part *part, struct spot_fleet_answer *answer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_FLEET_PART_H */

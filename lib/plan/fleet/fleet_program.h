@@ -11,6 +11,10 @@
 #include "plan/fleet.h"
 #include "plan/lp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_fleet_kind {
     size_t first, n, lead; /* order[first .. first + n); the one first in the catalogue */
 };
@@ -53,5 +57,9 @@ void spot_fleet_program_take(const struct spot_fleet_program *program, const str
 
 /* usd/h of these counts. */
 double spot_fleet_cost(const struct spot_fleet_demand *demand, const int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_FLEET_FLEET_PROGRAM_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_recourse.h - the share of the load that a capacity by type leaves unserved, and its
  * globally valid cuts (fleet_risk.h). */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_RECOURSE_H
+#define SPOT_PLAN_FLEET_FLEET_RECOURSE_H
 
 #include "plan/fleet_risk.h"
 #include "plan/lp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_fleet_recourse {
     const struct spot_fleet_risk *risk;
@@ -31,3 +36,9 @@ double spot_fleet_recourse_below(const struct spot_fleet_recourse *r, const doub
 /* The split of each bucket at a capacity: share [n_bucket][n_type], sums of 1 if all is served. */
 void spot_fleet_recourse_split(struct spot_fleet_recourse *r, const double *capacity,
                                double *share);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_FLEET_RECOURSE_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_risk_state.h - shared by the files of fleet_risk: merged scenarios, the master program, the
  * choice of splits. */
-#pragma once
+#ifndef SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
+#define SPOT_PLAN_FLEET_FLEET_RISK_STATE_H
 
 #include "plan/fleet/fleet_recourse.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Scenarios that are equal for every useful count are merged. */
 struct spot_fleet_scenes {
@@ -92,3 +97,9 @@ void spot_fleet_branch_learn(struct spot_fleet_branch *branch, const struct spot
 
 /* The column of x [n_whole] to split, SIZE_MAX: all are integers. */
 size_t spot_fleet_branch_column(const struct spot_fleet_branch *branch, const double *x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_FLEET_RISK_STATE_H */

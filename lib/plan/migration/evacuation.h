@@ -8,12 +8,17 @@
  * polymatroid, on which greedy by density is optimal (Edmonds 1970; for one node: Dantzig 1957).
  * Gates behind the holders preserve that; those at the receivers do not, so the bound ignores them.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_EVACUATION_H
+#define SPOT_PLAN_MIGRATION_EVACUATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "plan/migration/transport_flow.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     SPOT_EVACUATION_EXACT = 16,    /* up to this many groups the answer is always optimal */
@@ -45,3 +50,9 @@ struct spot_evacuation {
 /* Never worse than greedy by density, nor than the best single group. Among equally good choices
  * the first found is taken, so equal inputs give equal answers. */
 void spot_evacuation(struct spot_evacuation *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_EVACUATION_H */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* flow.h - maximum flow in integers (Dinic 1970), and the cheapest maximum flow (successive
  * shortest paths) if arcs have costs. Deterministic: the newest arc of a vertex is tried first. */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_FLOW_H
+#define SPOT_PLAN_MIGRATION_FLOW_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_arc {
     int to, next;
@@ -31,3 +36,9 @@ int64_t spot_flow_max(struct spot_flow *flow, int source, int sink);
 
 /* The same at minimum cost; cost >= 0 on every added arc. */
 int64_t spot_flow_cheapest(struct spot_flow *flow, int source, int sink);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_FLOW_H */

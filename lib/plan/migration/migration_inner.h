@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* migration_inner.h - shared by the files behind migration.h. */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
+#define SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
 
 #include "plan/migration.h"
 #include "plan/migration/place.h"
 #include "plan/migration/sources.h"
 #include "plan/migration/transport_flow.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Egress prices are integers, millionths of a dollar per 10^9 bytes. */
 #define SPOT_EGRESS_UNIT 1e6
@@ -157,3 +162,9 @@ void spot_migration_order_restart(const struct spot_migration *s, struct spot_mi
 
 /* The most that a node holds beyond the larger of old and new, with the plan's times. */
 double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_MIGRATION_INNER_H */

@@ -7,12 +7,17 @@
  * else swaps that involve the busiest receivers. It also returns lower bounds that hold for every
  * placement. Deterministic: effort is counted in scored placements, never in time.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_PLACE_H
+#define SPOT_PLAN_MIGRATION_PLACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Compared in this order; smaller is better. */
 struct spot_place_score {
@@ -77,3 +82,9 @@ struct spot_place {
 int spot_place_search(const struct spot_place_problem *problem, struct spot_place *place,
                       struct spot_err *err);
 void spot_place_release(struct spot_place *place);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_PLACE_H */

@@ -8,9 +8,14 @@
  * minimiser violates most is added to the family. Pairs that receive for longer than a threshold
  * are forbidden: a placement either uses one of them, or obeys the bound of the rest.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_PLACE_BOUND_H
+#define SPOT_PLAN_MIGRATION_PLACE_BOUND_H
 
 #include "plan/migration/place.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Called with each minimiser, which is a placement worth scoring. Returns the best makespan
  * known. */
@@ -20,3 +25,9 @@ typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
  * of one. Returns a bound in [floor_s, best_s]. */
 double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
                         spot_place_try_fn ask, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_PLACE_BOUND_H */

@@ -6,9 +6,14 @@
  * (NP-hard). Largest job first, then moves and swaps off the busiest sender until none improves,
  * then branch and bound within its budget: exact on small cases.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_SOURCES_H
+#define SPOT_PLAN_MIGRATION_SOURCES_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_source_job {
     int64_t byte;
@@ -29,3 +34,9 @@ struct spot_sources {
 };
 
 void spot_sources_choose(struct spot_sources *sources);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_SOURCES_H */

@@ -6,9 +6,14 @@
  * D(S) / B(H(S)) over sets S of demands (Hall), found by Newton steps on minimum cuts, so the last
  * cut proves it. Preemptive open shop (Gonzalez and Sahni 1976): a schedule of that length exists.
  */
-#pragma once
+#ifndef SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
+#define SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
 
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A limit on the flow through several links together. Gates form trees: flow through one also
  * passes its parent. */
@@ -52,3 +57,9 @@ int spot_transport_split(struct spot_transport *s);
 
 /* How many bytes of all demands can be sent in time_s. */
 int64_t spot_transport_most(const struct spot_transport *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_scatter.h - the distribution of times of batches of one shape and size when lengths and
  * times vary. */
-#pragma once
+#ifndef SPOT_PLAN_SERVE_SERVE_SCATTER_H
+#define SPOT_PLAN_SERVE_SERVE_SCATTER_H
 
 #include <stddef.h>
 
 #include "plan/serve_solver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_SERVE_SCATTER_POINTS = 8 };
 
@@ -22,3 +27,9 @@ struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *a
                                                   const struct spot_serve_shape *shape,
                                                   struct spot_serve_time *time);
 void spot_serve_scatter_free(struct spot_serve_scatter *scatter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_SERVE_SCATTER_H */

@@ -8,9 +8,14 @@
  * and step; sizes that were never seen have a chance of UNSEEN each, so that a forecast may tell of
  * any change.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_HORIZON_H
+#define SPOT_PLAN_TRAIN_HORIZON_H
 
 #include "model/count_chain.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_horizon {
     int n_low, n_max, n_step;
@@ -41,3 +46,9 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 /* How likely a count is after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_HORIZON_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* liveput_inner.h - shared by the files of the stochastic program; used in lib/plan/liveput_*
  * only. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
+#define SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 
 #include "plan/liveput_dp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The value of a grid that is not allowed: below any number of samples, but finite, so that sums
  * with it work. */
@@ -254,3 +259,9 @@ int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int chan
 
 /* Is rank allowed on n instances? */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_LIVEPUT_INNER_H */

@@ -4,9 +4,14 @@
  *
  * j of the D*P instances of a grid die, uniformly. Times come from lib/model/migrate_cost.h.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_REPARTITION_H
+#define SPOT_PLAN_TRAIN_REPARTITION_H
 
 #include "model/migrate_cost.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_REPARTITION_VICTIMS_MAX = 64 };
 
@@ -38,3 +43,9 @@ double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, 
                                    const int *lost, int *holds);
 double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
                                     const int *lost);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_REPARTITION_H */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* train_score.h - the two solvers of train_plan.c that account for changes; used there only. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_TRAIN_SCORE_H
+#define SPOT_PLAN_TRAIN_TRAIN_SCORE_H
 
 #include "plan/liveput_dp.h"
 #include "plan/train_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The grids worth scoring, ascending in the throughput's order; *grid is the caller's to free. All
  * whose speed is known if a cost table can hold them and they are not too many, else the fastest
@@ -78,3 +83,9 @@ bool *spot_train_shut(const struct spot_train_question *q, int held,
 /* pmf[n_max + 1] of the count; one interval later in next[]. */
 void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
                            double *next);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_TRAIN_SCORE_H */

@@ -9,9 +9,14 @@
  * the stages form sets, each with spares of its own: several stages and one spare, or one stage and
  * several spares.
  */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_WARM_SPARE_H
+#define SPOT_PLAN_TRAIN_WARM_SPARE_H
 
 #include "model/migrate_cost.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct spot_warm_cover {
     int p, n_set;
@@ -40,3 +45,9 @@ double spot_warm_mirror_s(const struct spot_warm_cover *cover,
  * replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                     int d, int keep, int most, int v_max, double *move, double *lost);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_WARM_SPARE_H */

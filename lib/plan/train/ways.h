@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* ways.h - numbers of victim sets by their size: polynomials in x, truncated after x^j_max. */
-#pragma once
+#ifndef SPOT_PLAN_TRAIN_WAYS_H
+#define SPOT_PLAN_TRAIN_WAYS_H
 
 #include "plan/train/repartition.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SPOT_WAYS_WIDTH = SPOT_REPARTITION_VICTIMS_MAX + 1 };
 
@@ -53,3 +58,9 @@ static inline struct spot_ways spot_ways_stage(int d, int low, int high, int j_m
         f.of[a] = spot_ways_choose(d, a);
     return f;
 }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_WAYS_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* pipe.h - the twin's sends and receives between the ranks of a communicator. */
-#pragma once
+#ifndef SPOT_TWIN_PIPE_H
+#define SPOT_TWIN_PIPE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,3 +51,5 @@ void twin_pipe_close(struct twin_pipe *pipe);
 ncclResult_t twin_pipe_run(struct twin_pipe *pipe, const struct twin_op *op, size_t n);
 
 long twin_setting(const char *name, long otherwise);
+
+#endif /* SPOT_TWIN_PIPE_H */

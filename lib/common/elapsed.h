@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* elapsed.h - for whom waits: how long, in words, and when to say it again. */
+#ifndef SPOT_COMMON_ELAPSED_H
+#define SPOT_COMMON_ELAPSED_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_ELAPSED_TEXT = 32 };
+
+/* "45 s", "3:05 min", "2:05 h". Returns text. */
+const char *spot_elapsed_text(double s, char text[SPOT_ELAPSED_TEXT]);
+
+/* A wait that is told of now and then: after first_s, and each time it is twice as long, but every
+ * five seconds to ten minutes. Starts with 0 in both. */
+struct spot_wait {
+    double since_s, next_s; /* by spot_clock_s; 0: it has not begun */
+};
+/* Is it time to say so? */
+bool spot_wait_is_due(struct spot_wait *wait, double first_s);
+double spot_wait_s(const struct spot_wait *wait);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_ELAPSED_H */

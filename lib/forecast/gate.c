@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "forecast/gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Chosen on the tuned series of docs/results/forecast.md and generated ones; how large a difference
+ * of CRPS is goes with the cap. */
+static const double FIRST[SPOT_GATE_EXPERTS] = { 0.97, 0.02, 0.01 };
+static const double RATE = 0.12, RATE_CAP = 16, FORGET = 0.9995, MOST = 7;
+
+size_t spot_gate_byte(int cap)
+{
+    return sizeof(struct spot_gate) +
+           (size_t)SPOT_GATE_STEPS * SPOT_GATE_STEPS * ((size_t)cap + 1) * sizeof(float);
+}
+
+static float *kept(struct spot_gate *gate, int cap, uint64_t at, int h)
+{
+    return gate->dist +
+           ((size_t)(at % SPOT_GATE_STEPS) * SPOT_GATE_STEPS + (size_t)(h - 1)) * ((size_t)cap + 1);
+}
+
+/* How often each count was there in the newest intervals until `back` ago; sums to 1. */
+static void usual(const struct spot_fc_past *past, size_t back, int cap, double *dist)
+{
+    const size_t end = past->n - back, n = end < SPOT_GATE_USUAL ? end : SPOT_GATE_USUAL;
+
+    memset(dist, 0, ((size_t)cap + 1) * sizeof(*dist));
+    for (size_t i = end - n; i < end; i++)
+        dist[past->y[i]] += 1 / (double)n;
+}
+
+static void learn(struct spot_gate *gate, int cap, int h, const struct spot_fc_past *past)
+{
+    const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
+    const uint64_t at = gate->n - (uint64_t)h;
+    const float *dist = kept(gate, cap, at, h);
+    const double rate =
+        RATE * fmin(1, RATE_CAP / fmax(cap, 1)) * gate->weight[at % SPOT_GATE_STEPS] / h;
+    const double forget = pow(FORGET, gate->weight[at % SPOT_GATE_STEPS]);
+    double level[SPOT_FC_CAP_FINE + 1], *loss = gate->loss[h - 1], least = INFINITY;
+    double crps[SPOT_GATE_EXPERTS] = { 0, 0, abs(y - was) }, below[2] = { 0 };
+
+    usual(past, (size_t)h, cap, level);
+    for (int k = 0; k < cap; k++) {
+        below[0] += (double)dist[k];
+        below[1] += level[k];
+        for (int i = 0; i < 2; i++) {
+            const double miss = below[i] - (k >= y);
+
+            crps[i] += miss * miss;
+        }
+    }
+    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) {
+        loss[i] = forget * loss[i] + rate * crps[i];
+        least = fmin(least, loss[i] - log(FIRST[i]));
+    }
+    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) /* at most so far behind the best */
+        loss[i] = fmin(loss[i] - least, MOST + log(FIRST[i]));
+}
+
+void spot_gate_observe(struct spot_gate *gate, int cap, int horizon,
+                       const struct spot_fc_past *past)
+{
+    gate->n++;
+    for (int h = 1; h <= horizon && (size_t)h < past->n && (uint64_t)h < gate->n; h++) {
+        const uint64_t at = gate->n - (uint64_t)h;
+
+        if (gate->at[at % SPOT_GATE_STEPS] == at)
+            learn(gate, cap, h, past);
+    }
+}
+
+void spot_gate_keep(struct spot_gate *gate, int cap, int horizon, double weight, const double *prob)
+{
+    const size_t n = (size_t)horizon * ((size_t)cap + 1);
+    float *dist = kept(gate, cap, gate->n, 1);
+
+    for (size_t k = 0; k < n; k++)
+        dist[k] = (float)prob[k];
+    gate->at[gate->n % SPOT_GATE_STEPS] = gate->n;
+    gate->weight[gate->n % SPOT_GATE_STEPS] = weight;
+}
+
+void spot_gate_apply(const struct spot_gate *gate, int cap, int horizon,
+                     const struct spot_fc_past *past, double *prob)
+{
+    double level[SPOT_FC_CAP_FINE + 1];
+
+    usual(past, 0, cap, level);
+    for (int h = 1; h <= horizon; h++) {
+        const double *loss = gate->loss[(h < SPOT_GATE_STEPS ? h : SPOT_GATE_STEPS) - 1];
+        double *p = prob + (size_t)(h - 1) * ((size_t)cap + 1), w[SPOT_GATE_EXPERTS], sum = 0;
+
+        for (int i = 0; i < SPOT_GATE_EXPERTS; i++)
+            sum += w[i] = FIRST[i] * exp(-loss[i]);
+        for (int k = 0; k <= cap; k++)
+            p[k] = (w[SPOT_GATE_FORECAST] * p[k] + w[SPOT_GATE_LEVEL] * level[k]) / sum;
+        p[past->y[past->n - 1]] += w[SPOT_GATE_LAST] / sum;
+    }
+}
+
+bool spot_gate_is_sound(const struct spot_gate *gate)
+{
+    for (int h = 0; h < SPOT_GATE_STEPS; h++) {
+        if (!(gate->weight[h] >= 0 && gate->weight[h] < 1e18))
+            return false;
+        for (int i = 0; i < SPOT_GATE_EXPERTS; i++)
+            if (!(fabs(gate->loss[h][i]) <= 2 * MOST))
+                return false;
+    }
+    return true;
+}

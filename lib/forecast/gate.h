@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* gate.h - how much of a forecast to believe, learned from what became of earlier ones.
+ *
+ * Three experts give the distribution of each step: the forecast itself, the usual level (how often
+ * each count was seen in the newest intervals) and the newest value. Their weights are those that
+ * they have at first times exp(-rate x the CRPS that they had so far), step by step, the last two
+ * thousand outcomes or so; outcomes h steps ahead overlap h-fold and count 1/h each. No weight
+ * falls so low that it could not come back. Where the forecast is the best of the three its weight
+ * is near one, and next to nothing is lost. Source: exponential weights (Vovk 1990), for CRPS as in
+ * V'yugin and Trunov 2019. Deterministic and causal.
+ */
+#ifndef SPOT_FORECAST_GATE_H
+#define SPOT_FORECAST_GATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "forecast/forecaster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_GATE_STEPS = 12, /* steps ahead that are learned; later ones use the last one's weights */
+    SPOT_GATE_USUAL = 60, /* intervals */
+};
+
+enum spot_gate_expert { SPOT_GATE_FORECAST, SPOT_GATE_LEVEL, SPOT_GATE_LAST, SPOT_GATE_EXPERTS };
+
+/* Zeroed initially. Behind it lie the distributions that were kept, [STEPS][STEPS][cap + 1]. */
+struct spot_gate {
+    uint64_t n;
+    double loss[SPOT_GATE_STEPS][SPOT_GATE_EXPERTS]; /* beyond that of the best, times the rate */
+    uint64_t at[SPOT_GATE_STEPS];                    /* values seen when it was kept; 0: none */
+    double weight[SPOT_GATE_STEPS];
+    float dist[];
+};
+
+size_t spot_gate_byte(int cap);
+
+/* Observe the newest value of `past`, and learn from the forecasts of it; horizon: the steps that
+ * are kept, at most STEPS. */
+void spot_gate_observe(struct spot_gate *gate, int cap, int horizon,
+                       const struct spot_fc_past *past);
+
+/* Keep prob [horizon * (cap + 1)], given at the newest value, until its outcomes are known; it
+ * counts `weight` times. */
+void spot_gate_keep(struct spot_gate *gate, int cap, int horizon, double weight,
+                    const double *prob);
+
+/* Mix the experts into prob [horizon * (cap + 1)]. */
+void spot_gate_apply(const struct spot_gate *gate, int cap, int horizon,
+                     const struct spot_fc_past *past, double *prob);
+
+/* Is a state that was read from a file valid? */
+bool spot_gate_is_sound(const struct spot_gate *gate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_GATE_H */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* A file of a commit gets its place: all of it or nothing. */
+#define _GNU_SOURCE /* O_TMPFILE. NOLINT(bugprone-reserved-identifier) */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/pio.h"
+#include "common/random.h"
+#include "common/safe_dir.h"
+#include "host/rank_files_state.h"
+
+struct laid {
+    const struct spot_state_record *record;
+    const struct spot_state_file *file;
+};
+
+/* As it was: the age of a file tells which of two is the newer one. */
+static void set_time(int fd, uint64_t at_ns)
+{
+    const struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
+                                 .tv_nsec = (long)(at_ns % 1000000000) };
+
+    if (at_ns)
+        (void)futimens(fd, (const struct timespec[]){ at, at });
+}
+
+static int fill(struct spot_state_store *store, const struct laid *p, int fd, void *room,
+                struct spot_err *err)
+{
+    if (fchmod(fd, p->file->mode))
+        return spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
+    for (size_t i = 0; i < spot_state_file_chunks(p->file); i++) {
+        const struct spot_state_piece piece = { p->record->chunk[p->file->first_chunk + i],
+                                                spot_state_file_chunk_byte(p->file, i) };
+
+        if (spot_state_store_get(store, &piece, room, err))
+            return -1;
+        if (spot_write_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, piece.n_byte))
+            return spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
+    }
+    set_time(fd, p->file->at_ns);
+    return 0;
+}
+
+static int make_link(struct spot_state_store *store, const struct laid *p, int dir_fd,
+                     const char *name, void *room, struct spot_err *err)
+{
+    const struct spot_state_piece piece = { p->record->chunk[p->file->first_chunk],
+                                            spot_state_file_chunk_byte(p->file, 0) };
+    char to[SPOT_STATE_PATH_MAX];
+
+    if (spot_state_store_get(store, &piece, room, err))
+        return -1;
+    snprintf(to, sizeof(to), "%.*s", (int)piece.n_byte, (const char *)room);
+    if (!spot_state_path_is_below(to))
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is a link that leads elsewhere",
+                            p->file->path);
+    return symlinkat(to, dir_fd, name) ? spot_err_sys(err, "cannot restore '%.200s'", p->file->path)
+                                       : 0;
+}
+
+/* A file without a name, of which nothing is left when we are killed; or one that has `fresh`. */
+static int put_file(struct spot_state_store *store, const struct laid *p, int dir_fd,
+                    const char *fresh, void *room, struct spot_err *err)
+{
+    int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), rc;
+    const bool is_named = fd < 0;
+    char at[32];
+
+    if (is_named)
+        fd = spot_safe_create(dir_fd, fresh, 0600);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
+    rc = fill(store, p, fd, room, err);
+    snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
+    if (!rc && !is_named && linkat(AT_FDCWD, at, dir_fd, fresh, AT_SYMLINK_FOLLOW))
+        rc = spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
+    close(fd);
+    return rc;
+}
+
+/* Whole under another name first: a script, or another node that has this directory, finds all or
+ * nothing. The name is drawn, since nodes in two containers may have the same id of a process. */
+int spot_rank_files_lay(struct spot_state_store *store, const struct spot_state_record *record,
+                        size_t i, int dir_fd, const char *name, void *room, struct spot_err *err)
+{
+    const struct laid laid = { record, &record->file[i] }, *const p = &laid;
+    char fresh[64];
+    uint64_t drawn;
+    int rc;
+
+    if (spot_random_bytes(&drawn, sizeof(drawn), err))
+        return -1;
+    snprintf(fresh, sizeof(fresh), SPOT_FILES_NEW "%016llx", (unsigned long long)drawn);
+    rc = p->file->mode == SPOT_STATE_LINK ? make_link(store, p, dir_fd, fresh, room, err)
+                                          : put_file(store, p, dir_fd, fresh, room, err);
+    if (!rc && renameat(dir_fd, fresh, dir_fd, name))
+        rc = spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
+    if (rc)
+        (void)unlinkat(dir_fd, fresh, 0);
+    return rc;
+}
