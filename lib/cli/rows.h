@@ -247,7 +247,7 @@ extern "C" {
       "type of weights: fp32, bf16 or q8 (default: fp32; of a plan bf16)", 0, 0 }
 #define SPOT_ROW_LENGTH(v) \
     { SPOT_OPT_SECS, 0, "interval", v, "time", \
-      "length of an interval (default: the job's; of a forecast 60s, of prices 1h)", 1e-3, 1e9 }
+      "length of an interval (default: the job's; else 60s, of prices 1h)", 1e-3, 1e9 }
 /* clang-format on */
 
 #ifdef __cplusplus
