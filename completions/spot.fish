@@ -195,6 +195,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l losses-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l solver -x -a 'spot spotdnn-code spotdnn-paper'
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l n -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l per-replica -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l state -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain

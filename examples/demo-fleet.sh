@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A model served on machines that a controller buys, of zones that take them away: no request fails.
 #
-#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60
+#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60 SPOT_DEMO_SEED=44 SPOT_DEMO_FROM=6960
 #
 # A trace of three zones is drawn. fleet/cloud.sh plays it, a minute in a second, with processes as
 # machines; `spot-run fleet` holds at them what is planned from a forecast of what was seen so far,
@@ -13,7 +13,7 @@ children() { echo "$others"; }
 # shellcheck source=examples/demo-parts.sh
 . "$(dirname "$0")/demo-parts.sh"
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
-export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=6960 CLOUD_SPEED=60 CLOUD_GRACE=2
+export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=${SPOT_DEMO_FROM:-6960} CLOUD_SPEED=60 CLOUD_GRACE=2
 export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
 cloud=examples/fleet/cloud.sh
 
@@ -28,7 +28,7 @@ end_first() {
 }
 
 say 'three zones that lose machines often'
-spot-replay generate --profile stormy --zones 3 --regions 3 --cap 4 --hours 6 --seed 44 \
+spot-replay generate --profile stormy --zones 3 --regions 3 --cap 4 --hours 6 --seed "${SPOT_DEMO_SEED:-44}" \
     --law loss_per_h=6,loss_mean=2,loss_all=.3,gain_per_h=12,shock_per_h=0 | sed '1s/$/,instance_type/; 1!s/$/,gpu/' >"$CLOUD_TRACE"
 spot-replay describe --format table "$CLOUD_TRACE" >&2
 
@@ -44,11 +44,11 @@ gpu,r2z1,$spot_usd,
 gpu,r3z1,$spot_usd,
 gpu,,,$usd
 C
-echo "{\"schema\": \"spot.demand/1\", \"buckets\": [{\"name\": \"chat\", \"rate_per_s\": $want, \"per_s\": {\"gpu\": 1}}]}" >"$tmp/demand.json"
 hold() { # OPTION...
     exec spot-run fleet --quiet --state "$tmp/fleet" --catalogue "$tmp/catalogue.csv" --plan-command "$cloud seen |
-            spot-predict --quiet --interval 60s --horizon 6 |
-            spot-plan fleet --quiet --kind serve --catalogue $tmp/catalogue.csv --load $tmp/demand.json --forecast - --rho 1 --cold-start 2m" \
+            spot-predict --quiet --interval 60s --horizon 6 | tee $tmp/forecast.json |
+            spot-plan fleet --quiet --kind replicas --n $want --availability .99 --catalogue $tmp/catalogue.csv --forecast - --cold-start 2m \
+                --current \"\$SPOT_CURRENT\" \${SPOT_DIR:+--state \"\$SPOT_DIR/plan.state\"}" \
         --launch "$cloud launch" --list "$cloud list" --terminate "$cloud terminate" --drain "$cloud drain" --grace 2s "$@"
 }
 (hold --format table >&2)

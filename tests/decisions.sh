@@ -5,7 +5,8 @@
 # usage: decisions.sh JOB TRACE PREFIXES [NOTICE]    spot-predict | spot-plan train; NOTICE in seconds (default: 120); the
 #                                                    trace has one series
 #        decisions.sh deadline TRACE PREFIXES FROM OPTION...    spot-plan deadline --trace; FROM in seconds, options of both
-#        decisions.sh fleet TRACE PREFIXES N [AVAILABILITY]    spot-predict | spot-plan fleet --kind replicas; a cold start of one tick
+#        decisions.sh fleet TRACE PREFIXES N [AVAILABILITY [TICK [LOAD RATE]]]    spot-predict | spot-plan fleet --kind replicas; a cold
+#                                                    start of one tick; LOAD is on the trace's clock and begins with it, RATE is a replica's
 #        decisions.sh serve JOB TRACE LOAD PREFIXES OPTION...    spot-predict | spot-plan serve; options of both
 #        decisions.sh share JOBS CLUSTER THROUGHPUT PREFIXES OPTION...    spot-plan share; options of both; POLICY=spot:max-min and so on
 # The tools on PATH. Prints one line: how many of how many agree, and each that does not. Fails if one does not.
@@ -112,30 +113,37 @@ share() {
 }
 
 fleet() {
-    local trace=$1 prefixes=$2 wanted=$3 availability=${4:-.999} i=0 tick zones ran demand current
-    spot-replay fleet --quiet --trace "$trace" --policy spot --steps --n "$wanted" --availability "$availability" --format tsv >"$tmp/steps"
+    local trace=$1 prefixes=$2 wanted=$3 availability=${4:-.999} tick=${5:-} load=${6:-} rate=${7:-} i=0 n step now same=0 all=0
+    local replay=(--trace "$trace" --n "$wanted" --availability "$availability") plan=(--n "$wanted" --availability "$availability")
+    [ -z "$tick" ] || replay+=(--tick "$tick")
+    [ -z "$load" ] || { replay+=(--load "$load" --per-replica "$rate") && plan+=(--requests "$tmp/load.csv" --per-replica "$rate"); }
+    spot-replay fleet --quiet --policy spot --steps --format tsv "${replay[@]}" >"$tmp/steps"
     # a series a line, sorted as the tools do: zone, type
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
-        NR > 1 { print $at["zone"] "\t" (at["instance_type"] ? $at["instance_type"] : "") }' "$trace" | LC_ALL=C sort -u >"$tmp/series"
+        NR > 1 { print $at["zone"] "/" (at["instance_type"] ? $at["instance_type"] : "") }' "$trace" | LC_ALL=C sort -u -t / -k 1,1 -k 2,2 >"$tmp/series"
     { echo instance_type,spot_usd_per_h,on_demand_usd_per_h
-      cut -f 2 "$tmp/series" | sort -u | awk '{ print ($0 == "" ? "any" : $0) ",0.918,3.06" }'; } >"$tmp/catalogue.csv"
-    n=$(($(wc -l <"$tmp/steps") - 1)) same=0 all=0 step=$(((n - 1) / prefixes))
+      cut -d / -f 2 "$tmp/series" | sort -u | awk '{ print ($0 == "" ? "any" : $0) ",0.918,3.06" }'; } >"$tmp/catalogue.csv"
+    n=$(($(wc -l <"$tmp/steps") - 1)) step=$(((n - 1) / prefixes))
     [ "$step" -gt 0 ] || step=1
     tick=$(awk -F'\t' 'NR == 2 { t = $2 } NR == 3 { print $2 - t }' "$tmp/steps")
     for ((i = step; i < n && all < prefixes; i += step)); do
         # rows up to this tick, and one at it: the forecast is of then
-        awk -F, -v OFS=, -v t="$(awk -F'\t' -v i="$i" 'NR == i + 2 { print $2 }' "$tmp/steps")" \
-            'NR == 1 || $1 <= t { print; last = $0 } END { $0 = last; if ($1 < t) { $1 = t; print } }' "$trace" >"$tmp/prefix.csv"
-        awk -F'\t' -v i="$i" 'NR == i + 1 { print $10 }' "$tmp/steps" >"$tmp/state"
-        spot-predict --interval "$tick" --horizon 1 "$tmp/prefix.csv" >"$tmp/forecast"
-        # what ran after the last one less what is lost by now, of which nothing starts: one tick is over
-        ran=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $9 }' "$tmp/steps") demand=$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $5 }' "$tmp/steps")
-        current=$(jq -r --arg ran "$ran" '($ran | split(" ") | map(tonumber)) as $n | [.series | to_entries[] |
-            "\(.value.zone)/\(.value.instance_type // "")=\([$n[.key], .value.now] | min)"] | join(",")' "$tmp/forecast")
-        spot-plan fleet --kind replicas --n "$wanted" --availability "$availability" --catalogue "$tmp/catalogue.csv" --forecast "$tmp/forecast" \
-            --current "$current,on-demand=$demand" --state "$tmp/state" >"$tmp/plan"
-        zones=$(jq -r --slurpfile f "$tmp/forecast" '.buy as $b | [$f[0].series[] as $s | [$b[] | select(.market == "spot" and .zone == $s.zone and
-            .instance_type == ($s.instance_type // "")) | .count] | add // 0] | join(" ")' "$tmp/plan")
+        now=$(awk -F'\t' -v i="$i" 'NR == i + 2 { print $2 }' "$tmp/steps")
+        awk -F, -v OFS=, -v t="$now" 'NR == 1 { print } NR > 1 && $1 <= t { print; if ($1 >= end) end = $1; last = $0 }
+            END { $0 = last; if (end < t) { $1 = t; print } }' "$trace" >"$tmp/prefix.csv"
+        [ -z "$load" ] || awk -F, -v t="$now" 'NR == 1 || $1 < t' "$load" >"$tmp/load.csv"
+        # what ran after the last one, and the state
+        IFS=$'\t' read -r demand ran state <<<"$(awk -F'\t' -v i="$i" 'NR == i + 1 { print $5 "\t" $9 "\t" $10 }' "$tmp/steps")"
+        echo "$state" >"$tmp/state"
+        spot-predict --quiet --interval "$tick" "$tmp/prefix.csv" >"$tmp/forecast"
+        # less what is lost by now, of which nothing starts: one tick is over
+        current=$(jq -r --arg ran "$ran" --rawfile names "$tmp/series" '[$names / "\n", ($ran | split(" ") | map(tonumber))] | transpose
+            | map(select(.[1])| {(.[0]): .[1]}) | add as $n | [$f[0].series[] | "\(.zone)/\(.instance_type // "")" as $k
+            | "\($k)=\([$n[$k] // 0, .now] | min)"] | join(",")' -n --slurpfile f "$tmp/forecast")
+        spot-plan fleet --kind replicas --catalogue "$tmp/catalogue.csv" --forecast "$tmp/forecast" --current "$current,on-demand=$demand" \
+            --state "$tmp/state" "${plan[@]}" >"$tmp/plan" 2>"$tmp/err" || cat "$tmp/err"
+        zones=$(jq -r --rawfile names "$tmp/series" '.buy as $b | $names | rtrimstr("\n") / "\n" | map(. as $k | [$b[]
+            | select(.market == "spot" and "\(.zone)/\(.instance_type)" == $k) | .count] | add // 0) | join(" ")' "$tmp/plan")
         printf '%s\t%s\t%s\n' "$zones" "$(jq '[.buy[] | select(.market != "spot") | .count] | add // 0' "$tmp/plan")" "$(cat "$tmp/state")" >"$tmp/pipe"
         awk -F'\t' -v i="$i" 'NR == i + 2 { print $9 "\t" $5 "\t" $10 }' "$tmp/steps" >"$tmp/replay"
         all=$((all + 1))

@@ -31,13 +31,21 @@ static size_t read_number(const char *path, const char *key)
     return found;
 }
 
-size_t spot_memory_available(void)
+size_t spot_memory_left(size_t used_byte)
 {
     const size_t free_kib = read_number("/proc/meminfo", "MemAvailable:");
     const size_t free_byte = free_kib < SIZE_MAX / 1024 ? free_kib * 1024 : SIZE_MAX;
     const size_t group_byte = read_number("/sys/fs/cgroup/memory.max", "");
+    const size_t left_byte = group_byte == SIZE_MAX   ? SIZE_MAX
+                             : group_byte > used_byte ? group_byte - used_byte
+                                                      : 0;
 
-    return free_byte < group_byte ? free_byte : group_byte;
+    return free_byte < left_byte ? free_byte : left_byte;
+}
+
+size_t spot_memory_available(void)
+{
+    return spot_memory_left(0);
 }
 
 int spot_memory_check(const char *what, size_t need_byte, size_t limit_byte, struct spot_err *err)

@@ -16,6 +16,10 @@ extern "C" {
  * control group (v2). SIZE_MAX if not known. */
 size_t spot_memory_available(void);
 
+/* Bytes until the machine is full, or this process's control group, of which used_byte are taken.
+ */
+size_t spot_memory_left(size_t used_byte);
+
 /* Returns 0 if `need_byte` is within `limit_byte` (0: what is available), else -1 with *err
  * (SPOT_ESYS): "WHAT needs 1.2 GB, 0.8 GB are available". */
 int spot_memory_check(const char *what, size_t need_byte, size_t limit_byte, struct spot_err *err);

@@ -240,10 +240,23 @@ static int by_id(const void *a, const void *b)
                   ((const struct spot_fleet_machine *)b)->id);
 }
 
+/* Most are in order: what came behind them is put between them. */
 void spot_fleet_sort(struct spot_fleet *f)
 {
-    if (f->n_machine)
-        qsort(f->machine, f->n_machine, sizeof(*f->machine), by_id);
+    struct spot_fleet_machine *const all = f->machine, *tail;
+    size_t n = f->n_machine ? 1 : 0, n_tail;
+
+    while (n < f->n_machine && by_id(&all[n - 1], &all[n]) <= 0)
+        n++;
+    n_tail = f->n_machine - n;
+    if (!n_tail)
+        return;
+    tail = spot_xcalloc(n_tail, sizeof(*tail));
+    memcpy(tail, all + n, n_tail * sizeof(*tail));
+    qsort(tail, n_tail, sizeof(*tail), by_id);
+    for (size_t k = f->n_machine; n_tail > 0; k--)
+        all[k - 1] = n && by_id(&all[n - 1], &tail[n_tail - 1]) > 0 ? all[--n] : tail[--n_tail];
+    free(tail);
 }
 
 /* Among the first n, which are sorted. */
@@ -335,7 +348,7 @@ static void take_in(struct spot_fleet *f, size_t n_old, const struct spot_fleet_
 
 static bool is_gone(const struct spot_fleet *f, const struct spot_fleet_machine *m)
 {
-    if (m->life == SPOT_FLEET_GONE)
+    if (m->life == SPOT_FLEET_GONE || m->is_foreign)
         return true;
     return m->missed >= 2 && (m->is_listed || f->now_s - m->life_s >= f->set.settle_s);
 }
@@ -353,6 +366,7 @@ static void drop_gone(struct spot_fleet *f)
         }
         spot_fleet_note(f, "gone", m->id, "%s",
                         m->phase != SPOT_FLEET_STAYS ? "ended"
+                        : m->is_foreign              ? "never ours"
                         : m->is_listed               ? "taken away"
                                                      : "never listed");
         if (!m->is_listed && m->phase == SPOT_FLEET_STAYS)
@@ -401,6 +415,24 @@ static void note_stranger(const struct spot_fleet *f, const struct spot_fleet_li
         }
 }
 
+/* A launch named machines of others: they are left alone. One whose token is not shown yet is
+ * taken for one that is not listed yet. */
+static void look_for_foreign(struct spot_fleet *f, const struct spot_fleet_listed *listed, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct spot_fleet_machine *m = *listed[i].token && !spot_fleet_is_own(f, listed[i].token)
+                                           ? spot_fleet_find(f, listed[i].id)
+                                           : NULL;
+
+        if (!m)
+            continue;
+        m->is_foreign = true;
+        spot_fleet_note(f, "wrong", m->id, "launched as %s, and listed as %s", m->token,
+                        listed[i].token);
+        spot_fleet_refused(f, &f->market[m->market]);
+    }
+}
+
 static int compare_listed(const void *a, const void *b)
 {
     return strcmp(((const struct spot_fleet_listed *)a)->id,
@@ -446,6 +478,7 @@ int spot_fleet_observe(struct spot_fleet *f, double now_s, const struct spot_fle
         return -1;
     spot_fleet_tell_time(f, now_s);
     note_stranger(f, listed, n);
+    look_for_foreign(f, listed, n);
     for (size_t i = 0; i < f->n_machine; i++)
         f->machine[i].missed++;
     for (size_t i = 0; i < n_own; i++) {

@@ -46,7 +46,7 @@ struct spot_fleet_machine {
     enum spot_fleet_phase phase;
     enum spot_fleet_life life;
     bool is_listed, was_asked; /* was_asked: `market` was asked for, and may prove wrong */
-    bool is_wrong;
+    bool is_wrong, is_foreign; /* is_foreign: its launch named it, the list has it as another's */
     int missed;
     double life_s;  /* in its life since; known since, while it was never listed */
     double phase_s; /* in its phase since */

@@ -167,11 +167,13 @@ static int64_t within(double left, double usd, int64_t n)
 /* How many of `n` may be asked for. */
 static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *m, int64_t n)
 {
-    const double usd = spot_fleet_usd(f, m), left = f->set.max_usd_per_h - held_usd(f);
+    const double usd = spot_fleet_usd(f, m);
+    double left;
     int64_t most;
 
     if (isinf(f->set.max_usd_per_h))
         return n;
+    left = f->set.max_usd_per_h - held_usd(f);
     if (isnan(usd)) {
         spot_fleet_note(f, "held", NULL, "no price is known of %s in %s", m->type, m->zone);
         return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_history.h - how a fleet went, for who looks at it: counts, money, availability, and what was
- * forecast of each zone beside what came. */
+/* fleet_history.h - how a fleet went, for who looks at it: counts, money, availability, and what
+ * was forecast of each zone beside what came. */
 #ifndef SPOT_FLEET_FLEET_HISTORY_H
 #define SPOT_FLEET_FLEET_HISTORY_H
 

@@ -7,17 +7,15 @@
 
 #include "common/xalloc.h"
 
-const char *const spot_price_policy_name[SPOT_PRICE_POLICIES] = {
-    "dispa-baseline", "dispa-gpu-type", "dispa-packed", "dispa-dynamic", "stay", "chase", "spot",
-};
-const char *const spot_price_policy_about[SPOT_PRICE_POLICIES] = {
-    "the cheapest zone of the fastest type of one GPU, for good (DISPA 2020)",
-    "the cheapest type of one GPU for its speed, for good",
-    "the same, a share of larger instances too",
-    "the same, chosen anew each day",
-    "what is cheapest for its speed now, for good",
-    "what is cheapest for its speed each day, whatever a move costs",
-    "another offer only where the rest of the work pays for the move",
+const struct spot_price_row spot_price_row[] = {
+    { "dispa-baseline", "the cheapest zone of the fastest type of one GPU, for good (DISPA 2020)" },
+    { "dispa-gpu-type", "the cheapest type of one GPU for its speed, for good" },
+    { "dispa-packed", "the same, a share of larger instances too" },
+    { "dispa-dynamic", "the same, chosen anew each day" },
+    { "stay", "what is cheapest for its speed now, for good" },
+    { "chase", "what is cheapest for its speed each day, whatever a move costs" },
+    { "spot", "another offer only where the rest of the work pays for the move" },
+    { 0 },
 };
 
 enum { DAY_S = 86400, HOURS = 24 };

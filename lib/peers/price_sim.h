@@ -30,8 +30,10 @@ enum spot_price_policy {
     SPOT_PRICE_SPOT,     /* ours: changes the offer only if that pays for the move */
     SPOT_PRICE_POLICIES
 };
-extern const char *const spot_price_policy_name[SPOT_PRICE_POLICIES];
-extern const char *const spot_price_policy_about[SPOT_PRICE_POLICIES];
+struct spot_price_row {
+    const char *name, *about;
+};
+extern const struct spot_price_row spot_price_row[]; /* by policy; ends with a NULL name */
 
 struct spot_price_offer {
     const char *zone, *type;

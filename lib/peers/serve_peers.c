@@ -10,7 +10,7 @@
 #include "sim/serve_spot.h"
 #include "trace/load_seen.h"
 
-const struct spot_serve_row spot_serve_row[SPOT_SERVE_POLICIES] = {
+const struct spot_serve_row spot_serve_row[] = {
     { "rerouting", "one shape of pipeline; one that loses an instance is gone, its requests go "
                    "elsewhere" },
     { "requeue", "the same, and clients ask again, behind all who wait" },
@@ -21,6 +21,7 @@ const struct spot_serve_row spot_serve_row[SPOT_SERVE_POLICIES] = {
     { "spot", "ours: least price x P99, or the --slo, by a queueing model; holds what that needs" },
     { "clairvoyant", "ours, told the rate of the next minutes and losses early; no bound" },
     { "on-demand", "on-demand-N: N instances that stay, at their price" },
+    { 0 },
 };
 
 /* --- one run --- */

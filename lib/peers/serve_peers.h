@@ -43,7 +43,7 @@ struct spot_serve_row {
     const char *name, *about;
 };
 
-extern const struct spot_serve_row spot_serve_row[SPOT_SERVE_POLICIES];
+extern const struct spot_serve_row spot_serve_row[]; /* by policy; ends with a NULL name */
 
 /* `n` is for SPOT_SERVE_ON_DEMAND. Returns 0, or -1 with *err (SPOT_EINFEASIBLE): `n` instances do
  * not hold the model. */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "peers/train_peers.h"
 
-#include <stdio.h>
-#include <string.h>
-
 const struct spot_sim_policy spot_peer_policies[] = {
     { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false, NULL },
     { "nowcast", "Parcae's optimiser, the notified change known, then flat", spot_sim_nowcast,
@@ -26,31 +23,3 @@ const struct spot_sim_policy spot_peer_policies[] = {
     { "torchrun", "restart all from periodic checkpoints", spot_sim_torchrun, false, "own links" },
     { 0 },
 };
-
-const struct spot_sim_policy *spot_peer_policy_at(size_t i)
-{
-    size_t ours = 0;
-
-    while (spot_sim_policies[ours].name)
-        if (ours++ == i)
-            return &spot_sim_policies[i];
-    for (size_t k = 0; spot_peer_policies[k].name; k++)
-        if (ours + k == i)
-            return &spot_peer_policies[k];
-    return NULL;
-}
-
-const struct spot_sim_policy *spot_peer_policy_find(const char *name, struct spot_err *err)
-{
-    const struct spot_sim_policy *p;
-    char known[512] = "";
-
-    for (size_t i = 0; (p = spot_peer_policy_at(i)); i++) {
-        if (!strcmp(p->name, name))
-            return p;
-        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", *known ? ", " : "",
-                 p->name);
-    }
-    spot_err_set(err, SPOT_EUSAGE, "unknown policy '%.32s'; there are %s", name, known);
-    return NULL;
-}

@@ -17,12 +17,6 @@ extern "C" {
 /* Their rows for --policy; ends with a NULL name. */
 extern const struct spot_sim_policy spot_peer_policies[];
 
-/* Of ours and theirs. NULL with *err: SPOT_EUSAGE, names all. */
-const struct spot_sim_policy *spot_peer_policy_find(const char *name, struct spot_err *err);
-
-/* Row i of ours, then theirs; NULL behind the last. */
-const struct spot_sim_policy *spot_peer_policy_at(size_t i);
-
 /* Within the room. */
 spot_sim_run_fn spot_sim_throughput, spot_sim_truth, spot_sim_persistence, spot_sim_nowcast,
     spot_sim_parcae;

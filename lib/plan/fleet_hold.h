@@ -14,10 +14,13 @@
 extern "C" {
 #endif
 
-enum { SPOT_HOLD_ZONES_MAX = 256, SPOT_HOLD_REPLICAS_MAX = 256 };
+enum {
+    SPOT_HOLD_ZONES_MAX = 256,
+    SPOT_HOLD_REPLICAS_MAX = 256,
+    SPOT_HOLD_LOAD_TICKS = 4, /* whose largest load is prepared for */
+};
 
 struct spot_hold_rule {
-    const double *usd_per_h; /* [n_series] of spot, > 0 */
     double on_demand_usd_per_h;
     int cold;            /* ticks from a launch to the first answer, 0 or more */
     double availability; /* share of ticks in which all that are wanted answer, (0, 1) */
@@ -26,13 +29,19 @@ struct spot_hold_rule {
 /* What runs, after losses. Of a zone's replicas the oldest answer first, and the newest are lost
  * and ended first. */
 struct spot_hold_now {
-    int wanted;            /* 1..SPOT_HOLD_REPLICAS_MAX */
-    const int *spot;       /* [n_series] */
-    const int *spot_ready; /* [n_series] of them that answer */
+    int wanted; /* 1..SPOT_HOLD_REPLICAS_MAX; unless a load says how many */
+    /* In replicas: the load of the tick that has passed, and the largest of the last
+     * SPOT_HOLD_LOAD_TICKS; load_most < 0: none is known. A factor on it is held, such that loads
+     * exceed it no more often than the aim allows. */
+    double load, load_most;
+    const double *usd_per_h; /* [n_series] of spot, > 0 */
+    const int *spot;         /* [n_series] */
+    const int *spot_ready;   /* [n_series] of them that answer */
     int on_demand, on_demand_ready;
 };
 
 struct spot_hold_step {
+    int wanted;
     int spot[SPOT_HOLD_ZONES_MAX]; /* that are to run */
     int on_demand;
     double miss; /* P(fewer than are wanted answer when a launch of now does) */

@@ -48,6 +48,7 @@ struct spot_fleet_risk {
     double rho;                       /* usable share of a machine, (0, 1] */
     double tail;                      /* [0, 1) */
     double unserved;                  /* [0, 1) */
+    double usd_most;                  /* only cheaper fleets are wanted; 0: any */
     double gap;                       /* stop when cost <= bound * (1 + gap) */
     double limit_s;                   /* of processor time; 0: none */
 };

@@ -185,11 +185,6 @@ struct spot_batch_pages spot_batch_loop_pages(const struct spot_batch_loop *l)
 
 /* --- which tokens a pass computes -------------------------------------------- */
 
-int64_t spot_batch_page_count(int64_t n_token)
-{
-    return (n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE;
-}
-
 bool spot_batch_make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken)
 {
     for (size_t k = l->n; k-- > i + 1 && spot_relay_free_pages(l->relay) - n_taken < n_page;)
@@ -315,7 +310,7 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
         n_token = (int64_t)s->n_token - length;
         if (!is_next && n_token > left)
             n_token = left;
-        more = spot_batch_page_count(length + n_token) - spot_batch_page_count(length);
+        more = spot_relay_page_count(length + n_token) - spot_relay_page_count(length);
         if (!spot_batch_make_room(l, i, more, n_taken)) {
             set_back(l, s);
             break;

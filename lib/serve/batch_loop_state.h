@@ -56,7 +56,6 @@ struct spot_batch_loop {
 };
 
 /* batch_loop.c */
-int64_t spot_batch_page_count(int64_t n_token);
 /* Free this many pages, taken from the newest if necessary, but from none older than strand i. */
 bool spot_batch_make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken);
 /* A place in the cache for strand i, taken from a newer one if necessary. */

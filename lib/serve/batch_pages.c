@@ -123,7 +123,7 @@ int spot_batch_look_for_pages(struct spot_batch_loop *l, struct spot_err *err)
         if (!came && spot_clock_s() < s->until_s)
             continue;
         if (came && spot_batch_open_place(l, i) &&
-            spot_batch_make_room(l, i, spot_batch_page_count((int64_t)s->n_token), 0) &&
+            spot_batch_make_room(l, i, spot_relay_page_count((int64_t)s->n_token), 0) &&
             take_pages(l, s, err))
             return -1;
         free(s->source);

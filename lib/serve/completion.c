@@ -279,6 +279,26 @@ bool spot_completion_is_given_up(const struct spot_completion *c)
     return false;
 }
 
+size_t spot_choice_piece_begin(const struct spot_completion *c, uint32_t choice, size_t position)
+{
+    const struct spot_choice *const h = &c->choice[choice];
+
+    while (c->vocabulary->has_pieces && position && h->token[position].id < SPOT_PIECE_STOP &&
+           h->token[position - 1].id < SPOT_PIECE_LAST)
+        position--;
+    return position;
+}
+
+size_t spot_choice_piece_last(const struct spot_completion *c, uint32_t choice, size_t position)
+{
+    const struct spot_choice *const h = &c->choice[choice];
+
+    while (c->vocabulary->has_pieces && position + 1 < h->n_token &&
+           h->token[position].id < SPOT_PIECE_LAST && h->token[position + 1].id < SPOT_PIECE_STOP)
+        position++;
+    return position;
+}
+
 /* --- a token ---------------------------------------------------------------- */
 
 static bool is_end(const struct spot_vocabulary *v, uint32_t id)

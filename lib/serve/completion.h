@@ -132,6 +132,10 @@ void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_req
 
 /* The choice ends without an end token: release the text that was held back. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
+/* What one event of a stream tells from `position` on: a token, or a piece as far as it came. First
+ * and last one of it. */
+size_t spot_choice_piece_begin(const struct spot_completion *c, uint32_t choice, size_t position);
+size_t spot_choice_piece_last(const struct spot_completion *c, uint32_t choice, size_t position);
 /* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
 

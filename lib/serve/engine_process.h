@@ -32,6 +32,8 @@ int spot_engine_process_start(struct spot_engine_process *p, const char *command
                               struct spot_err *err);
 /* Take what it says. Does it run? */
 bool spot_engine_process_runs(struct spot_engine_process *p);
+/* Resident bytes of the group; what its members share counts for each. */
+size_t spot_engine_process_byte(const struct spot_engine_process *p);
 /* The last line that it said, without control characters; "" if it said nothing. */
 void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n);
 /* Tell the group to end, and kill it after grace_s. Does nothing if it never began. */

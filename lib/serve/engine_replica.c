@@ -9,6 +9,7 @@
 #include "comm/http_client.h"
 #include "common/backoff.h"
 #include "common/clock.h"
+#include "common/memory.h"
 #include "common/xalloc.h"
 #include "serve/engine_client.h"
 #include "serve/engine_process.h"
@@ -18,6 +19,8 @@ static const double look_s = 0.1;               /* whether the engine runs */
 static const double poll_s = 0.2, answer_s = 5; /* of an engine that is not well yet */
 static const double pause_least_s = 1, pause_most_s = 60, stop_s = 10;
 static const double unwell_most_s = 15; /* then it is taken for dead */
+static const double weigh_s = 1;
+enum { GROWTH_BYTE = 64 << 20 }; /* and a quarter of what it had is no growth */
 
 struct replica {
     const struct spot_engine_replica_options *options;
@@ -29,6 +32,8 @@ struct replica {
     char first_model[256];             /* that the engine had at its first start; "": not known */
     struct spot_engine_client *client; /* NULL: not welcomed yet */
     bool is_formed;
+    size_t first_byte; /* of the engine, once it was well */
+    double weighed_s;
     char broken[sizeof(
         (struct spot_err){ 0 }.msg)]; /* why the engine must start anew; "": it need not */
 };
@@ -166,7 +171,10 @@ static int start(struct replica *r, struct spot_err *err)
     if (spot_engine_process_start(&r->process, o->command, err))
         return -1;
     snprintf(r->url, sizeof(r->url), "http://127.0.0.1:%d", r->process.port);
-    return meet(r, err);
+    if (meet(r, err))
+        return -1;
+    r->first_byte = spot_engine_process_byte(&r->process);
+    return 0;
 }
 
 /* --- joining ------------------------------------------------------------------------ */
@@ -338,6 +346,20 @@ static int tell_failures(struct replica *r, struct spot_err *err)
     return rc;
 }
 
+/* It leaks, and the system would kill it soon, or another one. */
+static bool has_no_memory(struct replica *r)
+{
+    const double now_s = spot_clock_s();
+    size_t byte;
+
+    if (!r->options->command || now_s - r->weighed_s < weigh_s)
+        return false;
+    r->weighed_s = now_s;
+    byte = spot_engine_process_byte(&r->process);
+    return byte > r->first_byte + r->first_byte / 4 + GROWTH_BYTE &&
+           (double)spot_memory_left(byte) < r->options->room_byte;
+}
+
 /* Is the engine gone, or does it no longer answer? Then this worker leaves the group, so that its
  * sequences go elsewhere at once, and comes back with another one. */
 static int look_at_engine(struct replica *r, struct spot_err *err)
@@ -348,6 +370,12 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
         (void)say_end(r, "the engine ended", err);
     else if (isinf(unwell_s))
         (void)say_end(r, "the engine takes no connections", err);
+    else if (has_no_memory(r))
+        (void)spot_err_set(err, SPOT_ESYS,
+                           "the engine has grown and memory is short: from %.2f "
+                           "GB to %.2f GB",
+                           (double)r->first_byte * 1e-9,
+                           (double)spot_engine_process_byte(&r->process) * 1e-9);
     else if (unwell_s > unwell_most_s)
         (void)spot_err_set(err, SPOT_ESYS, "the engine has not been well for %.0f s", unwell_s);
     else

@@ -18,6 +18,7 @@ struct spot_engine_replica_options {
     const char *kind;    /* see engine_preset.h; NULL: as the command or its answers tell */
     double start_s;      /* limit for it to be well */
     double silent_s;     /* see engine_client.h */
+    double room_byte; /* an engine that has grown begins anew when less memory than this is left */
     void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* what becomes of the engine */
 };
 

@@ -155,12 +155,15 @@ static void put_response(struct spot_exchange *x, size_t position)
 
 static void put_token(struct spot_exchange *x, uint32_t choice)
 {
-    const size_t position = x->cursor[choice]++;
+    const bool is_response = x->c->request.response != NULL;
+    const size_t next = x->cursor[choice];
+    const size_t position = is_response ? next : spot_choice_piece_last(x->c, choice, next);
     const uint32_t worker = x->c->choice[choice].token[position].worker;
     const struct spot_front *const f = x->front;
     char id[64];
 
-    if (x->c->request.response) {
+    x->cursor[choice] = position + 1;
+    if (is_response) {
         put_response(x, position);
         return;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "serve/front_state.h"
 #include "serve/openai_state.h"
@@ -15,6 +16,10 @@ enum {
     ANSWER_AT_ONCE = 512,    /* tokens and their alternatives */
     PART_BYTE = 64,          /* about, of an answer for each of those */
 };
+
+/* Reading that took longer than this once is done beside: its template takes long with a short
+ * body. */
+static const double at_once_s = 0.05;
 
 /* --- bodies ------------------------------------------------------------------------ */
 
@@ -97,8 +102,11 @@ static void read_at_once(struct spot_exchange *x, enum spot_api api, const struc
 {
     struct spot_request request = { 0 };
     struct spot_buf error = { 0 };
+    const double begun_s = spot_clock_s();
     const int status = parse(&x->front->options, api, body, &request, &error);
 
+    if (spot_clock_s() - begun_s > at_once_s)
+        x->front->reads_beside = true;
     spot_front_take(x, status, &request, &error);
     spot_buf_release(&error);
 }
@@ -108,7 +116,7 @@ bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct sp
     struct spot_front *const f = x->front;
     struct spot_front_reading *r;
 
-    if (body->n <= BODY_AT_ONCE && f->at_once_byte + body->n <= TURN_AT_ONCE) {
+    if (!f->reads_beside && body->n <= BODY_AT_ONCE && f->at_once_byte + body->n <= TURN_AT_ONCE) {
         f->at_once_byte += body->n;
         read_at_once(x, api, body);
         return true;

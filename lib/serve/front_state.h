@@ -22,6 +22,7 @@ struct spot_front {
     struct spot_desk *desk;
     int fd;                             /* covers those of http and of the desk */
     struct spot_front_reading *reading; /* bodies at the desk */
+    bool reads_beside;                  /* all of them */
     size_t reading_byte;
     size_t at_once_byte; /* of bodies read in this turn of the loop */
     size_t n_exchange;

@@ -305,15 +305,19 @@ static void put_message(const struct spot_answer_part *p, struct spot_jw *jw, ui
 
 /* --- whole answers ----------------------------------------------------------- */
 
-static void put_choice(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index)
+/* `is_whole`: no part of a stream. */
+static void put_choice(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index,
+                       bool is_whole)
 {
     spot_jw_object(jw, NULL);
     if (p->c->request.is_chat) {
         spot_jw_int(jw, "index", index);
-        spot_jw_object(jw, "message");
-        spot_jw_str(jw, "role", "assistant");
-        put_message(p, jw, index, true);
-        spot_jw_null(jw, "refusal");
+        spot_jw_object(jw, is_whole ? "message" : "delta");
+        if (!p->begin)
+            spot_jw_str(jw, "role", "assistant");
+        put_message(p, jw, index, is_whole);
+        if (is_whole)
+            spot_jw_null(jw, "refusal");
         spot_jw_end(jw);
         spot_answer_part_put_chat_logprobs(p, jw);
     } else {
@@ -321,7 +325,7 @@ static void put_choice(const struct spot_answer_part *p, struct spot_jw *jw, uin
         spot_jw_int(jw, "index", index);
         spot_answer_part_put_logprobs(p, jw);
     }
-    put_finish(jw, p->h, true);
+    put_finish(jw, p->h, p->end == p->h->n_token);
     put_token_ids(p, jw);
     spot_jw_end(jw);
 }
@@ -346,7 +350,7 @@ void spot_openai_answer(const struct spot_front_options *options, const struct s
     for (uint32_t i = 0; i < c->request.n_choice; i++) {
         const struct spot_answer_part p = { options, c, &c->choice[i], 0, c->choice[i].n_token };
 
-        put_choice(&p, jw, i);
+        put_choice(&p, jw, i, true);
     }
     spot_jw_end(jw);
     if (c->request.is_chat)
@@ -357,38 +361,19 @@ void spot_openai_answer(const struct spot_front_options *options, const struct s
 
 /* --- streams ----------------------------------------------------------------- */
 
-static void put_delta(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index)
-{
-    spot_jw_object(jw, NULL);
-    if (p->c->request.is_chat) {
-        spot_jw_int(jw, "index", index);
-        spot_jw_object(jw, "delta");
-        if (!p->begin)
-            spot_jw_str(jw, "role", "assistant");
-        put_message(p, jw, index, false);
-        spot_jw_end(jw);
-        spot_answer_part_put_chat_logprobs(p, jw);
-    } else {
-        put_text(p, jw, "text");
-        spot_jw_int(jw, "index", index);
-        spot_answer_part_put_logprobs(p, jw);
-    }
-    put_finish(jw, p->h, p->end == p->h->n_token);
-    put_token_ids(p, jw);
-    spot_jw_end(jw);
-}
-
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out)
 {
-    const struct spot_answer_part p = { options, c, &c->choice[choice], position, position + 1 };
+    const struct spot_answer_part p = { options, c, &c->choice[choice],
+                                        spot_choice_piece_begin(c, choice, position),
+                                        position + 1 };
     struct spot_page page;
     struct spot_jw *const jw = spot_page_begin(&page);
 
     put_head(jw, options, c, true);
     spot_jw_array(jw, "choices");
-    put_delta(&p, jw, choice);
+    put_choice(&p, jw, choice, false);
     spot_jw_end(jw);
     if (c->request.is_chat)
         put_prompt_ids(&p, jw);

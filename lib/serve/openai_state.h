@@ -28,8 +28,8 @@ void spot_openai_embeddings(const struct spot_front_options *options,
 void spot_openai_put_model_name(struct spot_jw *jw, const struct spot_front_options *options,
                                 const struct spot_request *r);
 
-/* The chunk for one committed token of a stream. Includes its worker if requested, whose name is
- * NULL if not known. */
+/* The chunk for one committed token of a stream, or for the piece of text that it is the newest of.
+ * Includes its worker if requested, whose name is NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out);

@@ -142,6 +142,7 @@ int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t numb
 /* Discard what was received of a sequence. */
 int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
 
+int64_t spot_relay_page_count(int64_t n_token); /* that so many tokens take */
 /* Bytes per token in the cache, over all members. */
 uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 

@@ -70,7 +70,6 @@ struct spot_stage_span spot_relay_layers(const struct spot_shape *shape, uint32_
 uint32_t spot_relay_stage(const struct spot_relay *r);
 bool spot_relay_is_last(const struct spot_relay *r); /* stage */
 uint32_t spot_relay_member(const struct spot_relay *r, uint32_t p, uint32_t m);
-int64_t spot_relay_page_count(int64_t n_token);
 
 /* Send n numbers to a member; receive them, in a frame to be freed. */
 int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag, const float *x,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ours for several types. First the fleet for the tick in which a launch of now answers: of all
  * that could be there then the one with the least price + price of an unserved request * those
- * expected, over what the load may be (fleet_season.h) and what spot may lose (fleet_seen.h).
+ * expected, over what the load may be (fleet_season.h) and what spot may lose (seen.h).
  * What runs is paid as what is launched, else nothing would ever take the place of a machine on
  * demand. Then, of what runs beside, that which the ticks until then need. Losses are those of one
  * offer at a time: two that fall in one tick are left out, and their probability goes to the rest.
@@ -14,9 +14,9 @@
 
 #include "common/xalloc.h"
 #include "sim/fleet_mixed.h"
-#include "sim/fleet_route.h"
+#include "plan/fleet_route.h"
 #include "sim/fleet_season.h"
-#include "sim/fleet_seen.h"
+#include "sim/seen.h"
 
 enum { HORIZON_MAX = 16, PER_OFFER_MAX = SPOT_MIXED_PER_OFFER_MAX, REFINE = 4 };
 static const double price_gain = 5e-3, price_most = 100, price_keep = 0.98;
@@ -36,7 +36,8 @@ struct mixed {
     size_t t, n_ahead;
     size_t *born[SPOT_MIXED_OFFERS_MAX]; /* [n[k]] rising */
     int32_t n[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
-    struct spot_fleet_seen *seen;
+    struct spot_trace trace; /* of the counts */
+    struct spot_seen_trace *seen;
     const struct spot_forecast *forecast; /* of now; NULL: there is no spot */
     struct spot_fleet_season *season;
     struct spot_fleet_route *route;
@@ -369,9 +370,11 @@ static void open_mixed(struct mixed *m)
     }
     for (size_t h = 0; h < m->n_ahead; h++)
         m->ahead[h].lasts = spot_xcalloc(play->n_spot * PER_OFFER_MAX + 1, sizeof(double));
-    if (play->n_spot)
-        m->seen = spot_fleet_seen_new(zone, type, play->n_spot, play->n_tick, play->tick_s,
-                                      (int)m->n_ahead);
+    if (play->n_spot) {
+        spot_seen_counts(play->count, zone, type, play->n_spot, play->n_tick, play->tick_s,
+                         &m->trace);
+        m->seen = spot_seen_new(&m->trace, play->tick_s, (int)m->n_ahead);
+    }
     m->season = spot_fleet_season_new(play->n_bucket, m->n_ahead);
     m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);
     m->price_least = dearest_request(play, 0);
@@ -384,8 +387,8 @@ static void close_mixed(struct mixed *m)
         free(m->born[k]);
     for (size_t h = 0; h < m->n_ahead; h++)
         free(m->ahead[h].lasts);
-    if (m->seen)
-        spot_fleet_seen_free(m->seen);
+    spot_seen_free(m->seen);
+    spot_trace_release(&m->trace);
     spot_fleet_season_free(m->season);
     spot_fleet_route_free(m->route);
 }
@@ -395,6 +398,7 @@ int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *r
 {
     struct mixed *m = spot_xcalloc(1, sizeof(*m));
     int32_t want[SPOT_MIXED_OFFERS_MAX + 1];
+    size_t of[SPOT_MIXED_OFFERS_MAX]; /* all have a row from the start: their own numbers */
     int rc = 0;
 
     m->play = play;
@@ -403,7 +407,7 @@ int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *r
     for (m->t = 0; !rc && m->t < play->n_tick; m->t++) {
         preempt(m);
         if (m->seen)
-            m->forecast = spot_fleet_seen_step(m->seen, play->count + m->t * play->n_spot);
+            m->forecast = spot_seen_at(m->seen, (double)m->t * play->tick_s, of);
         look_ahead(m);
         set_price(m);
         memcpy(want, m->n, sizeof(m->n));

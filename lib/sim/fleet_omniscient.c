@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "sim/fleet_state.h"
+#include "sim/fleet_play.h"
 
 enum { STEPS_MAX = 1 << 18, CELLS_MAX = 1 << 27, HALVINGS = 24, ROWS_MAX = 4096 };
 

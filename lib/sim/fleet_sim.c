@@ -6,33 +6,32 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "sim/fleet_state.h"
-#include "trace/region.h"
+#include "sim/fleet_play.h"
 
-const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES] = {
-    "on-demand", "on-demand-peak", "even-spread",        "round-robin", "aws-spot-like",
-    "asg-like",  "spothedge",      "spothedge-repaired", "spot",        "omniscient",
-};
-const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
-    "the replicas wanted, on demand",
-    "the most that are ever wanted, on demand, always",
-    "an even share of the replicas in each zone, whether it has room or not",
-    "spot, the next zone at every attempt",
-    "an even share in each zone of the region with the most zones",
-    "the same with a tenth on demand",
-    "SpotHedge as published: unused active zones first, extra replicas, on demand until spot is "
-    "ready",
-    "SpotHedge, each zone tried at most once before a success",
-    "ours: zones and spares by the forecast, on demand while spot is missing",
-    "least cost with the whole trace known",
-};
-
-void spot_fleet_defaults(struct spot_fleet_play *play, enum spot_fleet_policy policy)
+static int place_on_demand(struct spot_fleet_state *s, struct spot_err *err)
 {
-    const bool is_hedge = policy == SPOT_FLEET_HEDGE || policy == SPOT_FLEET_REPAIRED;
+    (void)err;
+    spot_fleet_set_on_demand(s, s->player->kind == SPOT_FLEET_PEAK ? (size_t)s->play->wanted
+                                                                   : s->wanted);
+    return 0;
+}
 
-    play->extra = is_hedge ? 1 : 0;
-    play->fallback = is_hedge ? SPOT_FLEET_FOR_READY : SPOT_FLEET_ALONE;
+const struct spot_fleet_player spot_fleet_players[] = {
+    { "on-demand", "the replicas wanted, on demand", place_on_demand, SPOT_FLEET_ON_DEMAND,
+      .fallback = SPOT_FLEET_ALONE },
+    { "on-demand-peak", "the most that are ever wanted, on demand, always", place_on_demand,
+      SPOT_FLEET_PEAK, .fallback = SPOT_FLEET_ALONE },
+    { "spot", "ours: zones and spares by the forecast, on demand while spot is missing",
+      spot_fleet_ours_place, SPOT_FLEET_SPOT, .open = spot_fleet_ours_open,
+      .close = spot_fleet_ours_close },
+    { "omniscient", "least cost with the whole trace known", .know = spot_fleet_omniscient },
+    { 0 },
+};
+
+void spot_fleet_defaults(struct spot_fleet_play *play, const struct spot_fleet_player *player)
+{
+    play->extra = player->extra;
+    play->fallback = player->fallback;
 }
 
 bool spot_fleet_launch(struct spot_fleet_state *s, size_t zone)
@@ -82,7 +81,8 @@ static void preempt(struct spot_fleet_state *s)
                 continue;
             spot_fleet_end_unit(s, i);
             s->total->preempted++;
-            spot_fleet_failed(s, z);
+            if (s->player->lost)
+                s->player->lost(s, z);
         }
 }
 
@@ -160,76 +160,46 @@ static int check(const struct spot_fleet_play *play, struct spot_err *err)
     return 0;
 }
 
-/* The region with the most zones, the first of equals; zones of a region need not be neighbours in
- * the list, so they are found again by name. */
-static void choose_region(struct spot_fleet_state *s)
-{
-    for (size_t z = 0; z < s->play->n_zone; z++) {
-        size_t n = 0;
-
-        for (size_t y = 0; y < s->play->n_zone; y++)
-            n += spot_region_is_same(s->play->zone[z], s->play->zone[y]);
-        if (n > s->region_n) {
-            s->region_n = n;
-            s->region_at = z;
-        }
-    }
-}
-
 static int step_once(struct spot_fleet_state *s, int32_t *in_zone, struct spot_err *err)
 {
     const size_t n_zone = s->play->n_zone;
 
     s->room = s->play->count + s->t * n_zone;
     s->wanted = (size_t)(s->play->asked ? s->play->asked[s->t] : s->play->wanted);
-    if (s->ours && s->play->load)
-        s->wanted = spot_fleet_ours_wanted(s);
     preempt(s);
-    if (s->ours && spot_fleet_ours_step(s, err))
+    if (s->player->place(s, err))
         return -1;
-    if (!s->ours)
-        spot_fleet_place(s);
     account(s, s->step ? s->step + s->t : NULL);
     for (size_t z = 0; in_zone && z < n_zone; z++)
         in_zone[s->t * n_zone + z] = s->in_zone[z];
     return 0;
 }
 
-int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_policy policy,
+int spot_fleet_play_run(const struct spot_fleet_play *play, const struct spot_fleet_player *player,
                         struct spot_fleet_result *result, struct spot_fleet_step *step,
                         int32_t *in_zone, struct spot_err *err)
 {
-    struct spot_fleet_state s = { .play = play, .policy = policy, .step = step, .total = result };
-    const size_t n = play->n_zone;
+    struct spot_fleet_state s = { .play = play, .player = player, .step = step, .total = result };
     int rc = 0;
 
     *result = (struct spot_fleet_result){ 0 };
     if (check(play, err))
         return -1;
-    if (policy == SPOT_FLEET_OMNISCIENT) {
-        if (spot_fleet_omniscient(play, result, step, in_zone, err))
+    if (player->know) {
+        if (player->know(play, result, step, in_zone, err))
             return -1;
         finish(play, result);
         return 0;
     }
-    s.in_zone = spot_xcalloc(n, sizeof(*s.in_zone));
-    s.is_active = spot_xcalloc(n, sizeof(*s.is_active));
-    s.failed_at = spot_xcalloc(n, sizeof(*s.failed_at));
-    s.tried = spot_xcalloc(n, sizeof(*s.tried));
-    for (size_t z = 0; z < n; z++)
-        s.is_active[z] = true;
-    choose_region(&s);
-    if (policy == SPOT_FLEET_SPOT)
-        s.ours = spot_fleet_ours_new(play);
+    s.in_zone = spot_xcalloc(play->n_zone, sizeof(*s.in_zone));
+    if (player->open)
+        player->open(&s);
     for (s.t = 0; !rc && s.t < play->n_tick; s.t++)
         rc = step_once(&s, in_zone, err);
     finish(play, result);
-    if (s.ours)
-        spot_fleet_ours_free(s.ours);
+    if (player->close)
+        player->close(&s);
     free(s.in_zone);
-    free(s.is_active);
-    free(s.failed_at);
-    free(s.tried);
     free(s.unit);
     free(s.on_demand);
     return rc;

@@ -16,6 +16,7 @@
 
 #include "common/err.h"
 #include "plan/decision.h"
+#include "trace/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,21 +24,15 @@ extern "C" {
 
 enum { SPOT_FLEET_REPLICAS_MAX = 256, SPOT_FLEET_ZONES_MAX = 256 };
 
-enum spot_fleet_policy {
+enum spot_fleet_own {
     SPOT_FLEET_ON_DEMAND,
-    SPOT_FLEET_PEAK,        /* the maximum ever wanted, on demand */
-    SPOT_FLEET_EVEN,        /* replica i in zone i mod zones, always */
-    SPOT_FLEET_ROUND_ROBIN, /* the next zone at every attempt */
-    SPOT_FLEET_AWS_SPOT,    /* even, in the zones of one region */
-    SPOT_FLEET_ASG,         /* the same with a tenth on demand */
-    SPOT_FLEET_HEDGE,       /* SpotHedge as published */
-    SPOT_FLEET_REPAIRED,    /* the same, with each zone tried at most once before a success */
-    SPOT_FLEET_SPOT,        /* ours */
-    SPOT_FLEET_OMNISCIENT,  /* knows the trace */
-    SPOT_FLEET_POLICIES
+    SPOT_FLEET_PEAK,       /* the maximum ever wanted, on demand */
+    SPOT_FLEET_SPOT,       /* ours */
+    SPOT_FLEET_OMNISCIENT, /* knows the trace */
+    SPOT_FLEET_OWN
 };
-extern const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES];
-extern const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES];
+
+struct spot_fleet_player; /* a policy: sim/fleet_play.h */
 
 /* On demand beside spot. */
 enum spot_fleet_fallback {
@@ -47,7 +42,9 @@ enum spot_fleet_fallback {
 };
 
 struct spot_fleet_play {
-    const int32_t *count;    /* [n_tick][n_zone], 0 or more */
+    const int32_t *count; /* [n_tick][n_zone], 0 or more */
+    /* Whose counts they are, a series a zone: ours forecasts by its rows. NULL: by the counts. */
+    const struct spot_trace *trace;
     const char *const *zone; /* [n_zone] names: regions */
     const char *const *type; /* [n_zone] of machines; NULL: not told */
     const double *usd_per_h; /* [n_zone] of spot, > 0 */
@@ -81,12 +78,12 @@ struct spot_fleet_step {
 };
 
 /* Set the extra and fallback that a policy was published with. */
-void spot_fleet_defaults(struct spot_fleet_play *play, enum spot_fleet_policy policy);
+void spot_fleet_defaults(struct spot_fleet_play *play, const struct spot_fleet_player *player);
 
 /* step (NULL: not wanted) [n_tick]; in_zone (NULL) [n_tick][n_zone], spot replicas there. Returns
  * 0, or -1 with *err: SPOT_EUSAGE for values out of range, SPOT_EINFEASIBLE if the omniscient
  * program would be too large or its availability cannot be reached. */
-int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_policy policy,
+int spot_fleet_play_run(const struct spot_fleet_play *play, const struct spot_fleet_player *player,
                         struct spot_fleet_result *result, struct spot_fleet_step *step,
                         int32_t *in_zone, struct spot_err *err);
 

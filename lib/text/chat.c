@@ -220,8 +220,9 @@ static int render(const struct spot_chat *chat, const struct spot_json_value *co
     return spot_template_render(chat->template, &input, out, err);
 }
 
-/* The first special token behind what the assistant said, or else the tokenizer's own. */
-static void find_end(struct spot_chat *chat)
+/* The first special token behind what the assistant said, or else the tokenizer's own. Returns -1
+ * with *err where the template does not come to an end. */
+static int find_end(struct spot_chat *chat, struct spot_err *err)
 {
     static const char said[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
                                "{\"role\":\"assistant\",\"content\":\"spot-said-this\"}],"
@@ -229,12 +230,13 @@ static void find_end(struct spot_chat *chat)
     const char *const eos = spot_json_text(spot_json_get(chat->role.root, "eos_token"));
     struct spot_json_doc doc;
     struct spot_buf out = { 0 };
+    struct spot_err why = { 0 };
     const char *at = NULL;
 
     snprintf(chat->end, sizeof(chat->end), "%s", eos ? eos : "");
-    if (spot_json_parse(&doc, said, sizeof(said) - 1, "said", NULL))
-        return;
-    if (!render(chat, doc.root, &out, NULL)) {
+    if (spot_json_parse(&doc, said, sizeof(said) - 1, "said", err))
+        return -1;
+    if (!render(chat, doc.root, &out, &why)) {
         spot_buf_add(&out, "", 1);
         at = strstr((const char *)out.data, "spot-said-this");
     }
@@ -248,6 +250,7 @@ static void find_end(struct spot_chat *chat)
     }
     spot_buf_release(&out);
     spot_json_release(&doc);
+    return why.code == SPOT_EINFEASIBLE ? spot_err_set(err, SPOT_EDATA, "%s", why.msg) : 0;
 }
 
 /* --- opening ----------------------------------------------------------------------------- */
@@ -260,12 +263,10 @@ static struct spot_chat *new_chat(void)
     return chat;
 }
 
-static struct spot_chat *finish(struct spot_chat *chat, int rc)
+static struct spot_chat *finish(struct spot_chat *chat, int rc, struct spot_err *err)
 {
-    if (!rc) {
-        find_end(chat);
+    if (!rc && !find_end(chat, err))
         return chat;
-    }
     spot_chat_free(chat);
     return NULL;
 }
@@ -282,7 +283,7 @@ struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source
         rc = rc ? rc - (rc > 0) : spot_json_fail(&doc, "", err, "expected a chat_template");
         spot_json_release(&doc);
     }
-    return finish(chat, rc);
+    return finish(chat, rc, err);
 }
 
 struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spot_err *err)
@@ -301,7 +302,7 @@ struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spo
         rc = take_tokens(chat, doc, FILES, err);
     for (int i = 0; i < FILES; i++)
         spot_json_release(&doc[i]);
-    return finish(chat, rc);
+    return finish(chat, rc, err);
 }
 
 void spot_chat_free(struct spot_chat *chat)

@@ -384,9 +384,9 @@ static struct spot_tv binary(struct spot_trender *r, node *e)
     return a;
 }
 
-static bool holds(struct spot_trender *r, node *e, struct spot_tv a, struct spot_tv b)
+bool spot_tv_holds(struct spot_trender *r, node *e, char op, struct spot_tv a, struct spot_tv b)
 {
-    switch (e->op) {
+    switch (op) {
     case 'E':
         return spot_tv_equals(r, a, b);
     case 'N':
@@ -415,7 +415,7 @@ static struct spot_tv compared(struct spot_trender *r, node *e)
     for (node *n = e->b; n && is && !r->has_failed; n = n->next) {
         const struct spot_tv right = spot_template_eval(r, n->a);
 
-        is = !r->has_failed && holds(r, n, left, right);
+        is = !r->has_failed && spot_tv_holds(r, n, n->op, left, right);
         left = right;
     }
     return spot_tv_bool(is);

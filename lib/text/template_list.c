@@ -348,34 +348,29 @@ static value do_map(call *c)
 /* --- tests
  * ------------------------------------------------------------------------------------------ */
 
-#define IS(name, what)              \
-    static value is_##name(call *c) \
-    {                               \
-        return spot_tv_bool(what);  \
-    }
+/* Of kinds, a bit each; with NOT_LAZY nothing that is an iterator in Python. */
+enum {
+    NOT_LAZY = 1 << 30,
+    NUMBERS = 1 << SPOT_TV_BOOL | 1 << SPOT_TV_INT | 1 << SPOT_TV_REAL,
+    ITERABLES = 1 << SPOT_TV_TEXT | 1 << SPOT_TV_LIST | 1 << SPOT_TV_TUPLE | 1 << SPOT_TV_DICT |
+                1 << SPOT_TV_UNDEFINED,
+};
 
-IS(defined, c->self.kind != SPOT_TV_UNDEFINED)
-IS(undefined, c->self.kind == SPOT_TV_UNDEFINED)
-IS(none, c->self.kind == SPOT_TV_NONE)
-IS(string, spot_tv_is_text(c->self))
-IS(mapping, c->self.kind == SPOT_TV_DICT)
-IS(number, spot_tv_is_number(c->self))
-IS(integer, c->self.kind == SPOT_TV_INT)
-IS(float, c->self.kind == SPOT_TV_REAL)
-IS(boolean, c->self.kind == SPOT_TV_BOOL)
-IS(true, c->self.kind == SPOT_TV_BOOL && c->self.u.i)
-IS(false, c->self.kind == SPOT_TV_BOOL && !c->self.u.i)
-IS(callable, c->self.kind == SPOT_TV_MACRO || c->self.kind == SPOT_TV_BUILTIN)
-IS(iterable, spot_tv_is_text(c->self) || spot_tv_is_sequence(c->self) ||
-                 c->self.kind == SPOT_TV_DICT || c->self.kind == SPOT_TV_UNDEFINED)
-IS(sequence, !c->self.is_lazy && is_iterable(c).u.i)
-IS(eq, spot_tv_equals(c->r, c->self, c->arg[0]))
-IS(ne, !spot_tv_equals(c->r, c->self, c->arg[0]))
-IS(lt, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) < 0)
-IS(le, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) <= 0)
-IS(gt, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) > 0)
-IS(ge, spot_tv_compare(c->r, c->at, c->self, c->arg[0]) >= 0)
-IS(in, spot_tv_contains(c->r, c->at, c->arg[0], c->self))
+static value is_kind(call *c)
+{
+    return spot_tv_bool((c->how >> c->self.kind & 1) && !((c->how & NOT_LAZY) && c->self.is_lazy));
+}
+
+static value is_bool(call *c)
+{
+    return spot_tv_bool(c->self.kind == SPOT_TV_BOOL && c->self.u.i == c->how);
+}
+
+/* how: the operator between it and the argument. */
+static value is_compared(call *c)
+{
+    return spot_tv_bool(spot_tv_holds(c->r, c->at, (char)c->how, c->self, c->arg[0]));
+}
 
 static int64_t whole(call *c, value v)
 {
@@ -384,9 +379,15 @@ static int64_t whole(call *c, value v)
     return v.u.i;
 }
 
-IS(odd, whole(c, c->self) % 2 != 0)
-IS(even, whole(c, c->self) % 2 == 0)
-IS(divisibleby, whole(c, c->arg[0]) && whole(c, c->self) % whole(c, c->arg[0]) == 0)
+/* how: what is left of a division; -1: whether nothing is left of one by the argument. */
+static value is_left(call *c)
+{
+    const int64_t by = c->how < 0 ? whole(c, c->arg[0]) : 2;
+
+    if (by == 0 || by == -1)
+        return spot_tv_bool(by != 0 && !c->r->has_failed);
+    return spot_tv_bool((whole(c, c->self) % by != 0) == (c->how > 0));
+}
 
 /* --- functions
  * -------------------------------------------------------------------------------------- */
@@ -532,36 +533,36 @@ const struct spot_tbuiltin spot_tbuiltin_lists[] = {
     { "selectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE },
     { "rejectattr", FILTER, NULL, do_choose, BY_ATTRIBUTE | REJECTS },
     { "map", FILTER, NULL, do_map, 0 },
-    { "defined", TEST, "", is_defined, 0 },
-    { "undefined", TEST, "", is_undefined, 0 },
-    { "none", TEST, "", is_none, 0 },
-    { "string", TEST, "", is_string, 0 },
-    { "mapping", TEST, "", is_mapping, 0 },
-    { "number", TEST, "", is_number, 0 },
-    { "integer", TEST, "", is_integer, 0 },
-    { "float", TEST, "", is_float, 0 },
-    { "boolean", TEST, "", is_boolean, 0 },
-    { "true", TEST, "", is_true, 0 },
-    { "false", TEST, "", is_false, 0 },
-    { "callable", TEST, "", is_callable, 0 },
-    { "iterable", TEST, "", is_iterable, 0 },
-    { "sequence", TEST, "", is_sequence, 0 },
-    { "eq", TEST, "b", is_eq, 0 },
-    { "equalto", TEST, "b", is_eq, 0 },
-    { "sameas", TEST, "b", is_eq, 0 },
-    { "==", TEST, "b", is_eq, 0 },
-    { "ne", TEST, "b", is_ne, 0 },
-    { "!=", TEST, "b", is_ne, 0 },
-    { "lt", TEST, "b", is_lt, 0 },
-    { "lessthan", TEST, "b", is_lt, 0 },
-    { "le", TEST, "b", is_le, 0 },
-    { "gt", TEST, "b", is_gt, 0 },
-    { "greaterthan", TEST, "b", is_gt, 0 },
-    { "ge", TEST, "b", is_ge, 0 },
-    { "in", TEST, "seq", is_in, 0 },
-    { "odd", TEST, "", is_odd, 0 },
-    { "even", TEST, "", is_even, 0 },
-    { "divisibleby", TEST, "num", is_divisibleby, 0 },
+    { "defined", TEST, "", is_kind, (int)~(1U << SPOT_TV_UNDEFINED | 1U << 31 | NOT_LAZY) },
+    { "undefined", TEST, "", is_kind, 1 << SPOT_TV_UNDEFINED },
+    { "none", TEST, "", is_kind, 1 << SPOT_TV_NONE },
+    { "string", TEST, "", is_kind, 1 << SPOT_TV_TEXT },
+    { "mapping", TEST, "", is_kind, 1 << SPOT_TV_DICT },
+    { "number", TEST, "", is_kind, NUMBERS },
+    { "integer", TEST, "", is_kind, 1 << SPOT_TV_INT },
+    { "float", TEST, "", is_kind, 1 << SPOT_TV_REAL },
+    { "boolean", TEST, "", is_kind, 1 << SPOT_TV_BOOL },
+    { "true", TEST, "", is_bool, 1 },
+    { "false", TEST, "", is_bool, 0 },
+    { "callable", TEST, "", is_kind, 1 << SPOT_TV_MACRO | 1 << SPOT_TV_BUILTIN },
+    { "iterable", TEST, "", is_kind, ITERABLES },
+    { "sequence", TEST, "", is_kind, ITERABLES | NOT_LAZY },
+    { "eq", TEST, "b", is_compared, 'E' },
+    { "equalto", TEST, "b", is_compared, 'E' },
+    { "sameas", TEST, "b", is_compared, 'E' },
+    { "==", TEST, "b", is_compared, 'E' },
+    { "ne", TEST, "b", is_compared, 'N' },
+    { "!=", TEST, "b", is_compared, 'N' },
+    { "lt", TEST, "b", is_compared, '<' },
+    { "lessthan", TEST, "b", is_compared, '<' },
+    { "le", TEST, "b", is_compared, 'L' },
+    { "gt", TEST, "b", is_compared, '>' },
+    { "greaterthan", TEST, "b", is_compared, '>' },
+    { "ge", TEST, "b", is_compared, 'G' },
+    { "in", TEST, "seq", is_compared, 'i' },
+    { "odd", TEST, "", is_left, 1 },
+    { "even", TEST, "", is_left, 0 },
+    { "divisibleby", TEST, "num", is_left, -1 },
     { "range", FUNCTION, NULL, do_range, 0 },
     { "namespace", FUNCTION, NULL, do_named_values, SPOT_TV_NAMESPACE },
     { "dict", FUNCTION, NULL, do_named_values, SPOT_TV_DICT },

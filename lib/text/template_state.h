@@ -100,7 +100,7 @@ enum spot_tnode_type {
 
 struct spot_tnode {
     uint8_t type;
-    char op; /* + - * / % ^ ~, F: //; = ! < > l: <= g: >= i: in, n: not in */
+    char op; /* + - * / % ^ ~, F: //; E: ==, N: !=, < > L: <= G: >= i: in, n: not in */
     uint32_t line, column;
     uint32_t name; /* of a variable, in t->name */
     struct spot_tv value;
@@ -262,6 +262,9 @@ bool spot_tv_equals(struct spot_trender *r, struct spot_tv a, struct spot_tv b);
 /* Negative, 0, positive; fails if they have no order. */
 int spot_tv_compare(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv a,
                     struct spot_tv b);
+/* By the operator of a comparison, as SPOT_TN_COMPARE has it. */
+bool spot_tv_holds(struct spot_trender *r, const struct spot_tnode *at, char op, struct spot_tv a,
+                   struct spot_tv b);
 bool spot_tv_contains(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv whole,
                       struct spot_tv part);
 /* Append what Python's str() and repr() give. */

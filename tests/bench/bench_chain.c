@@ -2,7 +2,7 @@
 /* bench_chain - is the chain that a plan follows over 12 steps a better forecast of what comes than
  * the steps' distributions taken apart, or than a Markov chain? Energy scores (Gneiting and Raftery
  * 2007) of drawn paths, mean over the forecasts of a series, and their ratios to those apart; then
- * how often the steps' 80 % intervals hold, each step.
+ * how often the 80 % intervals of some steps hold. Markdown.
  *
  * usage: bench_chain INTERVAL_S TRACE...     traces of one series */
 #include <math.h>
@@ -76,8 +76,7 @@ struct world {
     struct spot_fc_spec spec;
 };
 
-static void score(const struct world *w, const struct spot_forecast_series *f, const int *y,
-                  size_t origin, double *sum)
+static void score(const struct spot_forecast_series *f, const int *y, size_t origin, double *sum)
 {
     const int width = (int)f->cap + 1, now = (int)f->now;
     const struct spot_horizon_goal goal = { f->prob, width, 0 };
@@ -87,7 +86,6 @@ static void score(const struct world *w, const struct spot_forecast_series *f, c
     struct spot_horizon h;
     struct spot_rng rng;
 
-    (void)w;
     spot_count_chain_follow(&chain, f->chain, (int)f->cap);
     spot_horizon_init(&h, &chain, SPOT_CHAIN_CONTEXTS, 0, (int)f->cap, (int)f->cap, now,
                       f->chain->context, STEPS, &goal);
@@ -141,7 +139,7 @@ static void run(struct world *w, const char *name, double *log_sum)
         }
         next++;
         spot_forecast_make(&forecast, w->model, &w->spec, &w->trackeds, &w->now, true, true);
-        score(w, &forecast.series[0], g->y, t, sum);
+        score(&forecast.series[0], g->y, t, sum);
         for (int s = 0; s < STEPS; s++) {
             const struct spot_forecast_series *f = &forecast.series[0];
             const int y = g->y[t + 1 + (size_t)s];
@@ -151,11 +149,11 @@ static void run(struct world *w, const char *name, double *log_sum)
         }
         spot_forecast_release(&forecast);
     }
-    printf("%-48s %4zu %8.4f %8.4f %8.4f  %6.3f %6.3f ", name, n, sum[APART] / (double)n,
+    printf("| %s | %zu | %.4f | %.4f | %.4f | %.3f | %.3f |", name, n, sum[APART] / (double)n,
            sum[MARKOV] / (double)n, sum[CHAIN] / (double)n, sum[MARKOV] / sum[APART],
            sum[CHAIN] / sum[APART]);
-    for (int s = 0; s < STEPS; s++)
-        printf(" .%02.0f", 100 * step[s].cover_sum / (double)step[s].n);
+    for (int s = 0; s < STEPS; s += 3)
+        printf(" %.3f |", step[s].cover_sum / (double)step[s].n);
     printf("\n");
     for (int way = 0; way < WAYS; way++)
         log_sum[way] += log(sum[way] / sum[APART]);
@@ -165,8 +163,9 @@ int main(int argc, char **argv)
 {
     double log_sum[WAYS] = { 0 };
 
-    printf("%-48s %4s %8s %8s %8s  %6s %6s  held by the 80 %% of steps 1 to 12\n", "series", "n",
-           "apart", "markov", "chain", "markov", "chain");
+    printf("| energy score | n | apart | Markov | chain | Markov to apart | chain to apart | "
+           "in the 80 %%, step 1 | 4 | 7 | 10 "
+           "|\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 2; i < argc; i++) {
         struct world w = { .spec = { .horizon = STEPS } };
         struct spot_count_grid_ask ask = { .interval_s = atof(argv[1]), .is_whole = true };
@@ -186,7 +185,7 @@ int main(int argc, char **argv)
         spot_trace_release(&trace);
     }
     if (argc > 3)
-        printf("%-48s %31s  %6.3f %6.3f\n", "geometric mean", "", exp(log_sum[MARKOV] / (argc - 2)),
-               exp(log_sum[CHAIN] / (argc - 2)));
+        printf("| geometric mean | | | | | %.3f | %.3f | | | | |\n",
+               exp(log_sum[MARKOV] / (argc - 2)), exp(log_sum[CHAIN] / (argc - 2)));
     return 0;
 }

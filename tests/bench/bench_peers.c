@@ -17,6 +17,7 @@
 
 #include "common/num.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "trace/trace.h"
 
@@ -188,15 +189,15 @@ static void play_all(struct bench *b, const char *policies)
 {
     const struct spot_sim_policy *p;
     struct spot_err err;
-    const double ideal = play(b, spot_peer_policy_find("ideal", &err));
+    const double ideal = play(b, spot_registry_find("train", "ideal", &err));
     char *list = spot_xstrdup(policies), *rest = list, *name;
 
     puts(b->runs ? "policy,runs,mean,ci95,p01,p50,p99,ideal_share" : "policy,samples,ideal_share");
-    for (size_t i = 0; !strcmp(policies, "all") && (p = spot_peer_policy_at(i)); i++)
+    for (size_t i = 0; !strcmp(policies, "all") && (p = spot_registry_at("train", i)); i++)
         if (!p->is_on_demand)
             play_one(b, p, ideal);
     while (strcmp(policies, "all") != 0 && (name = strtok_r(rest, ",", &rest))) {
-        if (!(p = spot_peer_policy_find(name, &err)))
+        if (!(p = spot_registry_find("train", name, &err)))
             die(&err);
         play_one(b, p, ideal);
     }

@@ -19,6 +19,7 @@
 
 #include "../trace_family.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 
 enum { INTERVALS = 480, LARGE_INTERVALS = 240, PROTOCOL_SEED = 20261123 };
@@ -110,7 +111,7 @@ static double play(struct bench *b, enum shadow k, double notice_loss_s)
 {
     const struct spot_sim_train sim = sim_of(b, notice_loss_s);
     struct spot_err err = { 0 };
-    const struct spot_sim_policy *p = spot_peer_policy_find(policy_of[k], &err);
+    const struct spot_sim_policy *p = spot_registry_find("train", policy_of[k], &err);
 
     if (!p || spot_sim_train_run(&sim, p, b->row[k], &err))
         give_up(&err);

@@ -134,6 +134,14 @@ bad() { # fault, a word of what is said
     same
 }
 
+@test "an engine that leaks memory: its worker leaves before the system kills somebody, and begins another" {
+    batch
+    SPOT_TEST_ENGINE_ROOM=1e18 one e fault=leak at=2 once=leaked ms=30
+    ended
+    same
+    grep -q 'memory is short' e.err
+}
+
 @test "an engine that dies: its last words, and another after a pause" {
     batch
     one e fault=die at=2 once=died
@@ -366,4 +374,17 @@ bad() { # fault, a word of what is said
         ended
         same
     done
+}
+
+@test "a piece of text is one event, and who comes back goes on behind it" {
+    spot-run serve --dtype engine --model M2 --served-model-name M --http unix:h --listen unix:j 2>>serve.err 3>&- &
+    pids="$pids $!"
+    kind=vllm one e kind=vllm model=M2 stamp=1
+    eventually '[ "$(curl -s --unix-socket h http://x/health)" = "{\"status\":\"ok\"}" ]'
+    curl -sN --unix-socket h http://x/v1/completions -d '{"model": "M", "prompt": "x", "max_tokens": 5, "ignore_eos": true, "stream": true}' >a
+    [ "$(grep '^id' a)" = "$(printf 'id: 0:%d\n' 6 13 20 27 34)" ]
+    [ "$(sed -n 's/^data: {/{/p' a | jq -r '.choices[0].text | length' | tr '\n' ' ')" = '7 7 7 7 7 ' ]
+    id=$(sed -n 's/^data: {/{/p' a | jq -r .id | head -n 1)
+    curl -sN --unix-socket h -H 'Last-Event-ID: 0:13' "http://x/v1/streams/$id" >b
+    [ "$(grep '^id' b)" = "$(printf 'id: 0:%d\n' 20 27 34)" ]
 }

@@ -49,6 +49,15 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh fleet "$BATS_TEST_TMPDIR/t.csv" 6 2 .99
 }
 
+@test "a fleet that follows a load, in zones of which one comes later and rows that fall between ticks" {
+    T=$BATS_TEST_TMPDIR
+    awk 'BEGIN { print "time_s,zone,instance_type,available"; srand(5)
+        for (z = 0; z < 3; z++) for (t = z == 2 ? 2900 : 0; t < 36000; t += 40 + 300 * int(4 * rand())) print t ",us-1" substr("abc", z + 1, 1) ",g," int(4 * rand()) }' >"$T/t.csv"
+    awk 'BEGIN { print "time_s,prompt_tokens,output_tokens"; for (t = 0; t < 40000; t += 1 + int(t / 3000) % 3) print t ",9,9" }' >"$T/l.csv"
+    tests/decisions.sh fleet "$T/t.csv" 8 2 .99 300
+    tests/decisions.sh fleet "$T/t.csv" 8 2 .99 300 "$T/l.csv" .4
+}
+
 @test "a plan reacts to every step of a forecast, not only to the next" {
     spot-predict examples/traces/demo.csv >"$BATS_TEST_TMPDIR/f"
     for from in 2 6; do # none from that step on, for certain

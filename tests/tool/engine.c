@@ -8,6 +8,7 @@
  *   model=M      its name
  *   ms=1         between two tokens of an answer; 0: as fast as the socket takes them
  *   noise=0      1: tokens depend on this engine's process as well, as if it were not deterministic
+ *   stamp=0      1: each token's text is when it was said (vllm with text): load.c measures the way of it
  *   fault=NAME   at the K-th answer (at=K, 0: each), behind its N-th token (after=N, 3):
  *                  error500, error400  the status, before any token (after= does not count)
  *                  error200    an event with an error inside
@@ -23,6 +24,7 @@
  *                  empty       tokens have no text and no ids, from the first one on
  *                  die         the process ends, with words
  *                  freeze      the process says nothing to anybody any more
+ *                  leak        from then on each token takes 8 MiB more memory
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
  *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503; orphan: as long as its parent lives
  *   once=FILE    the fault and start= hold until this file is there, which they make
@@ -35,6 +37,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,7 +58,7 @@ enum { END = 256, CLIENTS = 1024 };
 
 static struct {
     const char *kind, *model, *fault, *start, *once, *log, *port;
-    long ms, at, after, noise;
+    long ms, at, after, noise, stamp;
 } o = { .kind = "llama", .model = "M", .fault = "", .start = "", .ms = 1, .after = 3 };
 
 struct client {
@@ -73,7 +76,7 @@ struct client {
 static struct client client[CLIENTS];
 static int poll_fd;
 static long n_answer;
-static bool is_frozen;
+static bool is_frozen, leaks;
 static pid_t parent;
 
 static void put(struct client *c, const char *fmt, ...)
@@ -146,7 +149,7 @@ static void put_empty(struct client *c)
 
 static void put_token(struct client *c, uint32_t id)
 {
-    char text[1024], byte[8];
+    char text[1024], byte[16];
     const bool is_end = id == END;
 
     if (has_fault(c, "empty")) {
@@ -154,6 +157,8 @@ static void put_token(struct client *c, uint32_t id)
         return;
     }
     snprintf(byte, sizeof(byte), is_end ? "" : id == '\n' ? "\\n" : "%c", (int)id);
+    if (o.stamp && !is_end)
+        snprintf(byte, sizeof(byte), "%07ld", (long)(fmod(spot_clock_s(), 10) * 1e6));
     if (!strcmp(o.kind, "llama"))
         snprintf(text, sizeof(text),
                  "{\"content\":\"%s\",\"tokens\":[%u],\"stop\":false,\"tokens_predicted\":%ld}",
@@ -383,7 +388,10 @@ static bool misbehave(struct client *c)
         put_end(c, "stop");
     else if (!strcmp(f, "freeze"))
         is_frozen = true;
-    else if (!strcmp(f, "die")) {
+    else if (!strcmp(f, "leak")) {
+        leaks = true;
+        return false;
+    } else if (!strcmp(f, "die")) {
         fprintf(stderr, "some words\nCUDA error: as told\n");
         _exit(3);
     }
@@ -407,6 +415,8 @@ static void step(struct client *c)
 
     if (misbehave(c))
         return;
+    if (leaks)
+        memset(spot_xcalloc(8, 1 << 20), 1, 8 << 20);
     id = next(c);
     if (!c->is_whole)
         put_token(c, id);
@@ -488,7 +498,7 @@ static void read_option(const char *text)
                   { "once=", &o.once, NULL },   { "log=", &o.log, NULL },
                   { "port=", &o.port, NULL },   { "ms=", NULL, &o.ms },
                   { "at=", NULL, &o.at },       { "after=", NULL, &o.after },
-                  { "noise=", NULL, &o.noise } };
+                  { "noise=", NULL, &o.noise }, { "stamp=", NULL, &o.stamp } };
 
     for (size_t i = 0; value && i < sizeof(known) / sizeof(*known); i++)
         if (!strncmp(text, known[i].name, strlen(known[i].name))) {

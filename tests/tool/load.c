@@ -12,6 +12,9 @@
  *                anew, from the start, as it must where a server goes on with nothing
  *   idle=0       connections that say nothing, beside
  *   ids=1        0: a server whose events have no ids, as others' have none: an event is a token
+ *   lost=WORD    anew: an answer that breaks off is asked for from the start, as by those who retry whole
+ *                requests; fail: it has failed
+ *   stamp=0      1: texts are microseconds of CLOCK_MONOTONIC within ten seconds, told when they were said (engine.c)
  *   answers=FILE a line a choice: request, choice, tokens, finish, text, log probabilities
  *   gaps=FILE    a line for each wait above 20 ms between two events of a stream: its end, its length
  *
@@ -59,6 +62,7 @@ struct stream {
     size_t chunk;         /* bytes left of a chunk */
     int status;           /* of the answer; 0: its head is not there */
     unsigned choice, position;
+    bool is_chunked, has_failed;
     struct choice choices[CHOICES];
 };
 
@@ -68,16 +72,16 @@ struct times {
 };
 
 static struct {
-    long n, clients, in, out, plain, idle, ids;
+    long n, clients, in, out, plain, idle, ids, stamp;
     double rate;
-    const char *answers, *gaps, *struck;
-} o = { .n = 100, .clients = 8, .in = 40, .out = 200, .ids = 1 };
+    const char *answers, *gaps, *struck, *lost;
+} o = { .n = 100, .clients = 8, .in = 40, .out = 200, .ids = 1, .lost = "" };
 
 static struct spot_endpoint at;
 static int poll_fd;
 static FILE *answers, *gaps;
-static struct times whole, first, gap;
-static long n_done, n_token, n_broken, n_refused, n_wrong;
+static struct times whole, first, gap, delay;
+static long n_done, n_token, n_broken, n_refused, n_wrong, n_failed;
 
 static void note(struct times *t, double s)
 {
@@ -193,13 +197,6 @@ static void begin(struct stream *s, long request, double asked_s)
     connect_now(s);
 }
 
-static void break_off(struct stream *s)
-{
-    n_broken++;
-    hang_up(s);
-    s->due_s = spot_clock_s() + 1e-3 * RETRY_MS;
-}
-
 static void put_answer(const struct stream *s)
 {
     for (int i = 0; answers && i < CHOICES; i++)
@@ -212,7 +209,10 @@ static void put_answer(const struct stream *s)
 
 static void end(struct stream *s)
 {
-    note(&whole, spot_clock_s() - s->asked_s);
+    if (!s->has_failed)
+        note(&whole, spot_clock_s() - s->asked_s);
+    n_failed += s->has_failed;
+    s->has_failed = false;
     for (int i = 0; i < CHOICES; i++)
         n_token += s->choices[i].n;
     put_answer(s);
@@ -220,6 +220,20 @@ static void end(struct stream *s)
     forget_answer(s);
     s->request = -1;
     n_done++;
+}
+
+static void break_off(struct stream *s)
+{
+    n_broken++;
+    if (!strcmp(o.lost, "fail")) {
+        s->has_failed = true;
+        end(s);
+        return;
+    }
+    if (!strcmp(o.lost, "anew"))
+        forget_answer(s);
+    hang_up(s);
+    s->due_s = spot_clock_s() + 1e-3 * RETRY_MS;
 }
 
 /* --- events ---------------------------------------------------------------------- */
@@ -247,6 +261,16 @@ static void hear_worker(struct stream *s, const char *name, size_t n)
     snprintf(s->worker, sizeof(s->worker), "%.*s", (int)n, name);
 }
 
+static void hear_stamp(const char *line)
+{
+    const char *const text = strstr(line, "\"text\":\"");
+    char *end = NULL;
+    const double said_s = text ? strtod(text + 8, &end) * 1e-6 : 0;
+
+    if (text && end == text + 8 + 7)
+        note(&delay, fmod(spot_clock_s() - said_s + 20, 10));
+}
+
 static void hear_data(struct stream *s, const char *line)
 {
     struct choice *const h = &s->choices[s->choice % CHOICES];
@@ -267,6 +291,8 @@ static void hear_data(struct stream *s, const char *line)
             fprintf(gaps, "%.4f %.4f\n", now_s, now_s - s->last_s);
     }
     s->last_s = now_s;
+    if (o.stamp)
+        hear_stamp(line);
     keep(&h->text, line, "\"text\":\"", '"');
     keep(&h->logprob, line, "\"token_logprobs\":[", ']');
     keep(&word, line, "\"finish_reason\":\"", '"');
@@ -327,6 +353,7 @@ static bool hear_head(struct stream *s)
     if (!ends)
         return false;
     s->status = atoi(text + 9);
+    s->is_chunked = memmem(text, (size_t)(ends - text), "chunked", 7) != NULL;
     s->in.n -= (size_t)(ends + 4 - text);
     memmove(text, ends + 4, s->in.n);
     if (s->status == 200)
@@ -349,6 +376,11 @@ static bool hear_chunk(struct stream *s)
     char *const text = (char *)s->in.data;
     size_t n;
 
+    if (!s->is_chunked) {
+        n = s->in.n;
+        s->in.n = 0;
+        return n && hear_body(s, text, n);
+    }
     if (!s->chunk) {
         const char *const ends = memmem(text, s->in.n, "\r\n", 2);
 
@@ -474,15 +506,17 @@ static void report(double took_s)
     qsort(whole.s, whole.n, sizeof(double), by_time);
     qsort(first.s, first.n, sizeof(double), by_time);
     qsort(gap.s, gap.n, sizeof(double), by_time);
+    qsort(delay.s, delay.n, sizeof(double), by_time);
     for (size_t i = 0; i < gap.n; i++)
         sum += gap.s[i];
     printf("requests=%ld tokens=%ld took_s=%.2f token_per_s=%.1f whole_p50=%.1f whole_p99=%.1f "
            "first_p50=%.1f first_p99=%.1f gap_p50=%.2f gap_p99=%.1f gap_most=%.1f gap_mean=%.2f "
-           "broken=%ld refused=%ld wrong=%ld\n",
+           "broken=%ld refused=%ld wrong=%ld failed=%ld delay_p50=%.3f delay_p99=%.3f\n",
            n_done, n_token, took_s, (double)n_token / took_s, quantile_ms(&whole, 0.5),
            quantile_ms(&whole, 0.99), quantile_ms(&first, 0.5), quantile_ms(&first, 0.99),
            quantile_ms(&gap, 0.5), quantile_ms(&gap, 0.99), quantile_ms(&gap, 1),
-           gap.n ? 1e3 * sum / (double)gap.n : 0, n_broken, n_refused, n_wrong);
+           gap.n ? 1e3 * sum / (double)gap.n : 0, n_broken, n_refused, n_wrong, n_failed,
+           quantile_ms(&delay, 0.5), quantile_ms(&delay, 0.99));
 }
 
 static void take(const char *word)
@@ -492,7 +526,7 @@ static void take(const char *word)
         long *value;
     } number[] = { { "n", &o.n },     { "clients", &o.clients }, { "in", &o.in },
                    { "out", &o.out }, { "plain", &o.plain },     { "idle", &o.idle },
-                   { "ids", &o.ids } };
+                   { "ids", &o.ids }, { "stamp", &o.stamp } };
     const char *const equals = strchr(word, '=');
     const size_t n = equals ? (size_t)(equals - word) : 0;
 
@@ -507,6 +541,8 @@ static void take(const char *word)
         o.answers = equals + 1;
     else if (n && !strncmp(word, "gaps", n))
         o.gaps = equals + 1;
+    else if (n && !strncmp(word, "lost", n))
+        o.lost = equals + 1;
     else if (n && !strncmp(word, "struck", n))
         o.struck = equals + 1;
     else {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "suite.h"
 
@@ -43,7 +44,7 @@ static inline double samples_of(const struct spot_sim_train *sim, const char *po
     struct spot_err err = { 0 };
     struct spot_sim_total total;
 
-    ck_assert_msg(!spot_sim_train_run(sim, spot_peer_policy_find(policy, &err), row, &err), "%s",
+    ck_assert_msg(!spot_sim_train_run(sim, spot_registry_find("train", policy, &err), row, &err), "%s",
                   err.msg);
     spot_sim_total(row, sim->n_interval, &total);
     return total.samples;

@@ -275,6 +275,17 @@ START_TEST(a_turn_ends_with_the_token_that_the_template_puts_there)
 }
 END_TEST
 
+START_TEST(a_template_that_does_not_end_is_told_when_it_is_read)
+{
+    static const char config[] = "{\"chat_template\":\"{% for i in range(9999) %}{% for j in range("
+                                 "9999) %}{% endfor %}{% endfor %}\"}";
+    struct spot_err err = { 0 };
+
+    ck_assert_ptr_null(spot_chat_parse(config, sizeof(config) - 1, "c", &err));
+    ck_assert(err.code == SPOT_EDATA && strstr(err.msg, "more than"));
+}
+END_TEST
+
 START_TEST(a_template_is_chosen_by_name_or_file)
 {
     static const char config[] =

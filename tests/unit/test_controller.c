@@ -2,8 +2,6 @@
 /* Goal: a fleet comes to what a plan says, whatever dies, fails or lies, and buys nothing twice. */
 #include "fleet/controller.h"
 
-#include <time.h>
-
 #include "fleet/arrivals.h"
 #include "fleet_rig.h"
 
@@ -711,29 +709,6 @@ START_TEST(the_old_ones_stay_until_the_new_ones_run_and_are_drained_first)
 }
 END_TEST
 
-START_TEST(a_turn_of_a_thousand_machines_is_short)
-{
-    struct rig *r = rig_new();
-    clock_t begin;
-    char zone[16];
-
-    for (int i = 0; i < 100; i++) {
-        snprintf(zone, sizeof(zone), "z%d", i);
-        rig_want(r, zone, false, 10);
-    }
-    rig_ticks(r, 3);
-    ck_assert_int_eq(r->n, 1001);
-    for (int i = 1; i <= 1000; i += 2)
-        r->machine[i].life = SPOT_FLEET_LEAVING;
-    begin = clock();
-    rig_ticks(r, 3);
-    ck_assert_int_eq(r->n, 1501);
-    if (getenv("SPOT_SHOW_TIMES"))
-        fprintf(stderr, "# %.1f ms a turn\n", (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC / 3);
-    rig_free(r);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -769,6 +744,5 @@ int main(void)
     tcase_add_test(tc, a_rise_of_prices_ends_the_dearest_and_nothing_unpriced_is_bought);
     tcase_add_test(tc, spot_comes_back_also_where_all_money_is_spent_on_demand);
     tcase_add_test(tc, the_old_ones_stay_until_the_new_ones_run_and_are_drained_first);
-    tcase_add_test(tc, a_turn_of_a_thousand_machines_is_short);
     return run_suite("controller", tc);
 }

@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 #include "plan/lp.h"
 #include "sim/fleet_mixed.h"
-#include "sim/fleet_route.h"
+#include "plan/fleet_route.h"
 #include "sim/fleet_season.h"
 #include "suite.h"
 

@@ -268,6 +268,38 @@ START_TEST(a_turn_of_the_loop_costs_a_small_part_of_a_large_body)
 }
 END_TEST
 
+/* Which templates take long with a short body is known when one did. */
+START_TEST(a_template_that_took_long_once_is_rendered_beside)
+{
+    static const char config[] =
+        "{\"chat_template\":\"{% if messages[0].content == 'slow' %}{% for i in range(3000) %}"
+        "{% for j in range(1000) %}{% endfor %}{% endfor %}{% endif %}a\"}";
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"slow\"}],"
+                               "\"max_tokens\":1}";
+    struct spot_chat *const chat = spot_chat_parse(config, sizeof(config) - 1, "c", NULL);
+    struct spot_front_options options = rig_options;
+    struct client k[2];
+
+    ck_assert_ptr_nonnull(chat);
+    options.chat = chat;
+    spot_front_set_model(rig_front, &options);
+    for (size_t i = 0; i < 2; i++) {
+        client_ask(&k[i], "POST", "/v1/chat/completions", "", body);
+        for (int turns = 0; i && turns < RIG_TURNS; turns++) {
+            if (spot_front_is_reading(rig_front, &rig_vocabulary))
+                break;
+            ck_assert_uint_eq(rig.n, 1);
+            rig_turn();
+        }
+        await_taken(i + 1);
+    }
+    for (size_t i = 0; i < 2; i++)
+        client_close(&k[i]);
+    rig_close();
+    spot_chat_free(chat);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("front_beside");

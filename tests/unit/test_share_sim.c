@@ -14,7 +14,7 @@
 #include "common/rng.h"
 #include "peers/gavel.h"
 #include "peers/python_random.h"
-#include "peers/share_peers.h"
+#include "peers/registry.h"
 #include "plan/decision.h"
 #include "sim/share_sim.h"
 #include "suite.h"
@@ -314,8 +314,8 @@ START_TEST(a_job_alone_takes_its_work_and_one_beginning)
     w.jobs.job[0].steps = 500;
     w.jobs.job[0].arrival_s = 40;
     w.rate[0] = 2;
-    for (size_t p = 0; spot_share_player_at(p); p++) {
-        o = play_one(&play, spot_share_player_at(p));
+    for (size_t p = 0; spot_registry_at("share", p); p++) {
+        o = play_one(&play, spot_registry_at("share", p));
         ck_assert_double_eq_tol(o.jct_s[0], 20 + 250, 1e-9);
         ck_assert_double_eq_tol(o.makespan_s, 310, 1e-9);
         ck_assert_double_eq_tol(o.usd, 270 * 0.001, 1e-9);
@@ -496,7 +496,7 @@ START_TEST(allox_has_the_least_sum_of_ends_and_srtf_on_one_type)
                 time_s[i * n_type + j] = 60 / rate;
             }
         }
-        o = play_one(&play, spot_share_player_find(name[turn % 3], &err));
+        o = play_one(&play, spot_registry_find("share", name[turn % 3], &err));
         if (n_type == 1)
             ck_assert_double_eq_tol(o.jct_mean_s * N_JOB, least_sum(time_s, n_type, count), 1e-6);
         else /* which a job that changes its type half way may be below */
@@ -598,12 +598,12 @@ START_TEST(what_comes_later_changes_no_decision)
 {
     size_t n_player = 0;
 
-    while (spot_share_player_at(n_player))
+    while (spot_registry_at("share", n_player))
         n_player++;
     for (uint64_t seed = 0; seed < 200; seed++)
         for (size_t p = is_long() ? 0 : seed % n_player;
              p < (is_long() ? n_player : seed % n_player + 1); p++) {
-            const struct spot_share_player *player = spot_share_player_at(p);
+            const struct spot_share_player *player = spot_registry_at("share", p);
             const double cut_s = 700 + (double)(seed * 37 % 900);
             struct spot_share_outcome a = play_drawn(cut_s, seed, seed, player);
             struct spot_share_outcome b = play_drawn(cut_s, seed, seed + 1000, player);

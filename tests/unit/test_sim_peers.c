@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "suite.h"
 
@@ -76,7 +77,7 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .peers = changed ? changed : spot_peer_prices_of(model),
                                       .notice_loss_s = notice_s,
                                       .notice_gain_s = notice_s };
-    ck_assert(!spot_sim_train_run(&r->sim, spot_peer_policy_find(policy, &err), r->row, &err));
+    ck_assert(!spot_sim_train_run(&r->sim, spot_registry_find("train", policy, &err), r->row, &err));
     spot_sim_total(r->row, N, &total);
     return total.samples;
 }
@@ -163,7 +164,7 @@ START_TEST(checkpoints_of_any_length_come_to_an_end)
         for (int i = 0; i < N; i++)
             r.available[i] = 1 + (int)spot_rng_below(&rng, 4);
         ck_assert(!spot_sim_train_run(
-            &r.sim, spot_peer_policy_find(k % 2 ? "torchrun" : "varuna", &err), r.row, &err));
+            &r.sim, spot_registry_find("train", k % 2 ? "torchrun" : "varuna", &err), r.row, &err));
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
             sum += r.row[N - 1].class_s[c];
         ck_assert_double_eq_tol(sum, r.available[N - 1] * r.sim.interval_s, 1e-9);

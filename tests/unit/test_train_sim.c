@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../trace_family.h"
+#include "peers/registry.h"
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
@@ -132,7 +133,7 @@ static void make_trace(struct fixture *f, size_t n, int low, int high, uint64_t 
 
 START_TEST(every_machine_second_goes_to_one_class_under_every_policy)
 {
-    const struct spot_sim_policy *policy = spot_peer_policy_at((size_t)_i);
+    const struct spot_sim_policy *policy = spot_registry_at("train", (size_t)_i);
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
 
     for (int sampled = 0; sampled < 2; sampled++) {
@@ -279,8 +280,8 @@ START_TEST(what_comes_later_changes_no_decision)
     for (int future = 0; future < (is_long() ? 3 : 2); future++) {
         load(f, "gpt-6.7b", future < 2 ? 32 : 64);
         draw_trace(f, future);
-        for (int k = 0; spot_peer_policy_at((size_t)k); k++) {
-            const struct spot_sim_policy *const p = spot_peer_policy_at((size_t)k);
+        for (int k = 0; spot_registry_at("train", (size_t)k); k++) {
+            const struct spot_sim_policy *const p = spot_registry_at("train", (size_t)k);
 
             ck_assert_int_lt(k, POLICIES_MAX);
             if (p->is_on_demand || !strcmp(p->name, "optimal") || !strcmp(p->name, "parcae-truth"))
@@ -317,8 +318,8 @@ START_TEST(rows_that_are_appended_change_no_decision)
 
     spot_rng_init(&rng, 17, 0);
     for (int c = 0; c < 200; c++)
-        for (size_t k = 0; spot_peer_policy_at(k); k++) {
-            const struct spot_sim_policy *const p = spot_peer_policy_at(k);
+        for (size_t k = 0; spot_registry_at("train", k); k++) {
+            const struct spot_sim_policy *const p = spot_registry_at("train", k);
 
             if (p->is_on_demand || !strcmp(p->name, "optimal") ||
                 !strcmp(p->name, "parcae-truth") ||
@@ -339,7 +340,7 @@ START_TEST(rows_that_are_appended_change_no_decision)
             for (int i = 0; i < SEEN - 2; i++) /* gains are told two intervals ahead */
                 ck_assert_msg(first[i].d == f->row[i].d && first[i].p == f->row[i].p,
                               "%s, case %d, interval %d", p->name, c, i);
-            if (!spot_peer_policy_at(k + 1))
+            if (!spot_registry_at("train", k + 1))
                 unload(f);
         }
     free(f);
@@ -464,7 +465,7 @@ int main(void)
     TCase *tc = tcase_create("core");
     int n = 0;
 
-    while (spot_peer_policy_at((size_t)n))
+    while (spot_registry_at("train", (size_t)n))
         n++;
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, reproduces_the_published_decisions_and_fractions, 0, 3);

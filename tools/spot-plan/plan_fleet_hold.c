@@ -16,6 +16,7 @@
 #include "model/catalogue.h"
 #include "model/forecast_doc.h"
 #include "plan_state.h"
+#include "trace/load_trace.h"
 
 enum { ZONES = SPOT_HOLD_ZONES_MAX };
 
@@ -93,7 +94,44 @@ static int read_prices(struct session *s, struct spot_err *err)
     if (!s->on_demand_type)
         return spot_err_set(err, SPOT_EDATA, "%s: no price on demand of the forecast's types",
                             s->o->catalogue);
-    s->rule.usd_per_h = s->usd_per_h;
+    s->now.usd_per_h = s->usd_per_h;
+    return 0;
+}
+
+/* --- the load of the ticks that have passed, in replicas --- */
+
+static size_t before(const struct spot_load *load, double time_s)
+{
+    size_t low = 0, high = load->n;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        *(load->time_s[middle] < time_s ? &low : &high) =
+            load->time_s[middle] < time_s ? middle + 1 : middle;
+    }
+    return low;
+}
+
+static int read_load(struct session *s, struct spot_err *err)
+{
+    const double tick_s = s->forecast.interval_s, now_s = s->forecast.series[0].time_s;
+    struct spot_load load = { 0 };
+
+    s->now.load_most = -1;
+    if (!s->o->requests)
+        return 0;
+    if (spot_load_read_path(&load, s->o->requests, 0, err))
+        return -1;
+    spot_prov_add(&s->prov, s->o->requests, load.xxh3);
+    for (int back = SPOT_HOLD_LOAD_TICKS; back >= 1; back--) {
+        const size_t n =
+            before(&load, now_s - (back - 1) * tick_s) - before(&load, now_s - back * tick_s);
+
+        s->now.load = (double)n / tick_s / s->o->per_replica;
+        s->now.load_most = fmax(s->now.load_most, s->now.load);
+    }
+    spot_load_release(&load);
     return 0;
 }
 
@@ -211,6 +249,7 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
     spot_jw_object(&jw, "expected");
     spot_jw_real(&jw, "usd_per_h", usd_per_h);
     spot_jw_real(&jw, "miss", step->miss);
+    spot_jw_int(&jw, "wanted", step->wanted);
     spot_jw_end(&jw);
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
@@ -228,9 +267,14 @@ static int run(struct session *s, struct spot_err *err)
     if (!s->forecast.n_series || s->forecast.n_series > ZONES)
         return spot_json_fail(&s->json, "/series", err, "has %zu, expected 1 to %d",
                               s->forecast.n_series, ZONES);
+    if (ceil(o->cold_s / s->forecast.interval_s - 1e-9) > (double)s->forecast.horizon)
+        return spot_json_fail(&s->json, "/horizon", err,
+                              "%lld steps of %g s end before a cold start of %g s: spot-predict "
+                              "--horizon",
+                              (long long)s->forecast.horizon, s->forecast.interval_s, o->cold_s);
     s->rule.availability = o->availability;
     s->rule.cold = (int)fmin(1e6, fmax(1, ceil(o->cold_s / s->forecast.interval_s - 1e-9)));
-    if (read_prices(s, err) || read_current(s, err) || decide(s, err) ||
+    if (read_prices(s, err) || read_load(s, err) || read_current(s, err) || decide(s, err) ||
         spot_out_open(&out, o->common->output, err))
         return -1;
     return spot_out_finish(&out, write_json(s, out.file, err), err) ||

@@ -10,9 +10,10 @@
 
 struct plan_fleet_hold {
     const struct spot_tool_common *common;
-    const char *catalogue, *forecast, *current, *state;
+    const char *catalogue, *forecast, *current, *state, *requests;
     uint64_t n;
     double availability, cold_s; /* cold_s 0: a step of the forecast */
+    double per_replica;          /* requests a second, of `requests` */
 };
 
 int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err);

@@ -330,7 +330,9 @@ static const struct spot_cli cli = {
                                             { "rho", "kind serve" },
                                             { "policy", "kind serve" },
                                             { "zone-max", "kind serve" },
-                                            { "requests", "kind serve" },
+                                            { "requests", "!kind train" },
+                                            { "per-replica", "kind replicas" },
+                                            { "per-replica", "requests" },
                                             { "limit", "kind serve" },
                                             { "unserved", "kind serve" },
                                             { "scenarios", "kind serve" },
@@ -416,6 +418,8 @@ static const struct spot_cli cli = {
             { SPOT_OPT_MORE, .help = "--kind replicas" },
             { SPOT_OPT_U64, 0, "n", &hold.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_HOLD_REPLICAS_MAX },
+            { SPOT_OPT_REAL, 0, "per-replica", &hold.per_replica, "rate",
+              "requests/s of --requests that one answers", 1e-9, 1e9 },
             SPOT_ROW_AVAILABILITY(&hold.availability),
             SPOT_ROW_DECIDED(&hold.state),
             { SPOT_OPT_GROUP, .help = "output" },
@@ -456,6 +460,9 @@ static int plan_replicas(struct spot_err *err)
     h.forecast = o.forecast;
     h.current = o.current;
     h.cold_s = o.cold_start_s;
+    h.requests = o.requests;
+    if (o.requests && !(h.per_replica > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--requests of replicas needs --per-replica");
     return plan_fleet_hold(&h, err);
 }
 

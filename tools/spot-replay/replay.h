@@ -17,4 +17,7 @@ extern const struct spot_command replay_share_command;
 extern const struct spot_command replay_fleet_command;
 extern const struct spot_command replay_price_command;
 
+/* --policy list of a kind (peers/registry.h). */
+void replay_list(const char *kind);
+
 #endif /* SPOT_REPLAY_REPLAY_H */

@@ -8,7 +8,7 @@
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/xalloc.h"
-#include "peers/uniform_progress.h"
+#include "peers/registry.h"
 #include "plan/market_read.h"
 #include "replay.h"
 #include "sim/deadline_sim.h"
@@ -48,44 +48,15 @@ struct session {
     size_t n_played;
 };
 
-/* Of ours, then of others; NULL behind the last. */
-static const struct spot_deadline_policy *policy_at(size_t i)
-{
-    const struct spot_deadline_policy *p = spot_deadline_policies;
-
-    for (; p->name && i; i--)
-        p++;
-    return p->name ? p : spot_uniform_progress[i].name ? &spot_uniform_progress[i] : NULL;
-}
-
-static int add_policy(struct session *s, const char *name, struct spot_err *err)
-{
-    const struct spot_deadline_policy *policy;
-    size_t i = 0;
-
-    while ((policy = policy_at(i)) && strcmp(name, policy->name) != 0)
-        i++;
-    if (!policy)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                            name);
-    if (s->n_played == POLICIES_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
-    s->played[s->n_played++].policy = policy;
-    return 0;
-}
-
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    const struct spot_deadline_policy *policy;
-    int rc = 0;
+    const void *row[POLICIES_MAX];
 
-    for (size_t i = 0; !strcmp(o.policy, "all") && (policy = policy_at(i)); i++)
-        rc = rc ? rc : add_policy(s, policy->name, err);
-    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
-        rc = add_policy(s, name, err);
-    free(copy);
-    return rc;
+    if (spot_registry_read("deadline", o.policy, POLICIES_MAX, row, &s->n_played, err))
+        return -1;
+    for (size_t i = 0; i < s->n_played; i++)
+        s->played[i].policy = row[i];
+    return 0;
 }
 
 static int read_places(struct session *s, struct spot_err *err)
@@ -337,10 +308,7 @@ static int replay_deadline(struct spot_err *err)
     int rc;
 
     if (!strcmp(o.policy, "list")) {
-        const struct spot_deadline_policy *policy;
-
-        for (size_t i = 0; (policy = policy_at(i)); i++)
-            printf("%-22s %s\n", policy->name, policy->about);
+        replay_list("deadline");
         return 0;
     }
     if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))

@@ -8,9 +8,10 @@
 #include "cli/rows.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "replay.h"
 #include "replay_fleet.h"
-#include "sim/fleet_sim.h"
+#include "sim/fleet_play.h"
 
 static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .policy = "all",
@@ -23,7 +24,7 @@ static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .price = { -1, -1 } };
 
 struct played {
-    enum spot_fleet_policy policy;
+    const struct spot_fleet_player *policy;
     struct spot_fleet_result result;
     struct spot_fleet_step *step; /* [n_tick] */
     int32_t *in_zone;             /* [n_tick][n_zone] */
@@ -36,36 +37,19 @@ struct session {
     const char **zone, **type;
     double *usd_per_h, *came; /* [n_zone]; [n_tick] */
     int32_t *asked;           /* [n_tick] */
-    struct played played[SPOT_FLEET_POLICIES];
+    struct played played[REPLAY_FLEET_POLICIES_MAX];
     size_t n_played;
 };
 
-static int add_policy(struct session *s, const char *name, struct spot_err *err)
-{
-    for (int p = 0; p < SPOT_FLEET_POLICIES; p++) {
-        if (strcmp(name, spot_fleet_policy_name[p]) != 0)
-            continue;
-        if (s->n_played == SPOT_FLEET_POLICIES)
-            return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
-        s->played[s->n_played++].policy = (enum spot_fleet_policy)p;
-        return 0;
-    }
-    return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
-                        name);
-}
-
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    const bool is_all = !strcmp(o.policy, "all");
-    int rc = 0;
+    const void *row[REPLAY_FLEET_POLICIES_MAX];
 
-    for (int p = 0; is_all && !rc && p < SPOT_FLEET_POLICIES; p++)
-        rc = add_policy(s, spot_fleet_policy_name[p], err);
-    while (!is_all && !rc && (name = strtok_r(rest, ",", &rest)))
-        rc = add_policy(s, name, err);
-    free(copy);
-    return rc;
+    if (spot_registry_read("fleet", o.policy, REPLAY_FLEET_POLICIES_MAX, row, &s->n_played, err))
+        return -1;
+    for (size_t i = 0; i < s->n_played; i++)
+        s->played[i].policy = row[i];
+    return 0;
 }
 
 /* Zones in the order of their names, which is the order of ties. */
@@ -106,6 +90,7 @@ static void fill_play(struct session *s, size_t n_tick)
         s->usd_per_h[z] = o.price[0];
     }
     s->play = (struct spot_fleet_play){ .count = s->count,
+                                        .trace = &s->trace,
                                         .zone = s->zone,
                                         .type = s->type,
                                         .usd_per_h = s->usd_per_h,
@@ -176,12 +161,14 @@ static int play_all(struct session *s, struct spot_err *err)
         spot_fleet_defaults(&s->play, p->policy);
         if (!spot_fleet_play_run(&s->play, p->policy, &p->result, p->step, p->in_zone, err))
             continue;
-        if (p->policy != SPOT_FLEET_OMNISCIENT || strcmp(o.policy, "all") != 0)
+        if (!p->policy->know || strcmp(o.policy, "all") != 0)
             return -1;
-        spot_tool_warn("left out: %s", err->msg); /* the last of all */
+        spot_tool_warn("left out: %s: %s", p->policy->name, err->msg);
         free(p->step);
         free(p->in_zone);
-        s->n_played--;
+        memmove(p, p + 1, (--s->n_played - k) * sizeof(*p));
+        s->played[s->n_played] = (struct played){ 0 };
+        k--;
     }
     return 0;
 }
@@ -198,7 +185,7 @@ static void add_totals(struct spot_table *table, const struct session *s)
     for (size_t k = 0; k < s->n_played; k++) {
         const struct spot_fleet_result *r = &s->played[k].result;
 
-        spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
+        spot_table_text(table, s->played[k].policy->name);
         replay_fleet_put(table, r->availability);
         replay_fleet_put(table, r->cost_ratio);
         replay_fleet_put(table, r->usd);
@@ -236,7 +223,7 @@ static void add_steps(struct spot_table *table, const struct session *s)
             const struct spot_fleet_step *step = &s->played[k].step[t];
             const double short_of = unserved_at(s, step, t);
 
-            spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
+            spot_table_text(table, s->played[k].policy->name);
             replay_fleet_put(table, s->trace.start_s + (double)t * o.tick_s);
             spot_table_int(table, step->spot);
             spot_table_int(table, step->spot_ready);
@@ -365,7 +352,7 @@ static int draw(const struct session *s, struct spot_err *err)
     int rc;
 
     snprintf(title, sizeof(title), "%s: %.4f available for %.3f of the cost of on demand",
-             spot_fleet_policy_name[p->policy], p->result.availability, p->result.cost_ratio);
+             p->policy->name, p->result.availability, p->result.cost_ratio);
     memcpy(band, s->zone, n_zone * sizeof(*band));
     band[n_zone] = "on demand";
     for (size_t t = 0; t < n; t++) {
@@ -461,8 +448,7 @@ static int replay_fleet(struct spot_err *err)
     int rc;
 
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_FLEET_POLICIES; p++)
-            printf("%-20s %s\n", spot_fleet_policy_name[p], spot_fleet_policy_about[p]);
+        replay_list("fleet");
         return 0;
     }
     if (!o.trace)

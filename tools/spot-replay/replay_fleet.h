@@ -14,6 +14,8 @@
 /* The autoscaler follows a load that was above or below for so long. */
 enum { REPLAY_FLEET_UP_S = 300, REPLAY_FLEET_DOWN_S = 1200 };
 
+enum { REPLAY_FLEET_POLICIES_MAX = 16 };
+
 struct replay_fleet_options {
     struct spot_tool_common common;
     const char *trace, *policy, *plot, *load, *demand, *catalogue;

@@ -87,7 +87,7 @@ static void close_alone(struct alone *a)
     free(a->came);
 }
 
-static int play_alone(struct replay_mixed *m, enum spot_fleet_policy policy, size_t type,
+static int play_alone(struct replay_mixed *m, const struct spot_fleet_player *policy, size_t type,
                       struct alone *a, struct spot_err *err)
 {
     const struct spot_mixed_play *play = &m->play;
@@ -100,8 +100,7 @@ static int play_alone(struct replay_mixed *m, enum spot_fleet_policy policy, siz
     spot_fleet_defaults(&a->play, policy);
     rc = spot_fleet_play_run(&a->play, policy, &result, step, in_zone, err);
     if (!rc) {
-        struct spot_mixed_run *run =
-            &replay_mixed_new_row(m, spot_fleet_policy_name[policy], m->type[type])->run;
+        struct spot_mixed_run *run = &replay_mixed_new_row(m, policy->name, m->type[type])->run;
 
         for (size_t t = 0; t < n; t++) {
             for (size_t z = 0; z < n_zone; z++)
@@ -117,7 +116,8 @@ static int play_alone(struct replay_mixed *m, enum spot_fleet_policy policy, siz
     return rc;
 }
 
-int replay_mixed_alone(struct replay_mixed *m, enum spot_fleet_policy policy, struct spot_err *err)
+int replay_mixed_alone(struct replay_mixed *m, const struct spot_fleet_player *policy,
+                       struct spot_err *err)
 {
     for (size_t g = 0; g < m->play.n_type; g++) {
         struct alone a;

@@ -8,6 +8,8 @@
 #include "cli/plot.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
+#include "peers/registry.h"
+#include "peers/spothedge.h"
 #include "replay_fleet_mixed.h"
 
 struct replay_mixed_price { /* a row of the catalogue */
@@ -183,36 +185,7 @@ struct replay_mixed_row *replay_mixed_new_row(struct replay_mixed *m, const char
     return row;
 }
 
-static const enum spot_fleet_policy mixed_policy[] = { SPOT_FLEET_ON_DEMAND, SPOT_FLEET_PEAK,
-                                                       SPOT_FLEET_HEDGE, SPOT_FLEET_SPOT };
-enum { POLICIES = sizeof(mixed_policy) / sizeof(mixed_policy[0]) };
-
-static int read_policies(const struct replay_mixed *m, bool *is_asked, struct spot_err *err)
-{
-    const bool is_all = !strcmp(m->o->policy, "all");
-    char *copy = spot_xstrdup(m->o->policy), *rest = copy, *name;
-    int rc = 0;
-
-    for (size_t i = 0; i < POLICIES; i++)
-        is_asked[i] = is_all;
-    while (!is_all && !rc && (name = strtok_r(rest, ",", &rest))) {
-        size_t i = 0;
-
-        while (i < POLICIES && strcmp(name, spot_fleet_policy_name[mixed_policy[i]]) != 0)
-            i++;
-        if (i < POLICIES)
-            is_asked[i] = true;
-        else
-            rc = spot_err_set(err, SPOT_EUSAGE,
-                              "--policy with --demand is of on-demand, on-demand-peak, spothedge "
-                              "and spot, not '%.40s'",
-                              name);
-    }
-    free(copy);
-    return rc;
-}
-
-/* Where it is one of all, what it cannot play is left out; it is the last of them. */
+/* Where it is one of all, what it cannot play is left out. */
 static int play_spot(struct replay_mixed *m, const char *name, struct spot_err *err)
 {
     struct replay_mixed_row *row = replay_mixed_new_row(m, name, NULL);
@@ -228,30 +201,44 @@ static int play_spot(struct replay_mixed *m, const char *name, struct spot_err *
 }
 
 /* Types apart, then mixed. */
-static int play_policy(struct replay_mixed *m, enum spot_fleet_policy policy, struct spot_err *err)
+static int play_policy(struct replay_mixed *m, const struct spot_fleet_player *policy,
+                       struct spot_err *err)
 {
-    const char *name = spot_fleet_policy_name[policy];
-
     if (replay_mixed_alone(m, policy, err))
         return -1;
-    if (policy == SPOT_FLEET_SPOT)
-        return play_spot(m, name, err);
-    if (policy != SPOT_FLEET_HEDGE)
-        return spot_mixed_on_demand(&m->play, policy == SPOT_FLEET_PEAK,
-                                    &replay_mixed_new_row(m, name, NULL)->run, err);
-    return 0;
+    if (policy == &spot_fleet_peers[SPOT_FLEET_HEDGE])
+        return 0;
+    if (policy == &spot_fleet_players[SPOT_FLEET_SPOT])
+        return play_spot(m, policy->name, err);
+    return spot_mixed_on_demand(&m->play, policy == &spot_fleet_players[SPOT_FLEET_PEAK],
+                                &replay_mixed_new_row(m, policy->name, NULL)->run, err);
 }
 
 static int play_all(struct replay_mixed *m, struct spot_err *err)
 {
-    bool is_asked[POLICIES];
+    static const struct spot_fleet_player *const mixed[] = {
+        &spot_fleet_players[SPOT_FLEET_ON_DEMAND], &spot_fleet_players[SPOT_FLEET_PEAK],
+        &spot_fleet_peers[SPOT_FLEET_HEDGE], &spot_fleet_players[SPOT_FLEET_SPOT]
+    };
+    const bool is_all = !strcmp(m->o->policy, "all");
+    const void *row[REPLAY_FLEET_POLICIES_MAX];
+    size_t n;
 
-    if (read_policies(m, is_asked, err))
+    if (spot_registry_read("fleet", m->o->policy, REPLAY_FLEET_POLICIES_MAX, row, &n, err))
         return -1;
-    for (size_t i = 0; i < POLICIES; i++)
-        if (is_asked[i] && play_policy(m, mixed_policy[i], err))
-            return -1;
-    return m->n_row ? 0 : spot_err_set(err, SPOT_EUSAGE, "--policy names none");
+    for (size_t i = 0; i < sizeof(mixed) / sizeof(mixed[0]); i++)
+        for (size_t k = 0; k < n; k++) {
+            if (row[k] == mixed[i] && play_policy(m, mixed[i], err))
+                return -1;
+            row[k] = row[k] == mixed[i] ? NULL : row[k];
+        }
+    for (size_t k = 0; !is_all && k < n; k++)
+        if (row[k])
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--policy with --demand is of on-demand, on-demand-peak, spothedge "
+                                "and spot, once each, not '%.40s'",
+                                ((const struct spot_fleet_player *)row[k])->name);
+    return 0;
 }
 
 /* --- output --- */

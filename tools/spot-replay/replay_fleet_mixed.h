@@ -7,7 +7,7 @@
 #include "model/demand_doc.h"
 #include "replay_fleet.h"
 #include "sim/fleet_mixed.h"
-#include "sim/fleet_sim.h"
+#include "sim/fleet_play.h"
 
 enum { REPLAY_MIXED_ROWS_MAX = 4 * (SPOT_MIXED_TYPES_MAX + 1), REPLAY_MIXED_NAME_BYTE = 96 };
 
@@ -43,6 +43,7 @@ struct replay_mixed_row *replay_mixed_new_row(struct replay_mixed *m, const char
                                               const char *type);
 
 /* Each type that answers all sizes, alone: rows of a policy of fleet_sim.h. */
-int replay_mixed_alone(struct replay_mixed *m, enum spot_fleet_policy policy, struct spot_err *err);
+int replay_mixed_alone(struct replay_mixed *m, const struct spot_fleet_player *policy,
+                       struct spot_err *err);
 
 #endif /* SPOT_REPLAY_REPLAY_FLEET_MIXED_H */

@@ -9,6 +9,7 @@
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "peers/price_sim.h"
+#include "peers/registry.h"
 #include "replay.h"
 #include "trace/price_trace.h"
 #include "trace/region.h"
@@ -153,25 +154,14 @@ static int read_all(struct session *s, struct spot_err *err)
 
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    int rc = 0;
+    const void *row[SPOT_PRICE_POLICIES];
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_PRICE_POLICIES; p++)
-        s->policy[s->n_policy++] = (enum spot_price_policy)p;
-    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest))) {
-        int p = 0;
-
-        while (p < SPOT_PRICE_POLICIES && strcmp(name, spot_price_policy_name[p]) != 0)
-            p++;
-        if (p == SPOT_PRICE_POLICIES || s->n_policy == SPOT_PRICE_POLICIES)
-            rc = spot_err_set(err, SPOT_EUSAGE,
-                              "--policy has no '%.40s', or too many; --policy list shows them",
-                              name);
-        else
-            s->policy[s->n_policy++] = (enum spot_price_policy)p;
-    }
-    free(copy);
-    return rc;
+    if (spot_registry_read("price", o.policy, SPOT_PRICE_POLICIES, row, &s->n_policy, err))
+        return -1;
+    for (size_t i = 0; i < s->n_policy; i++)
+        s->policy[i] =
+            (enum spot_price_policy)((const struct spot_price_row *)row[i] - spot_price_row);
+    return 0;
 }
 
 /* --- output --- */
@@ -198,7 +188,7 @@ static int add_row(struct spot_table *table, const struct session *s, enum spot_
         most = fmax(most, r.usd);
         cut += r.is_cut;
     }
-    spot_table_text(table, spot_price_policy_name[policy]);
+    spot_table_text(table, spot_price_row[policy].name);
     spot_table_rounded(table, sum[0], 4);
     spot_table_rounded(table, least, 4);
     spot_table_rounded(table, most, 4);
@@ -261,8 +251,7 @@ static int replay_price(struct spot_err *err)
     int rc;
 
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_PRICE_POLICIES; p++)
-            printf("%-16s %s\n", spot_price_policy_name[p], spot_price_policy_about[p]);
+        replay_list("price");
         return 0;
     }
     if (!o.trace || !o.catalogue || !(o.work_s > 0))

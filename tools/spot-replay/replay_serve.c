@@ -9,6 +9,7 @@
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "replay.h"
 #include "replay_serve.h"
 #include "trace/load_seen.h"
@@ -49,11 +50,13 @@ static int add_policy(struct replay_serve *s, const char *name, struct spot_err 
                                 "--policy: on-demand-N has N from 1 to %d, got '%s'", SPOT_GRID_MAX,
                                 name);
     } else {
-        while (c.policy < SPOT_SERVE_ON_DEMAND && strcmp(name, spot_serve_row[c.policy].name) != 0)
-            c.policy++;
+        const struct spot_serve_row *row = spot_registry_find("serve", name, err);
+
+        if (!row)
+            return -1;
+        c.policy = (enum spot_serve_policy)(row - spot_serve_row);
         if (c.policy == SPOT_SERVE_ON_DEMAND)
-            return spot_err_set(err, SPOT_EUSAGE,
-                                "--policy has no '%.40s'; --policy list shows them", name);
+            return spot_err_set(err, SPOT_EUSAGE, "--policy: on-demand-N says how many, as N");
     }
     snprintf(c.name, sizeof(c.name), "%s", name);
     s->played[s->n_played++] = c;
@@ -215,12 +218,6 @@ static int print(const struct replay_serve *s, struct spot_err *err)
     return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
-static void list_policies(void)
-{
-    for (size_t k = 0; k < SPOT_SERVE_POLICIES; k++)
-        printf("%-18s %s\n", spot_serve_row[k].name, spot_serve_row[k].about);
-}
-
 static const struct spot_cli cli = {
     .name = "spot-replay serve",
     .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
@@ -286,7 +283,7 @@ static int replay_serve(struct spot_err *err)
     int rc;
 
     if (!strcmp(o.policy, "list")) {
-        list_policies();
+        replay_list("serve");
         return 0;
     }
     if (!o.job || !o.trace || !o.load)

@@ -9,7 +9,7 @@
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/xalloc.h"
-#include "peers/share_peers.h"
+#include "peers/registry.h"
 #include "plan/decision.h"
 #include "replay.h"
 #include "sim/share_play.h"
@@ -46,30 +46,15 @@ struct session {
 
 /* --- input --- */
 
-static int add_player(struct session *s, const struct spot_share_player *player,
-                      struct spot_err *err)
-{
-    if (!player)
-        return -1;
-    if (s->n_played == PLAYED_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%.40s' is one too many", player->name);
-    s->played[s->n_played++].player = player;
-    return 0;
-}
-
 static int read_policies(struct session *s, struct spot_err *err)
 {
-    const bool all = !strcmp(o.policy, "all");
-    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
-    const struct spot_share_player *player;
-    int rc = 0;
+    const void *row[PLAYED_MAX];
 
-    for (size_t i = 0; all && !rc && (player = spot_share_player_at(i)); i++)
-        rc = add_player(s, player, err);
-    while (!all && !rc && (name = strtok_r(rest, ",", &rest)))
-        rc = add_player(s, spot_share_player_find(name, err), err);
-    free(copy);
-    return rc;
+    if (spot_registry_read("share", o.policy, PLAYED_MAX, row, &s->n_played, err))
+        return -1;
+    for (size_t i = 0; i < s->n_played; i++)
+        s->played[i].player = row[i];
+    return 0;
 }
 
 static int check_supply(const struct session *s, struct spot_err *err)
@@ -291,10 +276,7 @@ static int replay_share(struct spot_err *err)
     int rc;
 
     if (!strcmp(o.policy, "list")) {
-        const struct spot_share_player *p;
-
-        for (size_t i = 0; (p = spot_share_player_at(i)); i++)
-            printf("%-22s %s\n", p->name, p->policy ? p->policy->summary : p->about);
+        replay_list("share");
         return 0;
     }
     if (!o.jobs || !o.cluster)

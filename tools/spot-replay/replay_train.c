@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "model/measured_cost.h"
+#include "peers/registry.h"
 #include "peers/train_peers.h"
 #include "plan/cost_table.h"
 #include "replay.h"
@@ -191,33 +192,17 @@ static int prepare(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
-/* --policy a,b,c: "all" is every one. */
 static int find_policies(struct replay_train *s, struct spot_err *err)
 {
-    char *list = spot_xstrdup(opt.policy), *rest = list, *name;
-    int rc = 0;
+    const void *row[REPLAY_POLICIES_MAX];
+    size_t n;
 
     s->is_all = !strcmp(opt.policy, "all");
-    if (s->is_all) {
-        while ((s->policy[s->n_policy] = spot_peer_policy_at((size_t)s->n_policy)))
-            s->n_policy++;
-        free(list);
-        return 0;
-    }
-    while (!rc && (name = strtok_r(rest, ",", &rest))) {
-        const struct spot_sim_policy *p = spot_peer_policy_find(name, err);
-
-        if (!p)
-            rc = -1;
-        else if (s->n_policy == REPLAY_POLICIES_MAX)
-            rc = spot_err_set(err, SPOT_EUSAGE, "more than %d policies", REPLAY_POLICIES_MAX);
-        else
-            s->policy[s->n_policy++] = p;
-    }
-    if (!rc && !s->n_policy)
-        rc = spot_err_set(err, SPOT_EUSAGE, "--policy names none");
-    free(list);
-    return rc;
+    if (spot_registry_read("train", opt.policy, REPLAY_POLICIES_MAX, row, &n, err))
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        s->policy[s->n_policy++] = row[i];
+    return 0;
 }
 
 static int parse_options(struct replay_train *s, struct spot_err *err)
@@ -251,7 +236,7 @@ static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct sp
 {
     struct spot_sim_total t;
 
-    if (spot_sim_train_run(&s->sim, spot_peer_policy_find("ideal", err), row, err))
+    if (spot_sim_train_run(&s->sim, spot_registry_find("train", "ideal", err), row, err))
         return -1;
     spot_sim_total(row, s->n, &t);
     s->ideal = t.samples;
@@ -341,7 +326,7 @@ static int replay_train(struct spot_err *err)
     int rc;
 
     if (!strcmp(opt.policy, "list")) {
-        replay_train_list();
+        replay_list("train");
         return 0;
     }
     if (spot_tool_stdin_is_idle(opt.trace))

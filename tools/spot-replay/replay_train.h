@@ -41,7 +41,6 @@ void replay_train_watch(bool is_quiet);
 
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);
-void replay_train_list(void); /* of the policies, to standard output */
 
 /* Rows of a table, totals or steps: begin it, then add. People read few digits, programs all. */
 void replay_train_begin(const struct replay_train *s, bool has_steps, struct spot_table *table);

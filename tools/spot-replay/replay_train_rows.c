@@ -153,11 +153,3 @@ void replay_train_begin(const struct replay_train *s, bool has_steps, struct spo
     if (table->column == read_column)
         table->break_at = 8; /* where the time went */
 }
-
-void replay_train_list(void)
-{
-    const struct spot_sim_policy *p;
-
-    for (size_t i = 0; (p = spot_peer_policy_at(i)); i++)
-        printf("%-20s %s\n", p->name, p->summary);
-}

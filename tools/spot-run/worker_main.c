@@ -146,6 +146,7 @@ static int serve_with_engine(struct spot_agent *agent, struct spot_err *err)
         .kind = engine_kind,
         .start_s = derived("SPOT_TEST_ENGINE_START_S", engine ? 1800 : o.join_timeout_s),
         .silent_s = derived("SPOT_TEST_ENGINE_SILENT_S", 10),
+        .room_byte = derived("SPOT_TEST_ENGINE_ROOM", 512e6),
         .note = o.warn,
     };
 

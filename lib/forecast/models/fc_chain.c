@@ -94,29 +94,6 @@ static void iterate(const struct spot_fc_spec *spec, const double *matrix, int n
     }
 }
 
-/* Sums over the newest `history` changes only. */
-static struct jumps recent(const struct spot_fc_spec *spec, const struct spot_fc_past *past)
-{
-    const struct spot_fc_past w = spot_fc_tail(spec, past);
-    struct jumps c = { 0 };
-
-    for (size_t i = 1; i < w.n; i++)
-        count(&c, w.y[i - 1], w.y[i]);
-    return c;
-}
-
-void spot_jump_predict(const struct spot_fc_spec *spec, void *state,
-                       const struct spot_fc_past *past, double *prob)
-{
-    struct chain *c = state;
-    const struct jumps sums = recent(spec, past);
-    double *matrix = c->seen + cells(spec);
-
-    for (int y = 0; y <= spec->cap; y++)
-        jump_row(&sums, spec->cap, y, matrix + (size_t)y * ((size_t)spec->cap + 1));
-    iterate(spec, matrix, past->y[past->n - 1], prob);
-}
-
 double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
 {
     const size_t width = (size_t)spec->cap + 1;

@@ -122,7 +122,7 @@ enum spot_lp_status spot_fleet_relax(const struct spot_fleet_demand *d, bool *is
 
         spot_fleet_part_pick(&part, d, is_in);
         spot_fleet_program_init(&p, &part.demand);
-        lp = spot_fleet_program_build(&p, true);
+        lp = spot_fleet_program_build(&p);
         status = spot_lp_solve(lp, fmax(1e-3, deadline_s - spot_clock_cpu_s()), 0);
         if (status == SPOT_LP_OPTIMAL) {
             bound = bound_at(d, spot_lp_dual(lp), reduced);

@@ -109,9 +109,8 @@ bool spot_fleet_first_greedy(const struct spot_fleet_demand *d, struct spot_flee
 
 /* --- counts that are given --- */
 
-/* Do these numbers of machines suffice? Then `answer` has as many of each kind, and a split. */
-static bool answers(const struct spot_fleet_demand *d, const int64_t *count, double deadline_s,
-                    struct spot_fleet_answer *a)
+bool spot_fleet_first_split(const struct spot_fleet_demand *d, const int64_t *count,
+                            double deadline_s, struct spot_fleet_answer *a)
 {
     const double left_s = deadline_s - spot_clock_cpu_s();
     bool *is_in = spot_xcalloc(d->n_offer, sizeof(*is_in)), ok;
@@ -125,7 +124,7 @@ static bool answers(const struct spot_fleet_demand *d, const int64_t *count, dou
     spot_fleet_part_pick(&part, d, is_in);
     fixed = spot_xcalloc(part.demand.n_offer, sizeof(*fixed));
     spot_fleet_program_init(&p, &part.demand);
-    lp = spot_fleet_program_build(&p, true);
+    lp = spot_fleet_program_build(&p);
     for (size_t i = 0; i < part.demand.n_offer; i++)
         fixed[p.order[i].offer] = spot_fleet_program_offer_column(&p, i);
     for (size_t g = 0; g < d->n_offer; g++)
@@ -167,7 +166,7 @@ bool spot_fleet_first_round(const struct spot_fleet_demand *d, const double *cou
         }
     }
     spot_fleet_program_release(&p);
-    ok = answers(d, whole, deadline_s, a);
+    ok = spot_fleet_first_split(d, whole, deadline_s, a);
     free(whole);
     return ok;
 }
@@ -189,7 +188,7 @@ void spot_fleet_first_drop(const struct spot_fleet_demand *d, double deadline_s,
 
         while (count[choice[i].at] > 0) {
             count[choice[i].at]--;
-            if (!answers(d, count, deadline_s, &less)) {
+            if (!spot_fleet_first_split(d, count, deadline_s, &less)) {
                 count[choice[i].at]++;
                 break;
             }

@@ -20,6 +20,10 @@ bool spot_fleet_first_greedy(const struct spot_fleet_demand *demand,
 bool spot_fleet_first_round(const struct spot_fleet_demand *demand, const double *count,
                             double deadline_s, struct spot_fleet_answer *answer);
 
+/* Do these numbers of machines suffice? Then `answer` has as many of each kind, and a split. */
+bool spot_fleet_first_split(const struct spot_fleet_demand *demand, const int64_t *count,
+                            double deadline_s, struct spot_fleet_answer *answer);
+
 /* Drop machines that the others can replace, the most expensive first. deadline_s:
  * of processor time. */
 void spot_fleet_first_drop(const struct spot_fleet_demand *demand, double deadline_s,

@@ -14,10 +14,24 @@
 #include "plan/decision.h"
 #include "trace/region.h"
 
-enum { SPARES_MAX = 16 }; /* replicas more than are wanted that are looked at */
+enum {
+    SPARES_MAX = 16, /* replicas more than are wanted that are looked at */
+    PAST_MAX = 32,   /* ticks of a cold start that are remembered */
+    TICKS_MAX = 64,  /* that one decision stands for at most */
+};
 /* Gain and start: the first half of avail-1-node-aws-02-15-2023, 1 to 3 replicas, aims of .998 to
  * .9995 (gains of 3e-4 to 2e-3, starts of .2 and .5). */
 static const double worth_gain = 2e-3, worth_first = 0.5, worth_least = 1.25, worth_most = 1e5;
+/* Of the factor on the load: hand-set in 2025, not tuned on the traces of the results. */
+static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
+
+/* What is remembered of the decision before. */
+struct past {
+    double time_s, worth; /* worth of a served tick, in ticks of the cheapest spot; 0: not begun */
+    double factor;        /* on the load */
+    int is_short;         /* fewer answered than were due */
+    int n, wanted[PAST_MAX]; /* the newest first */
+};
 
 struct slot {
     size_t zone;
@@ -31,8 +45,8 @@ struct spot_decider {
     struct spot_hold_rule rule;
     struct spot_hold_now now;
     const struct spot_forecast *forecast;
-    double worth;      /* of a served tick, in ticks of the cheapest spot; 0: not begun */
-    int wanted;        /* a tick ago; 0: there was none */
+    double time_s;
+    struct past past;
     double cheapest;   /* usd per h */
     struct slot *slot; /* [n_slot], the ones to take first in front */
     size_t n_slot, n_kept, cap_slot;
@@ -76,9 +90,10 @@ static int hold_observe(struct spot_decider *d, const struct spot_seen *seen, st
                             SPOT_HOLD_ZONES_MAX);
     d->forecast = f;
     d->now = *seen->fleet;
-    d->cheapest = d->rule.usd_per_h[0];
+    d->time_s = seen->time_s;
+    d->cheapest = d->now.usd_per_h[0];
     for (size_t z = 0; z < f->n_series; z++) {
-        d->cheapest = fmin(d->cheapest, d->rule.usd_per_h[z]);
+        d->cheapest = fmin(d->cheapest, d->now.usd_per_h[z]);
         d->region[z] = region_of(f, &f->series[z]);
     }
     return 0;
@@ -224,7 +239,7 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
     for (size_t n = 0; n <= most; n++) {
         double miss = 1;
 
-        price += n ? d->rule.usd_per_h[d->slot[n - 1].zone] / d->cheapest : 0;
+        price += n ? d->now.usd_per_h[d->slot[n - 1].zone] / d->cheapest : 0;
         if (n < d->n_kept)
             continue;
         survive(d, n);
@@ -232,8 +247,8 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
             const double demand = k * d->rule.on_demand_usd_per_h / d->cheapest;
 
             miss -= d->sum[wanted - k]; /* now P(fewer than wanted - k) */
-            if (price + demand + d->worth * fmax(0, miss) < best) {
-                best = price + demand + d->worth * fmax(0, miss);
+            if (price + demand + d->past.worth * fmax(0, miss) < best) {
+                best = price + demand + d->past.worth * fmax(0, miss);
                 choice = n;
                 step->on_demand = k;
                 step->miss = fmax(0, miss);
@@ -243,33 +258,85 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
     return choice;
 }
 
-/* What is wanted only now cannot be there yet. A miss of a high aim is no number any more unless it
- * ends at the most, which it would by the next decision. */
-static void weigh(struct spot_decider *d, int ready)
-{
-    const double aim = 1 - d->rule.availability;
-    const int due = d->wanted && d->wanted < d->now.wanted ? d->wanted : d->now.wanted;
+/* --- what the last decision came to --- */
 
-    d->worth = fmin(worth_most, d->worth * exp(worth_gain * ((ready < due) / aim - 1)));
-    d->wanted = d->now.wanted;
+/* Time went on: a tick that was missed makes the next ones worth more, any other less, and a load
+ * beyond what was held for it raises the factor. A second look at one time changes nothing. */
+static void learn(struct spot_decider *d)
+{
+    struct past *p = &d->past;
+    const double aim = 1 - d->rule.availability;
+    const double ticks = fmin(TICKS_MAX, (d->time_s - p->time_s) / d->forecast->interval_s);
+    const int launched = d->rule.cold < p->n ? d->rule.cold : p->n - 1;
+
+    if (!(ticks > 0))
+        return;
+    p->worth = fmin(worth_most, p->worth * exp(worth_gain * ticks * (p->is_short / aim - 1)));
+    if (d->now.load_most >= 0)
+        p->factor *= exp(factor_gain * ticks * ((d->now.load > p->wanted[launched]) - aim));
+    p->factor = fmin(factor_most, fmax(1, p->factor));
+}
+
+/* How many are wanted now. */
+static void want(struct spot_decider *d)
+{
+    if (d->now.load_most >= 0)
+        d->now.wanted =
+            (int)fmin(SPOT_HOLD_REPLICAS_MAX, fmax(1, ceil(d->past.factor * d->now.load_most)));
+}
+
+/* What is wanted only now cannot be there yet: it is not due. */
+static void note(struct spot_decider *d, int ready)
+{
+    struct past *p = &d->past;
+    const bool is_new = !p->n || d->time_s > p->time_s;
+    const size_t kept = (size_t)(p->n < PAST_MAX ? p->n : PAST_MAX - 1);
+    int due;
+
+    if (is_new) {
+        memmove(p->wanted + 1, p->wanted, kept * sizeof(*p->wanted));
+        p->n = (int)kept + 1;
+    }
+    p->wanted[0] = d->now.wanted;
+    due = p->n > 1 && p->wanted[1] < d->now.wanted ? p->wanted[1] : d->now.wanted;
+    p->is_short = ready < due;
+    p->time_s = d->time_s;
+    p->n = p->n < d->rule.cold + 2 ? p->n : d->rule.cold + 2;
+}
+
+static void begin(struct spot_decider *d)
+{
+    d->past.worth = fmin(worth_most, worth_first / (1 - d->rule.availability));
+    d->past.factor = factor_first;
+}
+
+/* Below the least, no replica at all would be cheaper than enough of them. */
+static void weigh(struct spot_decider *d)
+{
+    const double least = worth_least * d->now.wanted * d->rule.on_demand_usd_per_h / d->cheapest;
+
+    d->past.worth = fmin(worth_most, fmax(least, d->past.worth));
 }
 
 static int hold_decide(struct spot_decider *d, struct spot_action *action,
                        const struct spot_told *told, struct spot_err *err)
 {
     struct spot_hold_step *step = &action->fleet;
-    int needed;
+    int needed, ready;
     size_t n;
 
     (void)told;
-    (void)err;
+    if (d->past.n && d->time_s < d->past.time_s)
+        return spot_err_set(err, SPOT_EDATA, "a decision at %.6g s comes after one at %.6g s",
+                            d->time_s, d->past.time_s);
     memset(step, 0, sizeof(*step));
-    if (!(d->worth > 0))
-        d->worth = worth_first / (1 - d->rule.availability);
-    else /* below, no replica at all would be cheaper than enough of them */
-        d->worth = fmin(worth_most, fmax(worth_least * d->now.wanted * d->rule.on_demand_usd_per_h /
-                                             d->cheapest,
-                                         d->worth));
+    if (!d->past.n)
+        begin(d);
+    else
+        learn(d);
+    want(d);
+    if (d->past.n)
+        weigh(d);
     list_slots(d);
     needed = d->now.wanted - (int)d->n_kept;
     needed = needed < d->now.on_demand_ready ? needed : d->now.on_demand_ready;
@@ -277,29 +344,52 @@ static int hold_decide(struct spot_decider *d, struct spot_action *action,
     for (size_t i = 0; i < n; i++)
         step->spot[d->slot[i].zone]++;
     step->on_demand = step->on_demand > needed ? step->on_demand : needed;
-    weigh(d, (int)d->n_kept + (step->on_demand < d->now.on_demand_ready ? step->on_demand
-                                                                        : d->now.on_demand_ready));
+    step->wanted = d->now.wanted;
+    ready = step->on_demand < d->now.on_demand_ready ? step->on_demand : d->now.on_demand_ready;
+    note(d, (int)d->n_kept + ready);
     return 0;
 }
 
+/* --- the state: what of the decision before is remembered --- */
+
 static void hold_save(const struct spot_decider *d, char *line)
 {
-    snprintf(line, SPOT_DECISION_STATE_MAX, "fleet %.17g %d", d->worth, d->wanted);
+    const struct past *p = &d->past;
+    int at = snprintf(line, SPOT_DECISION_STATE_MAX, "fleet %.17g %.17g %.17g %d", p->time_s,
+                      p->worth, p->factor, p->is_short);
+
+    for (int i = 0; i < p->n; i++)
+        at += snprintf(line + at, (size_t)(SPOT_DECISION_STATE_MAX - at), " %d", p->wanted[i]);
+    if (!p->n)
+        *line = '\0';
+}
+
+static bool is_sound(const struct past *p)
+{
+    bool ok = p->n > 0 && isfinite(p->time_s) && p->worth > 0 && p->worth <= worth_most &&
+              p->factor >= 1 && p->factor <= factor_most && (p->is_short & 1) == p->is_short;
+
+    for (int i = 0; i < p->n; i++)
+        ok = ok && p->wanted[i] >= 1 && p->wanted[i] <= SPOT_HOLD_REPLICAS_MAX;
+    return ok;
 }
 
 static int hold_restore(struct spot_decider *d, const char *line, struct spot_err *err)
 {
-    double worth;
-    int wanted, end = 0;
+    struct past p = { 0 };
+    int end = 0, more = 0;
 
     if (!*line)
         return 0;
-    /* all are counted. NOLINTNEXTLINE(cert-err34-c) */
-    if (sscanf(line, "fleet %lf %9d%n", &worth, &wanted, &end) != 2 || line[end] ||
-        !(worth > 0 && worth < 1e300) || wanted < 1 || wanted > SPOT_HOLD_REPLICAS_MAX)
+    /* all are counted. NOLINTBEGIN(cert-err34-c) */
+    if (sscanf(line, "fleet %lf %lf %lf %9d%n", &p.time_s, &p.worth, &p.factor, &p.is_short,
+               &end) == 4)
+        while (p.n < PAST_MAX && sscanf(line + end, " %9d%n", &p.wanted[p.n], &more) == 1)
+            p.n++, end += more;
+    /* NOLINTEND(cert-err34-c) */
+    if (line[end] || !is_sound(&p))
         return spot_err_set(err, SPOT_EDATA, "'%.64s' is not a state of a fleet", line);
-    d->worth = worth;
-    d->wanted = wanted;
+    d->past = p;
     return 0;
 }
 

@@ -38,17 +38,35 @@ static double most_of(const struct spot_fleet_risk *p, size_t k)
     return p->quota[k] >= 0 ? fmin(most, (double)p->quota[k]) : most;
 }
 
+/* Types of which there is more than one offer. */
+static void find_sums(struct spot_fleet_master *m)
+{
+    const struct spot_fleet_risk *p = m->risk;
+    size_t *n = spot_xcalloc(p->n_type, sizeof(*n)), *at = spot_xcalloc(p->n_type, sizeof(*at));
+
+    m->n_whole = p->n_offer;
+    m->sum = spot_xcalloc(p->n_offer, sizeof(*m->sum));
+    for (size_t k = 0; k < p->n_offer; k++)
+        n[p->type[k]]++;
+    for (size_t g = 0; g < p->n_type; g++)
+        at[g] = n[g] > 1 ? m->n_whole++ : 0;
+    for (size_t k = 0; k < p->n_offer; k++)
+        m->sum[k] = at[p->type[k]];
+    free(n);
+    free(at);
+}
+
 static void add_sums(struct spot_fleet_master *m)
 {
     const struct spot_fleet_risk *p = m->risk;
 
-    for (size_t g = 0; g < p->n_type; g++) {
+    for (size_t i = p->n_offer; i < m->n_whole; i++) {
         size_t n = 0;
 
-        m->column[n] = p->n_offer + g;
+        m->column[n] = i;
         m->value[n++] = -1;
         for (size_t k = 0; k < p->n_offer; k++)
-            if (p->type[k] == g) {
+            if (m->sum[k] == i) {
                 m->column[n] = k;
                 m->value[n++] = 1;
             }
@@ -126,11 +144,13 @@ static void watch_rows(struct spot_fleet_master *m, const double *x)
 
 void spot_fleet_master_init(struct spot_fleet_master *m, const struct spot_fleet_risk *risk)
 {
-    *m = (struct spot_fleet_master){ .risk = risk, .n_whole = risk->n_offer + risk->n_type };
+    *m = (struct spot_fleet_master){ .risk = risk };
+    find_sums(m);
     m->most = spot_xcalloc(m->n_whole, sizeof(double));
     for (size_t k = 0; k < risk->n_offer; k++) {
         m->most[k] = most_of(risk, k);
-        m->most[risk->n_offer + risk->type[k]] += m->most[k];
+        if (m->sum[k])
+            m->most[m->sum[k]] += m->most[k];
     }
     spot_fleet_recourse_init(&m->recourse, risk);
     spot_fleet_scenes_init(&m->scenes, risk, m->most);
@@ -150,6 +170,7 @@ void spot_fleet_master_release(struct spot_fleet_master *m)
     spot_fleet_scenes_release(&m->scenes);
     spot_lp_free(m->lp);
     free(m->most);
+    free(m->sum);
     free(m->capacity);
     free(m->cut);
     for (size_t i = 0; i < m->n_row; i++)

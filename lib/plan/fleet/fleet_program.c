@@ -7,8 +7,6 @@
 
 #include "common/xalloc.h"
 
-static const double small_load = 1e-5; /* of a machine */
-
 int spot_fleet_entry_compare(const struct spot_fleet_entry *x, const struct spot_fleet_entry *y)
 {
     const struct spot_fleet_demand *d = x->demand;
@@ -187,43 +185,14 @@ static void add_offers(struct spot_lp *lp, const struct spot_fleet_program *p)
     free(value);
 }
 
-/* A load so small that the solver takes no machine for enough: it needs one that answers it. */
-static void add_least(struct spot_lp *lp, const struct spot_fleet_program *p)
-{
-    const struct spot_fleet_demand *d = p->demand;
-    size_t *column = spot_xcalloc(p->n_kind, sizeof(*column));
-    double *value = spot_xcalloc(p->n_kind, sizeof(*value));
-
-    for (size_t b = 0; b < d->n_bucket; b++) {
-        double least = INFINITY;
-        size_t n = 0;
-
-        for (size_t k = 0; k < p->n_kind; k++) {
-            if (!(per_s_of(p, b, k) > 0))
-                continue;
-            least = fmin(least, d->rate_per_s[b] / per_s_of(p, b, k));
-            column[n] = k;
-            value[n++] = 1;
-        }
-        if (d->rate_per_s[b] > 0 && least < small_load)
-            spot_lp_row(lp, column, value, n, SPOT_LP_AT_LEAST, 1);
-    }
-    free(column);
-    free(value);
-}
-
-struct spot_lp *spot_fleet_program_build(const struct spot_fleet_program *p, bool is_relaxed)
+struct spot_lp *spot_fleet_program_build(const struct spot_fleet_program *p)
 {
     const struct spot_fleet_demand *d = p->demand;
     struct spot_lp *lp = spot_lp_new(p->n_kind * (1 + d->n_bucket) + d->n_offer);
 
-    for (size_t k = 0; k < p->n_kind && !is_relaxed; k++)
-        spot_lp_whole(lp, k);
     add_splits(lp, p, 0);
     add_loads(lp, p);
     add_offers(lp, p);
-    if (!is_relaxed)
-        add_least(lp, p);
     return lp;
 }
 

@@ -41,10 +41,10 @@ int spot_fleet_entry_compare(const struct spot_fleet_entry *x, const struct spot
 /* Total quota of a kind; -1: unlimited. */
 int64_t spot_fleet_program_quota(const struct spot_fleet_program *program, size_t kind);
 
-/* The program of the cheapest fleet; relaxed: counts may be fractional. The first
+/* The program of the cheapest fleet whose counts may be fractional. The first
  * n_bucket rows are the splits. Columns: counts of kinds, shares bucket by bucket,
  * counts of offers in the order of `order`. */
-struct spot_lp *spot_fleet_program_build(const struct spot_fleet_program *program, bool is_relaxed);
+struct spot_lp *spot_fleet_program_build(const struct spot_fleet_program *program);
 size_t spot_fleet_program_offer_column(const struct spot_fleet_program *program, size_t i);
 
 /* The largest part of the load that fits the quotas: the last column. Rows: splits, then kinds. */

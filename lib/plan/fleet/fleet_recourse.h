@@ -5,6 +5,7 @@
 #define SPOT_PLAN_FLEET_FLEET_RECOURSE_H
 
 #include "plan/fleet_risk.h"
+#include "plan/fleet_route.h"
 #include "plan/lp.h"
 
 #ifdef __cplusplus
@@ -14,12 +15,15 @@ extern "C" {
 struct spot_fleet_recourse {
     const struct spot_fleet_risk *risk;
     double rate_per_s; /* of all buckets */
-    struct spot_lp *lp;
-    double *price;   /* [n_cut][n_type] rho * beta */
+    double *load;      /* [n_bucket] parts of all */
+    double *room;      /* [n_type] scratch */
+    struct spot_fleet_route *route;
+    double *price;   /* [n_cut][n_type] of a machine, in parts of the load */
     double *level;   /* [n_cut] */
     double *known;   /* [n_known][n_type + 1] capacities and their unserved shares */
     uint32_t *table; /* [n_table] index + 1 into known, 0: empty */
     double *enough;  /* [n_enough][n_type] capacities that serve everything */
+    size_t *some;    /* [n_type] scratch: types of which there is capacity */
     size_t n_cut, n_known, n_table, n_enough, cap_price, cap_level, cap_known, cap_enough, n_solved;
 };
 

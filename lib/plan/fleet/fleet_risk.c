@@ -167,8 +167,11 @@ static void round_up(struct search *s)
 
 static double target(const struct search *s)
 {
-    return s->has_best ? s->best_usd / (1 + s->master.risk->gap) - 1e-9
-                       : s->master.usd_per_h_most * (1 + 1e-9) + 1e-9;
+    const double most = s->master.risk->usd_most;
+
+    if (s->has_best)
+        return s->best_usd / (1 + s->master.risk->gap) - 1e-9;
+    return most > 0 ? most - 1e-9 : s->master.usd_per_h_most * (1 + 1e-9) + 1e-9;
 }
 
 enum solved { NO_USE, SOLVED, UNSOLVED };

@@ -53,7 +53,8 @@ struct spot_fleet_master {
     struct spot_fleet_recourse recourse;
     struct spot_fleet_scenes scenes;
     struct spot_lp *lp;
-    size_t n_whole;             /* n_offer + n_type */
+    size_t n_whole;             /* n_offer + types of several offers */
+    size_t *sum;                /* [n_offer] column of its type's sum; 0: none */
     double *most;               /* [n_whole] no more is useful or allowed */
     double *capacity;           /* [n_type] scratch */
     double unit;                /* unit of unserved shares in the program */

@@ -11,6 +11,10 @@
 #include "plan/fleet/fleet_first.h"
 #include "plan/fleet/fleet_part.h"
 #include "plan/fleet/fleet_program.h"
+#include "plan/fleet_risk.h"
+
+static const double least_part = 1e-8; /* of the load, that a bucket is taken for */
+static const double rough_gap = 2e-3;
 
 static const char *bucket_name(const struct spot_fleet_demand *d, size_t b, char text[32])
 {
@@ -51,15 +55,22 @@ static double most_part(const struct spot_fleet_demand *d, double deadline_s, ch
     return part;
 }
 
+static double total_rate(const struct spot_fleet_demand *d)
+{
+    double rate_per_s = 0;
+
+    for (size_t b = 0; b < d->n_bucket; b++)
+        rate_per_s += d->rate_per_s[b];
+    return rate_per_s;
+}
+
 static int tell_infeasible(const struct spot_fleet_demand *d, double deadline_s,
                            struct spot_err *err)
 {
-    double rate_per_s = 0, part;
+    const double rate_per_s = total_rate(d);
     char binding[256];
+    const double part = most_part(d, deadline_s, binding);
 
-    part = most_part(d, deadline_s, binding);
-    for (size_t b = 0; b < d->n_bucket; b++)
-        rate_per_s += d->rate_per_s[b];
     if (!*binding)
         return spot_err_set(err, SPOT_EINFEASIBLE, "the quotas cannot take %.4g requests/s",
                             rate_per_s);
@@ -108,6 +119,7 @@ struct search {
     struct spot_fleet_answer *best; /* counts are NULL: none yet */
     struct spot_fleet_relaxed relaxed;
     double deadline_s; /* of processor time */
+    double bound;      /* that branching has proved; 0: none */
 };
 
 /* Of equals the later. `other` is released. */
@@ -149,35 +161,114 @@ static enum spot_lp_status first(struct search *s)
     return status;
 }
 
-/* The whole program, of offers of which one machine may be in a fleet that is cheaper than the best
- * so far. */
-static enum spot_lp_status branch(struct search *s)
+/* What is left to decide, as fleet_risk.h has it: one scenario, in which all is there and nothing
+ * stays unserved. A bucket that is next to nothing of the load still needs a machine. */
+struct exact {
+    struct spot_fleet_part part;
+    struct spot_fleet_program program; /* kinds of the part */
+    struct spot_fleet_risk risk;
+    const char **name;
+    double *rate_per_s, *per_s, *usd_per_h;
+    size_t *type;
+    int64_t *quota;
+    int32_t *there;
+};
+
+static const double certain = 1;
+
+static void open_exact(struct exact *e, const struct spot_fleet_demand *d, const bool *is_in,
+                       double limit_s)
+{
+    const struct spot_fleet_demand *p;
+    const double all = total_rate(d);
+
+    spot_fleet_part_pick(&e->part, d, is_in);
+    p = &e->part.demand;
+    spot_fleet_program_init(&e->program, p);
+    e->name = spot_xcalloc(p->n_offer, sizeof(*e->name));
+    e->rate_per_s = spot_xcalloc(d->n_bucket, sizeof(double));
+    e->per_s = spot_xcalloc(d->n_bucket * e->program.n_kind, sizeof(double));
+    e->usd_per_h = spot_xcalloc(p->n_offer, sizeof(double));
+    e->type = spot_xcalloc(p->n_offer, sizeof(*e->type));
+    e->quota = spot_xcalloc(p->n_offer, sizeof(*e->quota));
+    e->there = spot_xcalloc(p->n_offer, sizeof(*e->there));
+    for (size_t b = 0; b < d->n_bucket; b++) {
+        e->rate_per_s[b] = d->rate_per_s[b] > 0 ? fmax(d->rate_per_s[b], least_part * all) : 0;
+        for (size_t k = 0; k < e->program.n_kind; k++)
+            e->per_s[b * e->program.n_kind + k] =
+                p->per_s[b * p->n_offer + e->program.kind[k].lead];
+    }
+    for (size_t k = 0; k < e->program.n_kind; k++)
+        for (size_t i = 0; i < e->program.kind[k].n; i++)
+            e->type[e->program.order[e->program.kind[k].first + i].offer] = k;
+    for (size_t g = 0; g < p->n_offer; g++) {
+        e->name[g] = p->offer[g].name;
+        e->usd_per_h[g] = p->offer[g].usd_per_h;
+        e->quota[g] = p->offer[g].quota;
+        e->there[g] = SPOT_FLEET_ALWAYS;
+    }
+    e->risk = (struct spot_fleet_risk){ .n_bucket = d->n_bucket,
+                                        .n_type = e->program.n_kind,
+                                        .n_offer = p->n_offer,
+                                        .n_scenario = 1,
+                                        .name = e->name,
+                                        .rate_per_s = e->rate_per_s,
+                                        .per_s = e->per_s,
+                                        .type = e->type,
+                                        .usd_per_h = e->usd_per_h,
+                                        .quota = e->quota,
+                                        .there = e->there,
+                                        .prob = &certain,
+                                        .rho = d->rho,
+                                        .limit_s = limit_s };
+}
+
+static void close_exact(struct exact *e)
+{
+    spot_fleet_program_release(&e->program);
+    spot_fleet_part_release(&e->part);
+    free(e->name);
+    free(e->rate_per_s);
+    free(e->per_s);
+    free(e->usd_per_h);
+    free(e->type);
+    free(e->quota);
+    free(e->there);
+}
+
+/* Of offers of which one machine may be in a fleet that is cheaper than the best so far, no more
+ * of each than may be in one. */
+static enum spot_lp_status branch(struct search *s, double gap)
 {
     const struct spot_fleet_demand *d = s->demand;
     const double over = s->best->count ? s->best->usd_per_h - s->relaxed.bound : INFINITY;
     bool *is_in = spot_xcalloc(d->n_offer, sizeof(*is_in));
     struct spot_fleet_answer other = { 0 };
-    struct spot_fleet_part part;
-    struct spot_fleet_program p;
-    enum spot_lp_status status;
-    struct spot_lp *lp;
+    struct spot_fleet_risk_answer a;
+    enum spot_lp_status status = SPOT_LP_FAILED;
+    struct spot_err err;
+    struct exact e;
 
     for (size_t g = 0; g < d->n_offer; g++)
         is_in[g] = s->relaxed.reduced[g] <= over + 1e-6 * (1 + d->offer[g].usd_per_h) ||
                    (s->best->count && s->best->count[g]);
-    spot_fleet_part_pick(&part, d, is_in);
+    open_exact(&e, d, is_in, isinf(s->deadline_s) ? 0 : left_s(s->deadline_s));
+    e.risk.gap = gap;
+    e.risk.usd_most = s->best->count ? s->best->usd_per_h : 0;
     free(is_in);
-    spot_fleet_program_init(&p, &part.demand);
-    lp = spot_fleet_program_build(&p, false);
-    status = spot_lp_solve(lp, left_s(s->deadline_s), 0);
-    if (status <= SPOT_LP_FOUND) {
-        spot_fleet_program_take(&p, lp, &other);
-        spot_fleet_part_expand(&part, &other);
-        keep_cheaper(s, &other);
+    if (!spot_fleet_risk_solve(&e.risk, &a, &err)) {
+        if (spot_fleet_first_split(&e.part.demand, a.count, s->deadline_s, &other)) {
+            spot_fleet_part_expand(&e.part, &other);
+            keep_cheaper(s, &other);
+        }
+        status = a.usd_per_h <= a.bound + 1e-9 ? SPOT_LP_OPTIMAL : SPOT_LP_FOUND;
+        s->bound = fmax(s->bound, a.bound);
+        spot_fleet_risk_release(&a);
+    } else if (err.code == SPOT_EINFEASIBLE) {
+        /* none is cheaper than the best so far */
+        status = s->best->count ? SPOT_LP_OPTIMAL : SPOT_LP_INFEASIBLE;
     }
-    spot_lp_free(lp);
-    spot_fleet_program_release(&p);
-    spot_fleet_part_release(&part);
+    close_exact(&e);
     return status;
 }
 
@@ -187,13 +278,17 @@ static int search(const struct spot_fleet_demand *d, double deadline_s,
     struct search s = { .demand = d, .best = answer, .deadline_s = deadline_s };
     enum spot_lp_status status = first(&s);
 
-    if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
-        status = branch(&s);
-    else if (status == SPOT_LP_OPTIMAL)
+    /* a fleet that is nearly the cheapest leaves few offers to decide on */
+    if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s) {
+        status = branch(&s, rough_gap);
+        if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
+            status = branch(&s, 0);
+    } else if (status == SPOT_LP_OPTIMAL)
         status = SPOT_LP_FAILED; /* of counts that need not be whole */
     answer->is_proven = status == SPOT_LP_OPTIMAL;
-    answer->bound =
-        answer->is_proven ? answer->usd_per_h : fmax(0, fmin(answer->usd_per_h, s.relaxed.bound));
+    answer->bound = answer->is_proven
+                        ? answer->usd_per_h
+                        : fmax(0, fmin(answer->usd_per_h, fmax(s.bound, s.relaxed.bound)));
     spot_fleet_relaxed_release(&s.relaxed);
     if (answer->count)
         return 0;
@@ -202,38 +297,20 @@ static int search(const struct spot_fleet_demand *d, double deadline_s,
                : spot_err_set(err, SPOT_ESYS, "the solver found no fleet in the time it had");
 }
 
-/* The whole program as it is, to the end. */
-static int solve(const struct spot_fleet_demand *d, struct spot_fleet_answer *answer,
-                 struct spot_err *err)
-{
-    struct spot_fleet_program p;
-    enum spot_lp_status status;
-    struct spot_lp *lp;
-
-    spot_fleet_program_init(&p, d);
-    lp = spot_fleet_program_build(&p, false);
-    status = spot_lp_solve(lp, 0, 0);
-    if (status == SPOT_LP_OPTIMAL)
-        spot_fleet_program_take(&p, lp, answer);
-    spot_lp_free(lp);
-    spot_fleet_program_release(&p);
-    answer->is_proven = true;
-    answer->bound = answer->usd_per_h;
-    if (status == SPOT_LP_INFEASIBLE)
-        return tell_infeasible(d, INFINITY, err);
-    return status == SPOT_LP_OPTIMAL ? 0
-                                     : spot_err_set(err, SPOT_ESYS, "the solver found no fleet");
-}
-
 int spot_fleet_serve(const struct spot_fleet_demand *demand, double limit_s,
                      struct spot_fleet_answer *answer, struct spot_err *err)
 {
-    const double deadline_s = spot_clock_cpu_s() + limit_s;
+    const double deadline_s = limit_s > 0 ? spot_clock_cpu_s() + limit_s : INFINITY;
 
     memset(answer, 0, sizeof(*answer));
     if (check(demand, err))
         return -1;
-    return limit_s > 0 ? search(demand, deadline_s, answer, err) : solve(demand, answer, err);
+    if (total_rate(demand) > 0)
+        return search(demand, deadline_s, answer, err);
+    answer->count = spot_xcalloc(demand->n_offer, sizeof(*answer->count));
+    answer->share = spot_xcalloc(demand->n_bucket * demand->n_offer, sizeof(*answer->share));
+    answer->is_proven = true;
+    return 0;
 }
 
 void spot_fleet_release(struct spot_fleet_answer *answer)

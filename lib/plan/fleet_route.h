@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* fleet_route.h - the minimum that a router leaves unserved of requests of several sizes.
  *
- * plan/fleet_risk.h solves that for one load under many capacities; here both change with each
- * tick. Prices beta >= 0 of the types prove
+ * Loads and capacities may change from call to call. Prices beta >= 0 of the types prove
  *   unserved >= sum_b load_b min(1, min_g beta_g / per_s_bg) - sum_g beta_g capacity_g
- * for every load and every capacity, so the prices of earlier ticks form a pool of bounds.
+ * for every load and every capacity, so the prices of earlier calls form a pool of bounds.
  */
-#ifndef SPOT_SIM_FLEET_ROUTE_H
-#define SPOT_SIM_FLEET_ROUTE_H
+#ifndef SPOT_PLAN_FLEET_ROUTE_H
+#define SPOT_PLAN_FLEET_ROUTE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -30,8 +30,17 @@ double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_
 double spot_fleet_route_below(const struct spot_fleet_route *route, const double *load_per_s,
                               const double *capacity);
 
+/* Of the last answer: requests per second of bucket b that type g takes, [n_bucket][n_type]. NULL:
+ * it had none. */
+const double *spot_fleet_route_split(const struct spot_fleet_route *route);
+
+/* The prices of bound i of the pool, [n_type], and min(1, min_g price_g / per_s_bg), [n_bucket];
+ * false behind the last. */
+bool spot_fleet_route_cut(const struct spot_fleet_route *route, size_t i, const double **price,
+                          const double **level);
+
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_SIM_FLEET_ROUTE_H */
+#endif /* SPOT_PLAN_FLEET_ROUTE_H */

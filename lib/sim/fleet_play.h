@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_state.h - the state within a tick of fleet_sim, for the files of its policies. */
-#ifndef SPOT_SIM_FLEET_STATE_H
-#define SPOT_SIM_FLEET_STATE_H
+/* fleet_play.h - who plays in fleet_sim.h: what a policy is, and what it sees within a tick. */
+#ifndef SPOT_SIM_FLEET_PLAY_H
+#define SPOT_SIM_FLEET_PLAY_H
 
 #include "sim/fleet_sim.h"
 
@@ -13,26 +13,40 @@ struct spot_fleet_unit {
     size_t zone, born; /* tick of its launch */
 };
 
-struct spot_fleet_ours;
-
 struct spot_fleet_state {
     const struct spot_fleet_play *play;
-    enum spot_fleet_policy policy;
+    const struct spot_fleet_player *player;
+    void *own;                    /* the player's */
     size_t t, wanted;             /* replicas, in this tick */
     double backlog;               /* replica-ticks of load that would be queued */
     const int32_t *room;          /* [n_zone] of this tick */
     struct spot_fleet_unit *unit; /* [n_unit], by launch */
     size_t *on_demand;            /* [n_on_demand] ticks of launch, ascending */
     size_t n_unit, n_on_demand, cap_unit, cap_on_demand;
-    int *in_zone;              /* [n_zone] */
-    bool *is_active;           /* [n_zone] SpotHedge's Z_A */
-    size_t *failed_at, *tried; /* [n_zone] tick + 1, 0: never; attempt's round */
-    size_t next, attempts_round;
-    size_t region_at, region_n; /* zones of one region */
-    struct spot_fleet_ours *ours;
+    int *in_zone;                 /* [n_zone] */
     struct spot_fleet_step *step; /* [n_tick]; NULL: not wanted */
     struct spot_fleet_result *total;
 };
+
+struct spot_fleet_player {
+    const char *name, *about;
+    /* Launch and end in a tick, after losses. Returns 0, or -1 with *err. */
+    int (*place)(struct spot_fleet_state *s, struct spot_err *err);
+    int kind; /* the player's own */
+    /* With what it was published: replicas in addition, and on demand beside spot. */
+    int extra;
+    enum spot_fleet_fallback fallback;
+    void (*open)(struct spot_fleet_state *s); /* or NULL, as the two below */
+    void (*close)(struct spot_fleet_state *s);
+    void (*lost)(struct spot_fleet_state *s, size_t zone); /* a replica of that zone */
+    /* In place of all this, with the whole trace known: fleet_omniscient.c. */
+    int (*know)(const struct spot_fleet_play *play, struct spot_fleet_result *result,
+                struct spot_fleet_step *step, int32_t *in_zone, struct spot_err *err);
+};
+
+/* Ours and yardsticks, by enum spot_fleet_own; ends with a NULL name. Those of others:
+ * peers/spothedge.h. */
+extern const struct spot_fleet_player spot_fleet_players[];
 
 static inline bool spot_fleet_is_ready(const struct spot_fleet_state *s, size_t born)
 {
@@ -56,15 +70,10 @@ void spot_fleet_end_unit(struct spot_fleet_state *s, size_t unit);
 void spot_fleet_set_on_demand(struct spot_fleet_state *s, size_t n);
 size_t spot_fleet_ready(const struct spot_fleet_state *s);
 
-/* Published policies: fleet_place.c. */
-void spot_fleet_place(struct spot_fleet_state *s);
-void spot_fleet_failed(struct spot_fleet_state *s, size_t zone);
-
 /* Ours: fleet_spot.c. */
-struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play);
-void spot_fleet_ours_free(struct spot_fleet_ours *ours);
-size_t spot_fleet_ours_wanted(struct spot_fleet_state *s);
-int spot_fleet_ours_step(struct spot_fleet_state *s, struct spot_err *err);
+void spot_fleet_ours_open(struct spot_fleet_state *s);
+void spot_fleet_ours_close(struct spot_fleet_state *s);
+int spot_fleet_ours_place(struct spot_fleet_state *s, struct spot_err *err);
 
 /* The whole trace known: fleet_omniscient.c. */
 int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_result *result,
@@ -74,4 +83,4 @@ int spot_fleet_omniscient(const struct spot_fleet_play *play, struct spot_fleet_
 }
 #endif
 
-#endif /* SPOT_SIM_FLEET_STATE_H */
+#endif /* SPOT_SIM_FLEET_PLAY_H */

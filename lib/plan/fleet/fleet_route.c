@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/fleet_route.h"
+#include "plan/fleet_route.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@ struct spot_fleet_route {
     double *price; /* [n_cut][n_type] beta */
     double *level; /* [n_cut][n_bucket] min(1, min_g beta_g / per_s_bg) */
     size_t n_cut, cap_price, cap_level;
+    bool is_solved;
 };
 
 /* Columns: requests a second of bucket b on type g, then those unserved. Rows: buckets, types; the
@@ -108,7 +109,8 @@ double spot_fleet_route_left(struct spot_fleet_route *r, const double *load_per_
     }
     for (size_t g = 0; g < r->n_type; g++)
         spot_lp_right(r->lp, r->n_bucket + g, capacity[g]);
-    if (spot_lp_solve(r->lp, 0, 0) != SPOT_LP_OPTIMAL)
+    r->is_solved = spot_lp_solve(r->lp, 0, 0) == SPOT_LP_OPTIMAL;
+    if (!r->is_solved)
         return sum; /* nothing is served: the worst there is */
     left = spot_lp_objective(r->lp);
     if (left < 1e-9 * (1 + sum))
@@ -133,4 +135,19 @@ double spot_fleet_route_below(const struct spot_fleet_route *r, const double *lo
         most = at > most ? at : most;
     }
     return most;
+}
+
+const double *spot_fleet_route_split(const struct spot_fleet_route *r)
+{
+    return r->is_solved ? spot_lp_x(r->lp) : NULL;
+}
+
+bool spot_fleet_route_cut(const struct spot_fleet_route *r, size_t i, const double **price,
+                          const double **level)
+{
+    if (i >= r->n_cut)
+        return false;
+    *price = r->price + i * r->n_type;
+    *level = r->level + i * r->n_bucket;
+    return true;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* registry.h - every policy that spot-replay plays, ours and those of others, by kind and name:
+ * train (struct spot_sim_policy), share (spot_share_player), fleet (spot_fleet_player), deadline
+ * (spot_deadline_policy), serve (spot_serve_row), price (spot_price_row). Each row begins as
+ * struct spot_registered does. */
+#ifndef SPOT_PEERS_REGISTRY_H
+#define SPOT_PEERS_REGISTRY_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_registered {
+    const char *name, *about;
+};
+
+/* Row i of a kind, ours first; NULL behind the last. */
+const void *spot_registry_at(const char *kind, size_t i);
+
+/* NULL with *err (SPOT_EUSAGE), which names all. */
+const void *spot_registry_find(const char *kind, const char *name, struct spot_err *err);
+
+/* --policy of spot-replay: "all", or names with commas between. row [most]. Returns 0, or -1 with
+ * *err (SPOT_EUSAGE): none, an unknown one, too many. */
+int spot_registry_read(const char *kind, const char *text, size_t most, const void **row, size_t *n,
+                       struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_REGISTRY_H */
