@@ -241,7 +241,13 @@ extern "C" {
       "planes, raw or auto: planes unless the link is faster (default)", 0, 0 }
 #define SPOT_ROW_SAMPLES(v) \
     { SPOT_OPT_U64, 0, "global-batch", v, "n", \
-      "samples of a step over all ranks", 1, 1e9 }
+      "samples of a step, over all ranks (default of train: 16)", 1, 1 << 24 }
+#define SPOT_ROW_DTYPE(v) \
+    { SPOT_OPT_STRING, 0, "dtype", v, "type", \
+      "type of weights: fp32, bf16 or q8 (default: fp32; of a plan bf16)", 0, 0 }
+#define SPOT_ROW_LENGTH(v) \
+    { SPOT_OPT_SECS, 0, "interval", v, "time", \
+      "length of an interval (default: the job's; else 60s, of prices 1h)", 1e-3, 1e9 }
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
