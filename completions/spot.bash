@@ -120,9 +120,9 @@ _spot() {
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
     'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct' ;;
-    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
-    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
-    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto empirical jump markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --model') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --models') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --compare') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
