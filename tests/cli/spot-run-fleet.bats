@@ -328,11 +328,13 @@ P
         (.markets | map({zone, running}) == [{zone: "a", running: 2}, {zone: "b", running: 1}]) and
         ([.events[] | select(.event == "launch") | .why] | length == 2 and all(length > 0))'
     ask /history.json | jq -e '(.points | length) > 1 and (.series | map(.zone) | sort) == ["a", "b"] and (.series[0].fan | length) > 0'
-    ask /metrics | grep -qxF 'spot_fleet_machines{zone="a",instance_type="gpu",market="spot",state="running"} 2'
-    ask / | grep -q 'nonce="[^@]'
+    ask /metrics >metrics
+    grep -qxF 'spot_fleet_machines{zone="a",instance_type="gpu",market="spot",state="running"} 2' metrics
+    ask / >page.html
+    grep -q 'nonce="[^@]' page.html
     in_b=$(dirname "$(grep -lx b cloud/machine/*/zone)")
     kill_own -9 "$(cat "$in_b/pid")"
-    eventually 'ask /metrics | grep -q "event=\"gone\"} 1"'
+    eventually 'ask /metrics >metrics; grep -q "event=\"gone\"} 1" metrics'
     eventually 'ask /status.json | jq -e ".running == 3"'
     ask /metrics >metrics
     stop
