@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # A model served on machines that a controller buys, of zones that take them away: no request fails.
 #
-#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60 SPOT_DEMO_SEED=44 SPOT_DEMO_FROM=6960
+#   examples/demo-fleet.sh      SPOT_DEMO_SECONDS=80 SPOT_DEMO_STEPS=60 SPOT_DEMO_SEED=44 SPOT_DEMO_FROM=6960 SPOT_DEMO_GRACE=2
 #
 # A trace of three zones is drawn. fleet/cloud.sh plays it, a minute in a second, with processes as
 # machines; `spot-run fleet` holds at them what is planned from a forecast of what was seen so far,
@@ -13,7 +13,7 @@ children() { echo "$others"; }
 # shellcheck source=examples/demo-parts.sh
 . "$(dirname "$0")/demo-parts.sh"
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
-export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=${SPOT_DEMO_FROM:-6960} CLOUD_SPEED=60 CLOUD_GRACE=2
+export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=${SPOT_DEMO_FROM:-6960} CLOUD_SPEED=60 CLOUD_GRACE=${SPOT_DEMO_GRACE:-2}
 export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
 cloud=examples/fleet/cloud.sh
 
@@ -49,7 +49,7 @@ hold() { # OPTION...
             spot-predict --quiet --interval 60s --horizon 6 | tee $tmp/forecast.json |
             spot-plan fleet --quiet --kind replicas --n $want --availability .99 --catalogue $tmp/catalogue.csv --forecast - --cold-start 2m \
                 --current \"\$SPOT_CURRENT\" \${SPOT_DIR:+--state \"\$SPOT_DIR/plan.state\"}" \
-        --launch "$cloud launch" --list "$cloud list" --terminate "$cloud terminate" --drain "$cloud drain" --grace 2s "$@"
+        --launch "$cloud launch" --list "$cloud list" --terminate "$cloud terminate" --drain "$cloud drain" --grace "${CLOUD_GRACE}s" "$@"
 }
 (hold --format table >&2)
 rm -rf "$CLOUD"
@@ -58,6 +58,7 @@ spot-run serve --quiet --model "$tmp/model" --http "unix:$tmp/http" --listen "un
 others=$!
 hold --yes --every 1s &
 fleet=$!
+asked=$(date +%s.%N)
 $cloud play 2>"$tmp/play.log" &
 others="$others $!"
 
@@ -71,11 +72,15 @@ until [ "$(replicas)" -ge $want ] 2>/dev/null; do
     sleep 0.2
 done
 
+# from a launch to the first answer, in the trace's time
+cold=$(date +%s.%N | awk -v asked="$asked" -v speed="$CLOUD_SPEED" '{ printf "%.0f", ($1 - asked) * speed + .5 }')
+
 say "$((seconds * rate)) requests, $rate a second"
 load "unix:$tmp/http" n=$((seconds * rate)) rate=$rate clients=64 in=48 out=200 "answers=$tmp/answers" >"$tmp/load" &
 client=$!
 others="$others $client"
 looks=0
+begin=$(date +%s.%N)
 while kill -0 "$client" 2>/dev/null; do
     n=$(replicas)
     echo "${n:-0}" >>"$tmp/replicas"
@@ -85,6 +90,7 @@ while kill -0 "$client" 2>/dev/null; do
 done
 failed=0
 wait "$client" || failed=1
+seen=$(date +%s.%N | awk -v end="$begin" -v begin="$(cat "$CLOUD/begin")" '{ print end - begin }')
 held=$(date +%s.%N | awk -v begin="$(cat "$CLOUD/begin")" '{ print $1 - begin }')
 end_first
 
@@ -97,13 +103,14 @@ cost() { # of all machines, in that of on demand
     awk -v want=$want -v spot=$spot_usd -v usd=$usd -v held="$held" \
         '{ sum += $3 * ($2 == "spot" ? spot : usd) } END { printf "%.3f", sum / (want * usd * held) }' "$CLOUD/ended"
 }
-spot-replay fleet --quiet --trace "$CLOUD_TRACE" --n $want --usd-per-h $spot_usd:$usd --cold-start 2m \
+spot-replay fleet --quiet --trace "$CLOUD_TRACE" --n $want --usd-per-h $spot_usd:$usd --cold-start "${cold}s" \
     --availability .99 --policy on-demand,spot,spothedge --steps >"$tmp/steps.csv"
-replay() { # POLICY: availability and cost of the steps that were played
-    awk -F, -v policy="$1" -v from="$CLOUD_FROM" -v to="$(echo "$CLOUD_FROM $CLOUD_SPEED $held" | awk '{ print $1 + $2 * $3 }')" '
-        $2 + 0 < from || $2 + 0 >= to { next }
+replay() { # POLICY: availability of the steps since the first request, and cost of all that were played
+    awk -F, -v policy="$1" -v from="$CLOUD_FROM" -v speed="$CLOUD_SPEED" -v seen="$seen" -v held="$held" '
+        $2 + 0 < from || $2 + 0 >= from + speed * held { next }
         $1 == "on-demand" { dear += $8 }
-        $1 == policy { n++; served += $7 + 0 == 0; usd += $8 }
+        $1 == policy { usd += $8 }
+        $1 == policy && $2 + 0 >= from + speed * seen { n++; served += $7 + 0 == 0 }
         END { printf "%.3f %.3f", served / n, usd / dear }' "$tmp/steps.csv"
 }
 row() {

@@ -73,6 +73,7 @@ end() { # ID: it is gone, and paid
     kill -s KILL -- "-$(is "$1" pid)" 2>/dev/null || true
     echo "$1 $(is "$1" market) $(since "$cloud/machine/$1/begin")" >>"$cloud/ended"
     mkdir -p "$cloud/gone"
+    touch "$cloud/machine/$1"
     mv "$cloud/machine/$1" "$cloud/gone/"
 }
 
@@ -106,6 +107,9 @@ terminate) [ ! -d "$cloud/machine/$SPOT_ID" ] || end "$SPOT_ID" ;;
 list)
     tend
     echo id,token,zone,instance_type,market,state
+    [ ! -d "$cloud/gone" ] || find "$cloud/gone" -mindepth 1 -maxdepth 1 -newermt '-60 seconds' | while read -r m; do # as clouds do, for a while
+        echo "$(basename "$m"),$(cat "$m/token"),$(cat "$m/zone"),$(cat "$m/type"),$(cat "$m/market"),gone"
+    done
     for m in $(of none ''); do
         state=running
         [ ! -s "$cloud/machine/$m/notice" ] || state=leaving

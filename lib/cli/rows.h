@@ -166,7 +166,7 @@ extern "C" {
       "the data are text for this tokenizer (default: the model's, if any)", 0, 0 }
 #define SPOT_ROW_NAME(v) \
     { SPOT_OPT_STRING, 0, "name", v, "id", \
-      "name of this member (default: its pid)", 0, 0 }
+      "name of this member (default: a number)", 0, 0 }
 #define SPOT_ROW_DOMAIN(v) \
     { SPOT_OPT_STRING, 0, "domain", v, "id", \
       "failure domain, such as the zone (default: its own)", 0, 0 }
@@ -241,7 +241,13 @@ extern "C" {
       "planes, raw or auto: planes unless the link is faster (default)", 0, 0 }
 #define SPOT_ROW_SAMPLES(v) \
     { SPOT_OPT_U64, 0, "global-batch", v, "n", \
-      "samples of a step over all ranks", 1, 1e9 }
+      "samples of a step, over all ranks (default of train: 16)", 1, 1 << 24 }
+#define SPOT_ROW_DTYPE(v) \
+    { SPOT_OPT_STRING, 0, "dtype", v, "type", \
+      "type of weights: fp32, bf16 or q8 (default: fp32; of a plan bf16)", 0, 0 }
+#define SPOT_ROW_LENGTH(v) \
+    { SPOT_OPT_SECS, 0, "interval", v, "time", \
+      "length of an interval (default: the job's; else 60s, of prices 1h)", 1e-3, 1e9 }
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -61,7 +61,7 @@ static bool is_blank(char c)
 /* The last word of line[*n] is NAME=NUMBER: take it off. */
 static bool take_term(const char *line, size_t *n, const char *name, double *value)
 {
-    char number[24] = "", *end;
+    char number[24], *end;
     size_t at = *n;
 
     while (at && !is_blank(line[at - 1]))
@@ -69,7 +69,8 @@ static bool take_term(const char *line, size_t *n, const char *name, double *val
     if (!at || *n - at < strlen(name) || strncmp(line + at, name, strlen(name)) != 0 ||
         *n - at - strlen(name) >= sizeof(number))
         return false;
-    memcpy(number, line + at + strlen(name), *n - at - strlen(name));
+    snprintf(number, sizeof(number), "%.*s", (int)(*n - at - strlen(name)),
+             line + at + strlen(name));
     *value = strtod(number, &end);
     if (!*number || *end)
         *value = NAN;

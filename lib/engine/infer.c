@@ -230,6 +230,8 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->q8.minus = (int32_t *)(void *)floats(&miss, n_row, f->q8_blocks);
     if (f->low_row)
         f->low = floats(&miss, n, f->n_shard * f->low_row);
+    f->adapted = spot_xcalloc((size_t)n, sizeof(*f->adapted));
+    f->adapted_begin = spot_xcalloc((size_t)f->config.n_lora + 1, sizeof(*f->adapted_begin));
     take_expert_memory(f, &miss);
     for (int t = 0; t < f->config.n_thread; t++) {
         f->score[t] = floats(&miss, f->score_row, SPOT_TILE);
@@ -335,6 +337,8 @@ void spot_infer_free(struct spot_infer *f)
                           f->score,
                           f->part,
                           f->token_item,
+                          f->adapted,
+                          f->adapted_begin,
                           f->sequence,
                           f->free_page,
                           f->row_token,
@@ -470,6 +474,20 @@ static void end_item(struct spot_infer *f, const struct spot_infer_item *item, b
         s->n_told = item->first;
 }
 
+/* Tokens of sequences with an adapter, by adapter. */
+static void list_adapted(struct spot_infer *f, const struct spot_infer_item *item)
+{
+    int n = 0;
+
+    for (int a = 0; a < f->config.n_lora; a++) {
+        f->adapted_begin[a] = n;
+        for (int t = 0; t < f->n_token; t++)
+            if (f->sequence[item[f->token_item[t]].sequence].adapter == a + 1)
+                f->adapted[n++] = t;
+    }
+    f->adapted_begin[f->config.n_lora] = n;
+}
+
 /* What this run has of what runs may lack. */
 static void note_kinds(struct spot_infer *f, const struct spot_infer_item *item, int n_item)
 {
@@ -482,6 +500,8 @@ static void note_kinds(struct spot_infer *f, const struct spot_infer_item *item,
         if (item[i].pool == SPOT_POOL_MEAN && !s->sum)
             s->sum = spot_xcalloc((size_t)f->shape.width, sizeof(*s->sum));
     }
+    if (f->has_lora)
+        list_adapted(f, item);
 }
 
 int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,

@@ -156,6 +156,7 @@ struct spot_infer {
     int64_t *token_position;
     int64_t qkv_stride, att_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
+    int *adapted, *adapted_begin; /* tokens by adapter, in order; [n_lora + 1] where each begins */
     float *low; /* [token][own shard][low_row] inputs times an adapter's A; NULL: no adapters */
     int64_t low_row;
     float *turn[2]; /* [token][spot_shape_rotary] as spot_rope_row, by kind of layer */

@@ -214,7 +214,7 @@ static void status(void *exec, struct spot_jw *jw)
 
 static const char *const frequent_events[] = { "committed", NULL };
 
-static const struct spot_workload workload = {
+const struct spot_workload spot_exec_workload = {
     .name = SPOT_EXEC_NAME,
     .rounds = SPOT_ROUNDS_ANNOUNCED,
     .frequent_events = frequent_events,
@@ -331,7 +331,7 @@ int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
                                  .states.writer = UINT32_MAX };
     int rc;
 
-    job.group = spot_group_new(&options->group, &workload, &job, err);
+    job.group = spot_group_new(&options->group, &spot_exec_workload, &job, err);
     if (!job.group)
         return -1;
     rc = run(&job, err);

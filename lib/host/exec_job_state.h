@@ -180,6 +180,8 @@ struct spot_exec_job {
     struct spot_wait wait;      /* for nodes */
 };
 
+extern const struct spot_workload spot_exec_workload; /* its object: struct spot_exec_job */
+
 /* exec_layout.c: entries of the workload's table. */
 bool spot_exec_may_begin(void *exec, struct spot_view *view);
 int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err);

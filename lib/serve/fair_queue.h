@@ -31,14 +31,14 @@ struct spot_fair_queue {
 };
 
 void spot_fair_queue_release(struct spot_fair_queue *q);
-/* The tag of an item of this cost. */
-double spot_fair_queue_add(struct spot_fair_queue *q, uint32_t payer, double share, double cost);
+/* The tag of an item of this cost; `name` is its payer. */
+double spot_fair_queue_add(struct spot_fair_queue *q, uint32_t name, double share, double cost);
 /* An item begins, or is gone without. */
-void spot_fair_queue_begin(struct spot_fair_queue *q, uint32_t payer, double tag);
-void spot_fair_queue_leave(struct spot_fair_queue *q, uint32_t payer);
-size_t spot_fair_queue_n(const struct spot_fair_queue *q, uint32_t payer);
+void spot_fair_queue_begin(struct spot_fair_queue *q, uint32_t name, double tag);
+void spot_fair_queue_leave(struct spot_fair_queue *q, uint32_t name);
+size_t spot_fair_queue_n(const struct spot_fair_queue *q, uint32_t name);
 /* Of the whole, 0..1, among those who wait, with this one. */
-double spot_fair_queue_part(const struct spot_fair_queue *q, uint32_t payer, double share);
+double spot_fair_queue_part(const struct spot_fair_queue *q, uint32_t name, double share);
 
 #ifdef __cplusplus
 }

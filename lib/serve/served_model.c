@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.h"
@@ -277,12 +278,16 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, const c
                            int64_t n_shard, struct spot_err *err)
 {
     char path[PATH_MAX_BYTE];
+    struct stat st;
 
     memset(m, 0, sizeof(*m));
     m->dir = spot_xstrdup(dir);
     m->adapters = spot_xstrdup(adapters ? adapters : "");
-    if (spot_hf_check_kind(dir, err) || path_in(path, dir, "config.json", err) ||
-        spot_hf_config_load(path, &m->shape, err))
+    if (spot_hf_check_kind(dir, err))
+        return -1;
+    if (!stat(dir, &st) && !S_ISDIR(st.st_mode))
+        return spot_err_set(err, SPOT_EDATA, "%s: a file, expected the directory of a model", dir);
+    if (path_in(path, dir, "config.json", err) || spot_hf_config_load(path, &m->shape, err))
         return -1;
     if (settle_shards(&m->shape, n_shard, err) || open_vocabulary(m, err))
         return -1;

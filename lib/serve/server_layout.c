@@ -162,6 +162,11 @@ static int check_shape(const struct spot_server *s, const struct spot_model_vers
 {
     const struct spot_shape *const shape = &version->model.shape;
 
+    if (s->options->is_foreign)
+        return want->P == 1 && want->M == 1
+                   ? 0
+                   : spot_err_set(err, SPOT_EINFEASIBLE,
+                                  "an engine is a whole replica: P and M must be 1");
     return spot_relay_check(shape, want->P, want->M, err) ||
                    spot_relay_check_cache(shape, (uint32_t)want->P, (uint32_t)want->M,
                                           s->options->kv_byte, err)

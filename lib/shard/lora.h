@@ -25,10 +25,11 @@ enum spot_lora_product {
 };
 
 struct spot_lora_part {
-    int64_t rank; /* 0: the product is as it was */
-    float *a;     /* [rank][n_in]; inputs in shards: [shard][rank][n_in of a shard] */
-    float *b;     /* outputs in shards: [shard][panel][rank][64], else [panel][rank][64]; the
-                     adapter's scale is in it */
+    int64_t rank;  /* 0: the product is as it was */
+    float *a;      /* [rank][n_in]; inputs in shards: [shard][rank][n_in of a shard] */
+    float *b;      /* outputs in shards: [shard][panel][rank][64], else [panel][rank][64]; the
+                      adapter's scale is in it */
+    int32_t *span; /* [shard][panel][2]: the first rank that is not 0 there, and behind the last */
 };
 
 struct spot_lora {

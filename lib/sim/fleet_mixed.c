@@ -7,8 +7,8 @@
 
 #include "common/xalloc.h"
 #include "plan/fleet.h"
-#include "plan/fleet_scale.h"
 #include "plan/fleet_route.h"
+#include "plan/fleet_scale.h"
 
 void spot_mixed_init(const struct spot_mixed_play *play, struct spot_mixed_run *run)
 {

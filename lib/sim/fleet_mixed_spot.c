@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "sim/fleet_mixed.h"
 #include "plan/fleet_route.h"
+#include "sim/fleet_mixed.h"
 #include "sim/fleet_season.h"
 #include "sim/seen.h"
 

@@ -184,11 +184,8 @@ static void look(struct spot_seen_trace *t, size_t k, double now_s, struct spot_
     t->cap[k] = g->has_cap ? g->cap : 0;
     g->y = s->y, g->lost = s->lost, g->gained = s->gained;
     /* a row that comes within the slack still changes the newest point: it is looked at alone */
-    if (!g->is_open && s->n_row < s->of->n &&
-        cell_of(g, s->of->time_s[s->n_row]) <= (double)(g->n - 1)) {
-        g->is_open = true;
-        g->end_s = g->start_s + (double)(g->n - 1) * g->interval_s;
-    }
+    g->is_unsettled = g->is_open || (s->n_row < s->of->n &&
+                                     cell_of(g, s->of->time_s[s->n_row]) <= (double)(g->n - 1));
 }
 
 const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_s, size_t *of)

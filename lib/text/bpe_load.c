@@ -547,6 +547,11 @@ struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err)
     snprintf(name[0], sizeof(name[0]), is_dir ? "%s/tokenizer.json" : "%s", path);
     if (is_dir && stat(name[0], &st)) {
         snprintf(name[0], sizeof(name[0]), "%s/vocab.json", path);
+        if (stat(name[0], &st)) {
+            spot_err_set(err, SPOT_EDATA, "%s: no tokenizer.json, nor vocab.json and merges.txt",
+                         path);
+            return NULL;
+        }
         snprintf(name[1], sizeof(name[1]), "%s/merges.txt", path);
         if (!load_json(&doc, name[0], err) && !read_file(name[1], &merges, err))
             bpe = of_vocab(&doc, (const char *)merges.data, merges.n, name[1], path, err);

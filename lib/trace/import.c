@@ -17,25 +17,27 @@ enum { LINE_MAX_BYTE = 1 << 20 };
 
 const struct spot_import_format spot_import_format[] = {
     { "events", "ms,add|remove,node without a header (Parcae, Bamboo)", SPOT_IMPORT_NODE, false,
-      spot_import_events },
+      .read = spot_import_events },
     { "spotserve", "lines of [ms,\"add\"|\"remove\",{\"nodes\":[..]}]", SPOT_IMPORT_NODE, false,
-      spot_import_spotserve },
+      .read_line = spot_import_spotserve },
     { "spot-event", "the log of a run, spot.event/1", SPOT_IMPORT_NODE, false,
-      spot_import_spot_event },
+      .read = spot_import_spot_event },
     { "count-log", "date,time,count without a header", SPOT_IMPORT_COUNT, true,
-      spot_import_count_log },
+      .read = spot_import_count_log },
     { "csv", "any CSV with a header; --columns says which are which", SPOT_IMPORT_COUNT, true,
-      spot_import_csv },
+      .read = spot_import_csv },
     { "skypilot", "{\"metadata\":{\"gap_seconds\":g},\"data\":[..]}", SPOT_IMPORT_COUNT, false,
-      spot_import_skypilot },
+      .read_document = spot_import_skypilot },
     { "aws-price", "aws ec2 describe-spot-price-history", SPOT_IMPORT_PRICE, true,
-      spot_import_aws_price },
+      .read_document = spot_import_aws_price },
     { "aws-score", "aws ec2 get-spot-placement-scores", SPOT_IMPORT_SCORE, false,
-      spot_import_aws_score },
-    { "aws-advisor", "spot-advisor-data.json", SPOT_IMPORT_HAZARD, false, spot_import_aws_advisor },
+      .read_document = spot_import_aws_score },
+    { "aws-advisor", "spot-advisor-data.json", SPOT_IMPORT_HAZARD, false,
+      .read_document = spot_import_aws_advisor },
     { "gcp-price", "Cloud Billing services/../skus", SPOT_IMPORT_PRICE, true,
-      spot_import_gcp_price },
-    { "azure-price", "Retail Prices API", SPOT_IMPORT_PRICE, true, spot_import_azure_price },
+      .read_document = spot_import_gcp_price },
+    { "azure-price", "Retail Prices API", SPOT_IMPORT_PRICE, true,
+      .read_document = spot_import_azure_price },
     { 0 },
 };
 
@@ -45,15 +47,6 @@ const struct spot_import_format *spot_import_find(const char *name)
         if (!strcmp(f->name, name))
             return f;
     return NULL;
-}
-
-int spot_import_read(struct spot_import *imp, const struct spot_import_format *format, FILE *in,
-                     const char *source, struct spot_err *err)
-{
-    assert(!imp->kind || imp->kind == format->kind);
-    imp->kind = format->kind;
-    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
-    return format->read(imp, in, spot_import_text(imp, source), err);
 }
 
 const char *spot_import_text(struct spot_import *imp, const char *text)
@@ -93,14 +86,36 @@ static int read_lines(struct spot_import *imp, FILE *in, const char *source,
     return rc;
 }
 
-int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
-                      spot_import_line_fn *on_line, struct spot_err *err)
+static int read_document(struct spot_import *imp, FILE *in, const char *source,
+                         spot_import_doc_fn *read, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    int rc;
+
+    if (spot_json_load(&doc, in, source, err))
+        return -1;
+    rc = read(imp, &doc, err);
+    spot_json_release(&doc);
+    return rc;
+}
+
+int spot_import_read(struct spot_import *imp, const struct spot_import_format *format, FILE *in,
+                     const char *source, struct spot_err *err)
 {
     struct spot_unpack unpack;
 
+    assert(!imp->kind || imp->kind == format->kind);
+    imp->kind = format->kind;
+    imp->bad = (struct spot_bad_rows){ .is_strict = imp->bad.is_strict };
+    source = spot_import_text(imp, source);
+    if (format->read)
+        return format->read(imp, in, source, err);
+    if (format->read_document)
+        return read_document(imp, in, source, format->read_document, err);
     if (spot_unpack_open(&unpack, in, source, err))
         return -1;
-    return spot_unpack_close(&unpack, read_lines(imp, unpack.in, source, on_line, err), err);
+    return spot_unpack_close(&unpack, read_lines(imp, unpack.in, source, format->read_line, err),
+                             err);
 }
 
 static int own_count(const struct spot_trace_row *row, void *user, struct spot_err *err)

@@ -15,6 +15,7 @@
 
 #include "common/bad_rows.h"
 #include "common/err.h"
+#include "common/json.h"
 #include "trace/names.h"
 #include "trace/trace.h"
 
@@ -79,11 +80,20 @@ struct spot_import {
     struct spot_import_node *node;
 };
 
+typedef int spot_import_doc_fn(struct spot_import *imp, const struct spot_json_doc *doc,
+                               struct spot_err *err);
+/* 1-based number, without the newline. */
+typedef int spot_import_line_fn(struct spot_import *imp, const char *text, size_t n_byte,
+                                const char *source, unsigned long line, struct spot_err *err);
+
 struct spot_import_format {
     const char *name, *summary;
     enum spot_import_kind kind;
     bool is_wall_clock; /* times are unix times */
+    /* One of these three: a whole file, the document that it is, or each line that is not blank. */
     int (*read)(struct spot_import *imp, FILE *in, const char *source, struct spot_err *err);
+    spot_import_doc_fn *read_document;
+    spot_import_line_fn *read_line;
 };
 
 /* All formats; ends with a NULL name. */
@@ -136,24 +146,14 @@ struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, 
  * last page of a query "" is that of any. */
 void spot_import_page(struct spot_import *imp, const char *query, bool is_last);
 
-/* Call `on_line` for each line that is not blank; 1-based number, without the newline. */
-typedef int spot_import_line_fn(struct spot_import *imp, const char *text, size_t n_byte,
-                                const char *source, unsigned long line, struct spot_err *err);
-int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
-                      spot_import_line_fn *on_line, struct spot_err *err);
-
 /* The readers, one group to a file. */
 int spot_import_events(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_count_log(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_csv(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_spot_event(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_spotserve(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_skypilot(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_aws_price(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_aws_score(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_aws_advisor(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_gcp_price(struct spot_import *, FILE *, const char *, struct spot_err *);
-int spot_import_azure_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+spot_import_line_fn spot_import_spotserve;
+spot_import_doc_fn spot_import_skypilot, spot_import_aws_price, spot_import_aws_score,
+    spot_import_aws_advisor, spot_import_gcp_price, spot_import_azure_price;
 
 #ifdef __cplusplus
 }

@@ -55,8 +55,8 @@ static void region_of(const struct spot_json_value *item, char *region, size_t n
     snprintf(region, n_byte, "%.*s", (int)(n < n_byte ? n : n_byte - 1), *zone ? zone : id);
 }
 
-static int read_aws_prices(struct spot_import *imp, const struct spot_json_doc *doc,
-                           struct spot_err *err)
+int spot_import_aws_price(struct spot_import *imp, const struct spot_json_doc *doc,
+                          struct spot_err *err)
 {
     const bool is_last = !*spot_import_member(doc->root, "NextToken");
     const struct spot_json_value *items = spot_json_get(doc->root, "SpotPriceHistory");
@@ -66,12 +66,6 @@ static int read_aws_prices(struct spot_import *imp, const struct spot_json_doc *
     if (*region || is_last) /* an empty page that announces others has nothing to miss */
         spot_import_page(imp, region, is_last);
     return spot_import_items(imp, doc, "SpotPriceHistory", read_aws_price, err);
-}
-
-int spot_import_aws_price(struct spot_import *imp, FILE *in, const char *source,
-                          struct spot_err *err)
-{
-    return spot_import_document(imp, in, source, read_aws_prices, err);
 }
 
 struct aws_score {
@@ -100,16 +94,10 @@ static int read_aws_score(struct spot_import *imp, const struct spot_json_doc *d
     return 0;
 }
 
-static int read_aws_scores(struct spot_import *imp, const struct spot_json_doc *doc,
-                           struct spot_err *err)
-{
-    return spot_import_items(imp, doc, "SpotPlacementScores", read_aws_score, err);
-}
-
-int spot_import_aws_score(struct spot_import *imp, FILE *in, const char *source,
+int spot_import_aws_score(struct spot_import *imp, const struct spot_json_doc *doc,
                           struct spot_err *err)
 {
-    return spot_import_document(imp, in, source, read_aws_scores, err);
+    return spot_import_items(imp, doc, "SpotPlacementScores", read_aws_score, err);
 }
 
 enum { RANGES_MAX = 16 };
@@ -188,8 +176,8 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
     return 0;
 }
 
-static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc,
-                        struct spot_err *err)
+int spot_import_aws_advisor(struct spot_import *imp, const struct spot_json_doc *doc,
+                            struct spot_err *err)
 {
     const char *want = "Linux";
     struct ranges ranges = { 0 };
@@ -211,10 +199,4 @@ static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc
             return -1;
     }
     return spot_bad_rows_end(&imp->bad, 1, doc->source, err);
-}
-
-int spot_import_aws_advisor(struct spot_import *imp, FILE *in, const char *source,
-                            struct spot_err *err)
-{
-    return spot_import_document(imp, in, source, read_advisor, err);
 }

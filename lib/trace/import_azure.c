@@ -52,15 +52,9 @@ static int read_azure_item(struct spot_import *imp, const struct spot_json_doc *
     return 0;
 }
 
-static int read_azure(struct spot_import *imp, const struct spot_json_doc *doc,
-                      struct spot_err *err)
+int spot_import_azure_price(struct spot_import *imp, const struct spot_json_doc *doc,
+                            struct spot_err *err)
 {
     spot_import_page(imp, "", !*spot_import_member(doc->root, "NextPageLink"));
     return spot_import_items(imp, doc, "Items", read_azure_item, err);
-}
-
-int spot_import_azure_price(struct spot_import *imp, FILE *in, const char *source,
-                            struct spot_err *err)
-{
-    return spot_import_document(imp, in, source, read_azure, err);
 }

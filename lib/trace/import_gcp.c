@@ -75,14 +75,9 @@ static int read_gcp_sku(struct spot_import *imp, const struct spot_json_doc *doc
     return 0;
 }
 
-static int read_gcp(struct spot_import *imp, const struct spot_json_doc *doc, struct spot_err *err)
+int spot_import_gcp_price(struct spot_import *imp, const struct spot_json_doc *doc,
+                          struct spot_err *err)
 {
     spot_import_page(imp, "", !*spot_import_member(doc->root, "nextPageToken"));
     return spot_import_items(imp, doc, "skus", read_gcp_sku, err);
-}
-
-int spot_import_gcp_price(struct spot_import *imp, FILE *in, const char *source,
-                          struct spot_err *err)
-{
-    return spot_import_document(imp, in, source, read_gcp, err);
 }

@@ -8,19 +8,6 @@
 
 enum { ITEMS_MAX = 4 << 20 };
 
-int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
-                         spot_import_doc_fn *read, struct spot_err *err)
-{
-    struct spot_json_doc doc;
-    int rc;
-
-    if (spot_json_load(&doc, in, source, err))
-        return -1;
-    rc = read(imp, &doc, err);
-    spot_json_release(&doc);
-    return rc;
-}
-
 int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, const char *key,
                       spot_import_item_fn *read, struct spot_err *err)
 {
@@ -85,7 +72,7 @@ static void place_of_file(struct spot_import *imp, const char *source, const cha
         *zone = spot_import_text(imp, stem);
 }
 
-static int read_skypilot(struct spot_import *imp, const struct spot_json_doc *doc,
+int spot_import_skypilot(struct spot_import *imp, const struct spot_json_doc *doc,
                          struct spot_err *err)
 {
     struct gap {
@@ -120,10 +107,4 @@ static int read_skypilot(struct spot_import *imp, const struct spot_json_doc *do
             imp->ask.is_inverted ? imp->ask.cap - y : y;
     }
     return spot_bad_rows_end(&imp->bad, 1, doc->source, err);
-}
-
-int spot_import_skypilot(struct spot_import *imp, FILE *in, const char *source,
-                         struct spot_err *err)
-{
-    return spot_import_document(imp, in, source, read_skypilot, err);
 }

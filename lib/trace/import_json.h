@@ -12,12 +12,6 @@
 extern "C" {
 #endif
 
-/* Load `in` and pass the document to `read`. */
-typedef int spot_import_doc_fn(struct spot_import *imp, const struct spot_json_doc *doc,
-                               struct spot_err *err);
-int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
-                         spot_import_doc_fn *read, struct spot_err *err);
-
 /* Call `read` for each element of the array root/key; `pointer` names the element. */
 typedef int spot_import_item_fn(struct spot_import *imp, const struct spot_json_doc *doc,
                                 const struct spot_json_value *item, const char *pointer,

@@ -84,8 +84,8 @@ static int read_nodes(struct spot_import *imp, const struct spot_json_doc *doc, 
     return 0;
 }
 
-static int on_spotserve(struct spot_import *imp, const char *text, size_t n_byte,
-                        const char *source, unsigned long line, struct spot_err *err)
+int spot_import_spotserve(struct spot_import *imp, const char *text, size_t n_byte,
+                          const char *source, unsigned long line, struct spot_err *err)
 {
     struct spot_json_doc doc;
     const char *word;
@@ -106,12 +106,6 @@ static int on_spotserve(struct spot_import *imp, const char *text, size_t n_byte
         rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_REMOVE, line, err);
     spot_json_release(&doc); /* other events do not change the nodes */
     return rc;
-}
-
-int spot_import_spotserve(struct spot_import *imp, FILE *in, const char *source,
-                          struct spot_err *err)
-{
-    return spot_import_lines(imp, in, source, on_spotserve, err);
 }
 
 /* --- spot-event: the log of a run ------------------------------------------ */

@@ -247,9 +247,12 @@ static int read_unturned(const struct spot_hf_source *s, struct spot_decoder *ki
     if (layer_list(s, "/no_rope_layers", &list, err))
         return -1;
     is_in = spot_xcalloc((size_t)s->c.n_layer, sizeof(*is_in));
-    for (int64_t i = 0; i < s->c.n_layer; i++)
-        is_in[i] = list ? !spot_json_integer(spot_json_entry(list, (size_t)i))
+    for (int64_t i = 0; i < s->c.n_layer; i++) {
+        const struct spot_json_value *const entry = spot_json_entry(list, (size_t)i);
+
+        is_in[i] = list ? spot_json_is_integer(entry) && !spot_json_integer(entry)
                         : (i + 1) % s->c.unturned_period == 0;
+    }
     rc = take_set(s, "/no_rope_layers", is_in, &kind->unturned, err);
     free(is_in);
     return rc;
@@ -292,9 +295,10 @@ static int mark_dense(const struct spot_hf_source *s, bool *is_dense, struct spo
     if (spot_json_array(s->doc, s->root, s->at, "mlp_only_layers", false, LIST_MAX, &list, err))
         return -1;
     for (size_t i = 0; list && i < spot_json_array_size(list); i++) {
-        const int64_t layer = spot_json_integer(spot_json_entry(list, i));
+        const struct spot_json_value *const entry = spot_json_entry(list, i);
+        const int64_t layer = spot_json_integer(entry);
 
-        if (layer < 0 || layer >= s->c.n_layer)
+        if (!spot_json_is_integer(entry) || layer < 0 || layer >= s->c.n_layer)
             return spot_hf_fail(s, "/mlp_only_layers", err, "entry %zu: expected 0 to %lld", i,
                                 (long long)s->c.n_layer - 1);
         is_dense[layer] = true;

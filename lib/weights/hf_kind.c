@@ -18,6 +18,10 @@ static const struct kind {
       "load and save the model once with transformers: that writes safetensors" },
     { ".pth", "weights that PyTorch has pickled",
       "load and save the model once with transformers: that writes safetensors" },
+    { ".h5", "weights of TensorFlow",
+      "load and save the model once with transformers: that writes safetensors" },
+    { ".msgpack", "weights of Flax",
+      "load and save the model once with transformers: that writes safetensors" },
 };
 enum { N_KIND = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -52,7 +56,8 @@ static const struct kind *only_other(const char *dir, char name[256])
 
     *name = '\0';
     while (d && (entry = readdir(d))) {
-        if (ends_in(entry->d_name, ".safetensors") || ends_in(entry->d_name, ".index.json") ||
+        if (ends_in(entry->d_name, ".safetensors") ||
+            !strcmp(entry->d_name, "model.safetensors.index.json") ||
             !strcmp(entry->d_name, "model.gguf")) {
             found = NULL;
             break;
@@ -67,6 +72,28 @@ static const struct kind *only_other(const char *dir, char name[256])
     if (d)
         closedir(d);
     return found;
+}
+
+/* Files that are large enough to be kept as pointers elsewhere, and are read as JSON. */
+static int check_pointers(const char *dir, struct spot_err *err)
+{
+    static const char *const file[] = { "config.json", "tokenizer.json",
+                                        "model.safetensors.index.json" };
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof(file) / sizeof(file[0]) && !rc; i++) {
+        unsigned char start[8] = { 0 };
+        char path[4400];
+        FILE *in;
+
+        snprintf(path, sizeof(path), "%.4000s/%s", dir, file[i]);
+        in = fopen(path, "re");
+        if (in && fread(start, 1, sizeof(start), in) == sizeof(start))
+            rc = spot_hf_check_start(path, start, err);
+        if (in)
+            fclose(in);
+    }
+    return rc;
 }
 
 int spot_hf_check_kind(const char *path, struct spot_err *err)
@@ -90,7 +117,7 @@ int spot_hf_check_kind(const char *path, struct spot_err *err)
     }
     other = only_other(path, name);
     snprintf(whole, sizeof(whole), "%.4000s/%s", path, name);
-    return other ? refuse(whole, other, err) : 0;
+    return other ? refuse(whole, other, err) : check_pointers(path, err);
 }
 
 int spot_hf_check_start(const char *path, const unsigned char start[8], struct spot_err *err)

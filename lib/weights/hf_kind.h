@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The name of a model on a hub, a directory with weights of another format only. Returns 0 for
- * everything else, good or not; -1 with *err (SPOT_EDATA). */
+/* The name of a model on a hub, a directory with weights of another format only, or with pointers
+ * of Git LFS. Returns 0 for everything else, good or not; -1 with *err (SPOT_EDATA). */
 int spot_hf_check_kind(const char *path, struct spot_err *err);
 
 /* A file of weights by its first 8 bytes: a pointer of Git LFS, GGUF, what PyTorch pickles. */

@@ -135,14 +135,15 @@ static int kind_of(const struct spot_shape *shape, int bundle)
 {
     const unsigned files = files_of(shape);
     const int64_t place = shape->kind.norm_place;
+    const bool has_experts = bundle > 0 && spot_shape_mlps(shape, bundle - 1).n_expert;
 
     return (files & SPOT_HF_IS_FUSED ? FUSED : SPLIT) |
            (place == SPOT_NORM_BEFORE   ? BEFORE
             : place == SPOT_NORM_AROUND ? AROUND
                                         : 0) |
-           (!spot_shape_mlps(shape, bundle - 1).n_expert ? DENSE
-            : files & SPOT_HF_IS_MIXTRAL                 ? MIXTRAL
-                                                         : EXPERTS);
+           (!has_experts                 ? DENSE
+            : files & SPOT_HF_IS_MIXTRAL ? MIXTRAL
+                                         : EXPERTS);
 }
 
 size_t spot_hf_names(const struct spot_shape *shape, int bundle,

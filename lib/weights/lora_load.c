@@ -278,6 +278,20 @@ static void put_b(const struct spot_shape *shape, const struct product *p, const
         }
 }
 
+void spot_lora_span(struct spot_lora_part *part, int64_t n_panel)
+{
+    part->span = spot_xcalloc((size_t)n_panel, 2 * sizeof(*part->span));
+    for (int64_t p = 0; p < n_panel; p++)
+        for (int64_t i = 0; i < part->rank * SPOT_LORA_PANEL; i++)
+            if (part->b[p * part->rank * SPOT_LORA_PANEL + i] != 0) {
+                const int32_t at = (int32_t)(i / SPOT_LORA_PANEL);
+                int32_t *const span = part->span + 2 * p;
+
+                span[0] = span[1] ? span[0] : at;
+                span[1] = at + 1;
+            }
+}
+
 static int lay(const struct reading *r, const struct product *p, struct spot_lora_part *to,
                struct spot_err *err)
 {
@@ -299,6 +313,7 @@ static int lay(const struct reading *r, const struct product *p, struct spot_lor
         put_a(r->shape, p, &p->pair[i], first, to);
         put_b(r->shape, p, &p->pair[i], first, to);
     }
+    spot_lora_span(to, n_b / SPOT_LORA_PANEL);
     return 0;
 }
 
@@ -407,6 +422,7 @@ void spot_lora_free(struct spot_lora *lora)
     for (int64_t i = 0; i < lora->n_layer * SPOT_LORA_PRODUCTS; i++) {
         spot_free_aligned(lora->part[i].a);
         spot_free_aligned(lora->part[i].b);
+        free(lora->part[i].span);
     }
     free(lora->part);
     free(lora);

@@ -22,6 +22,8 @@ enum { SPOT_LORA_RANK_MAX = 4096 };
 /* NULL with *err: SPOT_ESYS, or SPOT_EDATA naming the file and the key or tensor. */
 struct spot_lora *spot_lora_load(const char *dir, const struct spot_shape *shape,
                                  struct spot_err *err);
+/* Find the spans of n_panel panels of b. */
+void spot_lora_span(struct spot_lora_part *part, int64_t n_panel);
 void spot_lora_free(struct spot_lora *lora); /* may be NULL */
 
 #ifdef __cplusplus

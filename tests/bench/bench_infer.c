@@ -2,13 +2,13 @@
 /* bench_infer - tokens per second of decoding and prefill, beside the read bandwidth of the
  * machine.
  *
- *   bench_infer [-k KERNEL] [-t TYPE] [-a RANK] [-m CONFIG] [THREADS [ROUNDS [L C H Hk F V
+ *   bench_infer [-k KERNEL] [-t TYPE] [-a RANK[xN]] [-m CONFIG] [THREADS [ROUNDS [L C H Hk F V
  * SHARDS]]]
  *
  * A tied Llama with random weights (stories110M's shape unless told), or the model of a config.json
- * (-m); -a: each sequence with one of four adapters of all products. Each figure is the median of
- * ROUNDS; the bandwidth is that of the same threads reading the image once, probed in the same
- * round, so that load on the machine meets both.
+ * (-m); -a: each sequence with one of N adapters of all products, four unless told. Each figure is
+ * the median of ROUNDS; the bandwidth is that of the same threads reading the image once, probed in
+ * the same round, so that load on the machine meets both.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,9 +20,11 @@
 #include "common/xalloc.h"
 #include "engine/infer.h"
 #include "weights/hf_config.h"
+#include "weights/lora_load.h"
 
-enum { ADAPTERS = 4 };
+enum { ADAPTERS_MAX = 16 };
 static int64_t rank; /* of adapters; 0: none */
+static int n_adapter = 4;
 
 enum { ROUNDS_MAX = 99, PREFILL = 512, BATCH_MAX = 16, CONTEXT = 32 };
 
@@ -106,16 +108,24 @@ static void *weights(const struct spot_shape *shape, enum spot_infer_type type, 
     return image;
 }
 
-static struct spot_lora_part part_of(int64_t r, int64_t n_a, int64_t n_b)
+/* n_part parts of a fused product, each of its own outputs of a shard. */
+static struct spot_lora_part part_of(int64_t r, int64_t n_part, int64_t n_a, int64_t n_b, int64_t S)
 {
-    struct spot_lora_part p = { r, NULL, NULL };
+    struct spot_lora_part p = { r * n_part, NULL, NULL, NULL };
+    const int64_t n_panel = n_b / SPOT_LORA_PANEL;
+
+    r = p.rank;
 
     p.a = spot_alloc_aligned((size_t)(r * n_a), sizeof(float));
     p.b = spot_alloc_aligned((size_t)(r * n_b), sizeof(float));
     for (int64_t i = 0; i < r * n_a; i++)
         p.a[i] = 0.01F * (float)(i % 7 - 3);
-    for (int64_t i = 0; i < r * n_b; i++)
-        p.b[i] = 0.01F * (float)(i % 5 - 2);
+    memset(p.b, 0, (size_t)(r * n_b) * sizeof(float));
+    for (int64_t i = 0; i < n_panel; i++)
+        for (int64_t k = 0; k < r * SPOT_LORA_PANEL; k++)
+            if (i % (n_panel / S) * n_part / (n_panel / S) == k / SPOT_LORA_PANEL * n_part / r)
+                p.b[i * r * SPOT_LORA_PANEL + k] = 0.01F * (float)(k % 5 + 1);
+    spot_lora_span(&p, n_panel);
     return p;
 }
 
@@ -132,10 +142,10 @@ static const struct spot_lora *adapter(const struct spot_shape *s)
     l->n_layer = s->n_layer;
     l->part = spot_xcalloc((size_t)l->n_layer * SPOT_LORA_PRODUCTS, sizeof(*l->part));
     for (int64_t i = 0; i < l->n_layer * SPOT_LORA_PRODUCTS; i += SPOT_LORA_PRODUCTS) {
-        l->part[i + SPOT_LORA_QKV] = part_of(3 * rank, c, S * panels(spot_shape_qkv(s) / S));
-        l->part[i + SPOT_LORA_UP] = part_of(2 * rank, c, S * panels(spot_shape_pre(s) / S));
-        l->part[i + SPOT_LORA_PROJ] = part_of(rank, spot_shape_attended(s), panels(c));
-        l->part[i + SPOT_LORA_DOWN] = part_of(rank, spot_shape_ffn(s), panels(c));
+        l->part[i + SPOT_LORA_QKV] = part_of(rank, 3, c, S * panels(spot_shape_qkv(s) / S), S);
+        l->part[i + SPOT_LORA_UP] = part_of(rank, 2, c, S * panels(spot_shape_pre(s) / S), S);
+        l->part[i + SPOT_LORA_PROJ] = part_of(rank, 1, spot_shape_attended(s), panels(c), 1);
+        l->part[i + SPOT_LORA_DOWN] = part_of(rank, 1, spot_shape_ffn(s), panels(c), 1);
     }
     return l;
 }
@@ -204,7 +214,7 @@ static double run_s(struct spot_infer *f, int n, int64_t context, int64_t n_toke
 
         item[i] = (struct spot_infer_item){ id, context, n_token, token, SPOT_POOL_NONE, NULL };
         if (rank && id >= 0)
-            spot_infer_adopt(f, id, 1 + i % ADAPTERS);
+            spot_infer_adopt(f, id, 1 + i % n_adapter);
         if (id < 0 || spot_infer_reserve(f, id, context, &err)) {
             fprintf(stderr, "bench_infer: %s\n", err.msg);
             exit(1);
@@ -231,17 +241,17 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, c
                                    .n_page = 256,
                                    .token_max = PREFILL,
                                    .kernel = kernel };
-    const struct spot_lora *lora[ADAPTERS];
+    const struct spot_lora *lora[ADAPTERS_MAX];
     struct spot_err err = { 0 };
     struct spot_infer *f;
     float *logit;
     void *image;
     double one;
 
-    for (int i = 0; rank && i < ADAPTERS; i++)
+    for (int i = 0; rank && i < n_adapter; i++)
         lora[i] = adapter(shape);
     c.lora = lora;
-    c.n_lora = rank ? ADAPTERS : 0;
+    c.n_lora = rank ? n_adapter : 0;
     c.image = image = weights(shape, type, &c.image_byte);
     f = spot_infer_new(&c, &err);
     if (!f) {
@@ -289,7 +299,11 @@ int main(int argc, char **argv)
         argv += 2;
     }
     if (argc > 2 && !strcmp(argv[1], "-a")) {
-        rank = strtoll(argv[2], NULL, 10);
+        char *end;
+
+        rank = strtoll(argv[2], &end, 10);
+        if (*end == 'x')
+            n_adapter = (int)strtol(end + 1, NULL, 10);
         argc -= 2;
         argv += 2;
     }
@@ -319,8 +333,8 @@ int main(int argc, char **argv)
         shape.n_shard = n[8];
         shape.seq = 1024;
     }
-    if (n[0] < 1 || n[0] > 64 || n[1] < 1 || n[1] > ROUNDS_MAX || err.msg[0] ||
-        spot_shape_check(&shape, &err)) {
+    if (n_adapter < 1 || n_adapter > ADAPTERS_MAX || n[0] < 1 || n[0] > 64 || n[1] < 1 ||
+        n[1] > ROUNDS_MAX || err.msg[0] || spot_shape_check(&shape, &err)) {
         fprintf(stderr, "bench_infer: 1 to 64 threads, 1 to %d rounds; %s\n", ROUNDS_MAX, err.msg);
         return 1;
     }

@@ -8,6 +8,10 @@ bats_require_minimum_version 1.5.0
 load eventually
 set -o pipefail
 
+teardown() {
+    [ ! -s pid ] || kill "$(cat pid)" || true
+}
+
 setup() {
     cd "$BATS_TEST_TMPDIR" || return
     clouds=$BATS_TEST_DIRNAME/../../examples/clouds
@@ -29,8 +33,9 @@ want() { # A B: spot machines in zones a and b
 fleet() { # KIND OPTION...: a turn
     local kind=$1
     shift
+    [ "$kind" = aws ] || set -- --drain "$clouds/$kind-fleet.sh drain" "$@"
     timeout 120 spot-run fleet --quiet --yes --once --state state --plan-command 'cat plan.json' --catalogue catalogue.csv --launch "$clouds/$kind-fleet.sh launch" \
-        --terminate "$clouds/$kind-fleet.sh terminate" --list "$clouds/$kind-fleet.sh list" --drain "$clouds/$kind-fleet.sh drain" "$@"
+        --terminate "$clouds/$kind-fleet.sh terminate" --list "$clouds/$kind-fleet.sh list" "$@"
 }
 
 kubectl_of_this_file() {
@@ -40,15 +45,16 @@ kubectl_of_this_file() {
 case "$*" in
 'create --dry-run=client -o json -f '*) cat "${@: -1}" ;;
 'create -f -')
-    cat >pods.new
-    id=$(jq -r .metadata.name pods.new)
+    new=$(mktemp pods.XXXXXX)
+    cat >"$new"
+    id=$(jq -r .metadata.name "$new")
     echo "$id" >>created
     [ ! -e "pods/$id" ] || { echo AlreadyExists >&2; exit 1; }
-    [ ! -e die ] || { rm die; mv pods.new "pods/$id"; exit 1; }
-    jq '.status.phase = "Running"' pods.new >"pods/$id"
+    [ ! -e die ] || { rm -f die; mv "$new" "pods/$id"; exit 1; }
+    jq '.status.phase = "Running"' "$new" >"pods/$id"
     ;;
 'get pods -l spot-fleet='*)
-    jq -s --arg label "${4#*=}" '{items: map(select(.metadata.labels["spot-fleet"] == $label))}' pods/* 2>/dev/null || echo '{"items": []}' ;;
+    find pods -type f -exec cat {} + | jq -s --arg of "${4#*=}" '{items: map(select(.metadata.labels["spot-fleet"] == $of))}' ;;
 'get pod '*) [ ! -e "pods/$3" ] || echo "pod/$3" ;;
 'delete pod '*) rm -f "pods/$3" ;;
 *) echo "kubectl: $*" >&2; exit 9 ;;
@@ -63,7 +69,7 @@ K
     kubectl_of_this_file
     touch die # after the first pod was made
     fleet kubernetes
-    [ "$(held pods)" -le 2 ]
+    [ "$(held pods)" -le 3 ]
     for pod in pods/*; do jq '.status.phase = "Running"' "$pod" >pod.new && mv pod.new "$pod"; done
     for _ in 1 2; do SPOT_SKEW_S=86400 LD_PRELOAD=$(dirname "$(command -v spot-run)")/../tests/skew.so fleet kubernetes; done
     [ "$(sort created | uniq -d | wc -l)" -eq 0 ]
@@ -132,4 +138,36 @@ S
     SPOT_ID=5_1 "$clouds/slurm-fleet.sh" terminate # gone already
     FLEET_FEATURES=yes SPOT_TOKEN=fleet-1-1 SPOT_N=1 SPOT_ZONE=a SPOT_TYPE=gpu SPOT_MARKET=on-demand "$clouds/slurm-fleet.sh" launch
     tail -n 1 submitted | grep -qF -- '--partition=normal --constraint=gpu&a'
+}
+
+@test "aws: what the plan says, once a token, replaced when it is taken, against moto by the real aws" {
+    for tool in aws moto_server; do
+        "$tool" --version >/dev/null 2>&1 || "$tool" --help >/dev/null 2>&1 || skip "no $tool (PyPI awscli, moto[server])"
+    done
+    export AWS_ACCESS_KEY_ID=k AWS_SECRET_ACCESS_KEY=s AWS_DEFAULT_REGION=us-east-1 AWS_PAGER="" AWS_CONFIG_FILE=none AWS_SHARED_CREDENTIALS_FILE=none \
+        AWS_EC2_METADATA_DISABLED=true MOTO_EC2_LOAD_DEFAULT_AMIS=true
+    unset AWS_PROFILE
+    moto_server -H 127.0.0.1 -p 0 >moto 2>&1 3>&- &
+    echo $! >pid
+    eventually 'grep -q "Running on http" moto'
+    AWS_ENDPOINT_URL=$(sed -n 's/.*Running on \(http:[^ ]*\).*/\1/p' moto)
+    export AWS_ENDPOINT_URL
+    FLEET_IMAGE=$(aws ec2 describe-images --query 'Images[0].ImageId' --output text)
+    export FLEET_IMAGE
+    printf '%s\n' instance_type,zone,spot_usd_per_h,on_demand_usd_per_h m5.large,us-east-1a,1, m5.large,us-east-1b,1, >catalogue.csv
+    want 1 1 # of a count 1:N moto gives one
+    jq -c '.buy |= map(.instance_type = "m5.large" | .zone = "us-east-1" + .zone)' plan.json >plan.next && mv plan.next plan.json
+    running() { aws ec2 describe-instances --filters Name=instance-state-name,Values=pending,running --output json | jq -r '.Reservations[].Instances[].InstanceId'; }
+    fleet aws --launch "$clouds/aws-fleet.sh launch; exit 1" # made, and its end is not known
+    SPOT_FLEET=fleet "$clouds/aws-fleet.sh" list >there
+    [ "$(grep -c '"m5.large","spot","running"' there)" -eq 2 ]
+    for _ in 1 2; do fleet aws; done
+    [ "$(running | wc -l)" -eq 2 ]
+    aws ec2 terminate-instances --instance-ids "$(running | head -n 1)" >/dev/null
+    fleet aws
+    [ "$(running | wc -l)" -eq 2 ]
+    jq -c '.buy = []' plan.json >plan.next && mv plan.next plan.json
+    for _ in 1 2; do fleet aws; done
+    [ "$(running | wc -l)" -eq 0 ]
+    SPOT_ID=i-0123456789abcdef0 "$clouds/aws-fleet.sh" terminate # never was
 }

@@ -79,10 +79,15 @@ events() { jq -r .event state/events.jsonl; }
     in_a=$(dirname "$(grep -lx a cloud/machine/*/zone | head -n 1)")
     kill_own -9 "$(cat "$in_a/pid")"
     eventually '! kill -0 "$(cat "$in_a/pid")"'
+    unlisted=$(dirname "$(grep -lx b cloud/machine/*/zone)")
+    mv "$unlisted" cloud/aside
     fleet --yes --once
-    [ "$(machines a)" -eq 1 ] # one list without it is a hiccup
+    [ "$(machines a) $(machines b)" = "2 0" ] # the list says that one is gone; to lack one once is a hiccup
     fleet --yes --once
-    [ "$(machines a)" -eq 2 ] # two are a loss, also to turns of one life each
+    [ "$(machines a) $(machines b)" = "2 1" ] # twice is a loss, also to turns of one life each
+    mv cloud/aside "$unlisted"
+    fleet --yes --once
+    [ "$(machines b)" -eq 1 ] # it was there after all: one too many
     begin
     want 0 0
     eventually '[ "$(machines a) $(machines b)" = "0 0" ]'
@@ -90,7 +95,7 @@ events() { jq -r .event state/events.jsonl; }
     want 1 2
     eventually '[ "$(machines a) $(machines b)" = "1 2" ]'
     stop
-    [ "$(cat cloud/number)" -eq 7 ]
+    [ "$(cat cloud/number)" -eq 8 ]
     # what it saw is a trace
     spot-predict --interval 1s state/trace.csv --horizon 1 >/dev/null
 }

@@ -388,3 +388,25 @@ bad() { # fault, a word of what is said
     curl -sN --unix-socket h -H 'Last-Event-ID: 0:13' "http://x/v1/streams/$id" >b
     [ "$(grep '^id' b)" = "$(printf 'id: 0:%d\n' 20 27 34)" ]
 }
+
+@test "a plan's weights hold for engines" {
+    echo '{"schema": "spot.plan/1", "kind": "serve", "next": {"D": 8, "P": 1, "M": 1}, "weights": [{"node": "e", "weight": 3}]}' >plan
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --max-batch 64 --plan plan 2>>serve.err 3>&- &
+    pids="$pids $!"
+    one e ms=20
+    one f ms=20
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 2 ]'
+    "$tests/load" unix:h n=40 clients=40 out=60 plain=1
+    [ "$(grep -c begin e.log)" -gt 25 ]
+    [ "$(grep -c begin f.log)" -ge 5 ]
+}
+
+# tier: world
+@test "llama-server: chats, tools, schemas and choices through kills, notices and deaths of the server" {
+    command -v llama-server >/dev/null || skip "no llama-server here"
+    command -v python3 >/dev/null || skip "no python3 here"
+    run timeout 280 python3 "$BATS_TEST_DIRNAME/../world/engine_storm.py" kills=6 notices=4 fronts=2
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *" 0 failed"* ]]
+}

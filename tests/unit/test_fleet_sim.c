@@ -10,6 +10,7 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "forecast/forecast_make.h"
 #include "peers/registry.h"
 #include "peers/spothedge.h"
 #include "sim/fleet_play.h"
@@ -483,6 +484,84 @@ START_TEST(a_second_look_at_one_time_decides_the_same)
 }
 END_TEST
 
+static void no_word(const char *fmt, ...)
+{
+    (void)fmt;
+}
+
+/* The forecast of the rows up to a time alone, made at once. */
+static struct spot_forecast forecast_of(const struct spot_trace *trace, double now_s,
+                                        struct spot_trackeds *tracked,
+                                        struct spot_count_grids *grids)
+{
+    const struct spot_count_grid_ask ask = { .interval_s = 300, .warn = no_word };
+    struct spot_fc_spec spec = { .horizon = 12, .day = 86400.0 / 300 };
+    struct spot_trace_series series[2];
+    struct spot_trace seen = { .series = series, .end_s = now_s };
+    struct spot_forecast f = { .interval_s = 300, .model = "pool" };
+    struct spot_err err;
+
+    for (size_t k = 0; k < trace->n_series; k++)
+        if (trace->series[k].time_s[0] <= now_s) {
+            series[seen.n_series] = trace->series[k];
+            series[seen.n_series++].n = spot_trace_find(&trace->series[k], now_s);
+        }
+    ck_assert(!spot_count_grids_make(grids, &ask, &seen, NULL, &err));
+    spot_forecast_make(&f, spot_forecaster_find("pool", &spec, &err), &spec, tracked, grids, true,
+                       true);
+    return f;
+}
+
+/* Rows fall between ticks and just after them, and one zone comes later. */
+START_TEST(a_replay_forecasts_what_the_rows_so_far_give)
+{
+    enum { N = 200 };
+    static double time_s[2][N];
+    static int32_t n[2][N];
+    static char name[2][6] = { "us-1a", "us-1b" }, type[] = "g";
+    struct spot_trace_series series[2];
+    struct spot_trace trace = { .n_series = 2, .series = series };
+    struct spot_seen_trace *seen;
+    struct spot_rng rng;
+    size_t of[2];
+
+    spot_rng_init(&rng, 4, 0);
+    for (size_t k = 0; k < 2; k++) {
+        time_s[k][0] = 2900 * (double)k;
+        for (size_t i = 1; i < N; i++)
+            time_s[k][i] =
+                time_s[k][i - 1] + (double[]){ 303, 300, 40, 900 }[spot_rng_below(&rng, 4)];
+        for (size_t i = 0; i < N; i++)
+            n[k][i] = (int32_t)spot_rng_below(&rng, 5);
+        series[k] = (struct spot_trace_series){
+            .zone = name[k], .instance_type = type, .n = N, .time_s = time_s[k], .available = n[k]
+        };
+    }
+    seen = spot_seen_new(&trace, 300, 1);
+    for (double now_s = 0; now_s < 30000; now_s += 300) {
+        const struct spot_forecast *f = spot_seen_at(seen, now_s, of);
+        struct spot_trackeds tracked = { 0 };
+        struct spot_count_grids grids;
+        struct spot_forecast want = forecast_of(&trace, now_s, &tracked, &grids);
+
+        ck_assert_uint_eq(f->n_series, want.n_series);
+        for (size_t k = 0; k < want.n_series; k++) {
+            ck_assert_int_eq(f->series[k].cap, want.series[k].cap);
+            ck_assert_int_eq(f->series[k].now, want.series[k].now);
+            ck_assert_mem_eq(f->series[k].prob, want.series[k].prob,
+                             12 * sizeof(double) * ((size_t)want.series[k].cap + 1));
+        }
+        ck_assert_uint_eq(f->n_region, want.n_region);
+        for (size_t r = 0; r < want.n_region; r++)
+            ck_assert(f->region[r].loss_lift == want.region[r].loss_lift);
+        spot_forecast_release(&want);
+        spot_trackeds_release(&tracked);
+        spot_count_grids_release(&grids);
+    }
+    spot_seen_free(seen);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("fleet_sim");
@@ -497,6 +576,7 @@ int main(void)
     tcase_add_test(tc, a_load_that_waits_drains_as_by_hand);
     tcase_add_test(tc, loads_that_vary_are_not_foreseen_and_the_bound_holds);
     tcase_add_test(tc, the_most_of_a_load_is_not_known_before_it_comes);
+    tcase_add_test(tc, a_replay_forecasts_what_the_rows_so_far_give);
     tcase_add_test(tc, a_second_look_at_one_time_decides_the_same);
     return run_suite("fleet_sim", tc);
 }

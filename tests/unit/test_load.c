@@ -480,6 +480,8 @@ START_TEST(files_of_other_formats_are_named_as_what_they_are)
         { "model.safetensors", "GGUF\3\0\0\0", "GGUF" },
         { "model.Q8_0.gguf", "GGUF", "model.Q8_0.gguf: GGUF" },
         { "pytorch_model.bin", "PK\3\4", "PyTorch" },
+        { "tf_model.h5", "\211HDF", "TensorFlow" },
+        { "tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull" },
     };
     struct spot_err err = { 0 };
 

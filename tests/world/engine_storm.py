@@ -28,7 +28,7 @@ if not ENGINE and not o['engine']:
 rng = random.Random(o['seed'])
 top = o['dir'] or tempfile.mkdtemp()
 os.makedirs(top, exist_ok=True)
-o['model'] = os.path.abspath(o['model']) if os.path.isdir(o['model']) else o['model']
+o['model'] = os.path.abspath(o['model']) if o['engine'] and os.path.isdir(o['model']) else o['model']
 IS_TEXT = o['engine'] and not os.path.isdir(o['model'])
 os.chdir(top)
 TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/buf.h"
 #include "common/err.h"

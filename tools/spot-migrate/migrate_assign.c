@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/clock.h"
 #include "common/edit_distance.h"

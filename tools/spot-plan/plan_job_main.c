@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/out.h"
@@ -191,8 +189,7 @@ static const struct spot_opt option_table[] = {
       "the model: config.json of GPT-2's or Llama's kind", 0, 0 },
     SPOT_ROW_CATALOGUE(&opt.roofline.catalogue),
     { SPOT_OPT_STRING, 0, "type", &opt.roofline.type, "name", "the instance type", 0, 0 },
-    { SPOT_OPT_STRING, 0, "dtype", &opt.roofline.dtype, "x", "fp32, bf16 or q8 (default: bf16)", 0,
-      0 },
+    SPOT_ROW_DTYPE(&opt.roofline.dtype),
     { SPOT_OPT_U64, 0, "max-batch", &opt.roofline.max_batch, "B",
       "requests of a pipeline at once, a power of two (default: 8)", 1, SPOT_SERVE_BATCH_MAX },
     { SPOT_OPT_U64, 0, "prompt-tokens", &opt.roofline.prompt_token, "n",

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/out.h"

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/err.h"
 #include "common/prov.h"

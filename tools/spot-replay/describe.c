@@ -8,7 +8,6 @@
 #include "cli/plot.h"
 #include "cli/rows.h"
 #include "cli/spark.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/json_writer.h"
 #include "common/out.h"

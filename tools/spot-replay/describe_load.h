@@ -3,7 +3,6 @@
 #ifndef SPOT_REPLAY_DESCRIBE_LOAD_H
 #define SPOT_REPLAY_DESCRIBE_LOAD_H
 
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "trace/load_trace.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/csv_write.h"
 #include "common/out.h"

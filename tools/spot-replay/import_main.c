@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/out.h"

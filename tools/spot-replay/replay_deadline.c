@@ -6,7 +6,6 @@
 
 #include "cli/plot.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/xalloc.h"
 #include "peers/registry.h"

@@ -6,7 +6,6 @@
 
 #include "cli/plot.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/xalloc.h"

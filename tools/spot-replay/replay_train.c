@@ -5,9 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/out.h"
@@ -68,8 +66,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_THROUGHPUT(&opt.throughput),
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
-            { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "duration",
-              "length of an interval (default: the job's)", 1e-3, 1e9 },
+            SPOT_ROW_LENGTH(&opt.interval_s),
             SPOT_ROW_HORIZON(&opt.look_ahead),
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),

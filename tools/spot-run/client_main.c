@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
 #include "cluster/find_leader.h"

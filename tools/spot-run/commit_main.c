@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/json.h"
 #include "host/rank_ask.h"

@@ -8,9 +8,7 @@
 
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/state_command.h"
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/clock.h"
 #include "common/hash.h"

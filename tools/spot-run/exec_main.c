@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "checkpoint/state_command.h"
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
@@ -390,7 +389,6 @@ static int meet(struct spot_err *err)
         GROUP.n_local = 1;
     } else if (part == EXEC_JOINS) {
         AGENT.join = endpoint;
-        name_node();
     }
     return part < 0 ? -1 : 0;
 }
@@ -418,10 +416,11 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
         if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(GROUP.listen))
             return rc;
         AGENT.join = GROUP.listen; /* another node was faster */
-        name_node();
     }
     is_agent = true;
     o.node.is_local = getenv(EXEC_LOCAL_ENV) != NULL;
+    if (!o.node.is_local)
+        name_node();
     o.node.agent.hash = job_hash();
     catch_signals();
     spot_last_words_take();

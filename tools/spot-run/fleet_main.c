@@ -12,9 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "common/clock.h"
 #include "common/dir_lock.h"

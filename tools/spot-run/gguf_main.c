@@ -2,7 +2,6 @@
 /* spot-run import - a directory of a GGUF file, as all other commands take it. */
 #include <stdio.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "run.h"
 #include "weights/gguf_docs.h"

@@ -56,8 +56,7 @@ struct job_options {
 #define JOB_BATCH_OPTIONS(j) \
     { SPOT_OPT_U64, 0, "micro-batch", &(j).c.config.micro_batch, "b", \
       "sequences computed at once (default: 1)", 1, 4096 }, \
-    { SPOT_OPT_U64, 0, "global-batch", &(j).c.config.global_batch, "G", \
-      "sequences per step (default: 16)", 1, 1 << 24 }
+    SPOT_ROW_SAMPLES(&(j).c.config.global_batch)
 
 #define JOB_MORE_OPTIONS(j) \
     SPOT_ROW_TOKENS(&(j).tokens), \

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/json.h"

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/notice.h"
 #include "leave_on_notice.h"

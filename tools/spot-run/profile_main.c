@@ -7,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
-#include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "common/out.h"

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
@@ -191,7 +190,6 @@ static int check_foreign(struct spot_err *err)
 {
     const char *const what = server.group.n_local             ? "--workers"
                              : o.grid                         ? "--grid"
-                             : server.group.plan              ? "--plan"
                              : server.adapters                ? "--lora"
                              : server.has_buddies             ? "--kv-buddies"
                              : o.kv_byte > 0                  ? "--kv-byte"

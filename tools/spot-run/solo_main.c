@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/json.h"
@@ -37,8 +36,7 @@ static const struct spot_opt option[] = {
       "template of chats, or which of several the model has", 0, 0 },
     { SPOT_OPT_STRING, 0, "template-time", &o.template_time, "time",
       "the present for templates that write it (default: the clock)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
-      "type of weights: fp32, bf16 or q8 (default: fp32)", 0, 0 },
+    SPOT_ROW_DTYPE(&o.dtype),
     SPOT_ROW_DEVICE(&o.device),
     SPOT_ROW_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/le.h"
 #include "common/out.h"

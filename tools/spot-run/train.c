@@ -9,7 +9,6 @@
 
 #include "become_worker.h"
 #include "checkpoint/state_command.h"
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"

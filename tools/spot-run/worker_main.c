@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "checkpoint/state_command.h"
-#include "cli/opt.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/agent.h"

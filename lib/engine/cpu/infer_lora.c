@@ -37,6 +37,29 @@ void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product pr
         low_of(f, t, s)[r] = f->vec->dot(part->a + (shard * part->rank + r) * n_in, x, n_in);
 }
 
+/* Rows of one adapter at equal distances are one tile; each row's chains are the same in any. */
+static void raise_some(const struct spot_infer_work *w, const struct spot_lora_part *part,
+                       const int *token, int n, int64_t t, int s, int64_t panel, float *c,
+                       int64_t c_row)
+{
+    const struct spot_infer *const f = w->f;
+    const int32_t *const span = part->span + 2 * panel;
+    const float *const b = part->b + (panel * part->rank + span[0]) * SPOT_PANEL;
+    const int64_t low_row = f->n_shard * f->low_row;
+
+    for (int i = 0, run; i < n && span[1]; i += run) {
+        const int64_t step = i + 1 < n ? token[i + 1] - token[i] : 1;
+
+        run = 1;
+        while (i + run < n && run < SPOT_TILE && token[i + run] - token[i + run - 1] == step)
+            run++;
+        f->kernel->mix(c + (token[i] - t) * c_row, step * c_row, low_of(f, token[i], s) + span[0],
+                       step * low_row, run, b, span[1] - span[0], SPOT_PANEL);
+    }
+    for (int64_t i = 0; i < (span[1] - span[0]) * SPOT_PANEL; i += 16) /* the panel behind it */
+        __builtin_prefetch(b + part->rank * SPOT_PANEL + i, 0, 2);
+}
+
 void spot_infer_raise(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
                       int64_t n, int s, int64_t panel, float *c, int64_t c_row)
 {
@@ -44,16 +67,16 @@ void spot_infer_raise(const struct spot_infer_work *w, enum spot_lora_product pr
 
     if (!f->has_lora || product == SPOT_LORA_PRODUCTS)
         return;
-    for (int64_t i = 0, together; i < n; i += together) {
-        const struct spot_lora_part *const part = part_of(w, product, t + i);
+    for (int a = 0; a < f->config.n_lora; a++) {
+        const struct spot_lora_part *const part =
+            &f->config.lora[a]->part[(w->bundle - 1) * SPOT_LORA_PRODUCTS + product];
+        int first = f->adapted_begin[a], end = f->adapted_begin[a + 1];
 
-        for (together = 1; i + together < n && together < SPOT_TILE &&
-                           part_of(w, product, t + i + together) == part;
-             together++)
-            ;
-        if (part)
-            f->kernel->mix(c + i * c_row, c_row, low_of(f, t + i, s), f->n_shard * f->low_row,
-                           (int)together, part->b + panel * part->rank * SPOT_PANEL, part->rank,
-                           SPOT_PANEL);
+        while (first < end && f->adapted[first] < t)
+            first++;
+        while (first < end && f->adapted[end - 1] >= t + n)
+            end--;
+        if (part->rank && first < end)
+            raise_some(w, part, f->adapted + first, end - first, t, s, panel, c, c_row);
     }
 }
