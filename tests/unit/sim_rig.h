@@ -44,8 +44,8 @@ static inline double samples_of(const struct spot_sim_train *sim, const char *po
     struct spot_err err = { 0 };
     struct spot_sim_total total;
 
-    ck_assert_msg(!spot_sim_train_run(sim, spot_registry_find("train", policy, &err), row, &err), "%s",
-                  err.msg);
+    ck_assert_msg(!spot_sim_train_run(sim, spot_registry_find("train", policy, &err), row, &err),
+                  "%s", err.msg);
     spot_sim_total(row, sim->n_interval, &total);
     return total.samples;
 }

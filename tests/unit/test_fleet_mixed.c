@@ -8,9 +8,9 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "plan/fleet_route.h"
 #include "plan/lp.h"
 #include "sim/fleet_mixed.h"
-#include "plan/fleet_route.h"
 #include "sim/fleet_season.h"
 #include "suite.h"
 

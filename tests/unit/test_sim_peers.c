@@ -77,7 +77,8 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .peers = changed ? changed : spot_peer_prices_of(model),
                                       .notice_loss_s = notice_s,
                                       .notice_gain_s = notice_s };
-    ck_assert(!spot_sim_train_run(&r->sim, spot_registry_find("train", policy, &err), r->row, &err));
+    ck_assert(
+        !spot_sim_train_run(&r->sim, spot_registry_find("train", policy, &err), r->row, &err));
     spot_sim_total(r->row, N, &total);
     return total.samples;
 }

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "../trace_family.h"
-#include "peers/registry.h"
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "peers/registry.h"
 #include "sim_rig.h"
 
 #define GOLDEN "../shared/data/golden/parcae/"

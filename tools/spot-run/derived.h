@@ -8,8 +8,8 @@
  *   SPOT_TEST_STORE_LEASE_S    a coordinator that is silent for longer stops leading
  *   SPOT_TEST_ENGINE_START_S   an engine that is not well by then is given up
  *   SPOT_TEST_ENGINE_SILENT_S  an engine's answer without a token for so long has stopped
- *   SPOT_TEST_ENGINE_ROOM      bytes of free memory below which an engine that has grown begins anew
- *   SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
+ *   SPOT_TEST_ENGINE_ROOM      bytes of free memory below which an engine that has grown begins
+ * anew SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
  *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied
  *   SPOT_TEST_STOP_TIME_S      time of a rank from SIGTERM to SIGKILL
  *   SPOT_TEST_MIRROR_RATE      bytes of commits per second from node to node; 0: no limit
