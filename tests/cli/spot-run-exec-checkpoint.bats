@@ -280,8 +280,8 @@ saved() { # NODE N MINUTES: it saved N so long ago
     for name in a b c d; do node $name; done
     begun 0 4
     [ "$(cat begun/0.0)" -eq 12000 ]
-    for n in 100 300; do cat a/.spot-aside/* | grep -qx $n; done
-    cat d/.spot-aside/* | grep -qx 9000
+    for n in 100 300; do grep -qx $n a/.spot-aside/*; done
+    grep -qx 9000 d/.spot-aside/*
     finishes
 }
 

@@ -149,8 +149,8 @@ END
     chmod +x py-spy still
     PATH=$PWD:$PATH timeout 120 spot-run exec -q --workers 2 --rank-stall 1s --max-restarts 1 --events log -- ./still >out 2>err
     rank=$(cat ranks/0.1)
-    cat out err | grep -q "rank 1 has stood still .* process $rank, state S"
-    cat out err | grep -q "stack of dump --pid $rank"
+    grep -q "rank 1 has stood still .* process $rank, state S" out err
+    grep -q "stack of dump --pid $rank" out err
     [ "$(events log failed)" -eq 1 ]
     jq -es '[.[] | select(.event == "failed")][0] | .rank == 1 and .signal == 9' log
     [ -e ranks/1.0 ] && [ -e ranks/1.1 ]
