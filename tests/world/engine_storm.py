@@ -337,7 +337,7 @@ def engine_of(p):
     for k in os.listdir('/proc'):
         try:
             if int(open('/proc/%s/stat' % k).read().rsplit(')', 1)[1].split()[1]) == p.pid and \
-                    os.readlink('/proc/%s/exe' % k) != os.readlink('/proc/%d/exe' % p.pid):
+                    b'kill -KILL 0' not in open('/proc/%s/cmdline' % k, 'rb').read():
                 return int(k)
         except (ValueError, OSError):
             pass
