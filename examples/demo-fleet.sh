@@ -13,7 +13,7 @@ children() { echo "$others"; }
 # shellcheck source=examples/demo-parts.sh
 . "$(dirname "$0")/demo-parts.sh"
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
-export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM=${SPOT_DEMO_FROM:-6960} CLOUD_SPEED=60 CLOUD_GRACE=${SPOT_DEMO_GRACE:-2}
+export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM="${SPOT_DEMO_FROM:-6960}" CLOUD_SPEED=60 CLOUD_GRACE="${SPOT_DEMO_GRACE:-2}"
 export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
 cloud=examples/fleet/cloud.sh
 

@@ -126,7 +126,7 @@ run-lint: headers tidy all $(B)/tests/schema
 	  --inline-suppr --suppress=identicalInnerCondition -Ilib -D_POSIX_C_SOURCE=200809L lib tools
 	$(Q)shellcheck -x $$(grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci) completions/spot.bash
 	$(Q)mandoc -T lint -W warning docs/man/*
-	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
+	$(Q)codespell -L nd,dout,upto,trian,generat,recal,fro,aks $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)$(path); for l in lint/man-options lint/option-count lint/schema lint/schema-tables \
 	  'lint/completions --check completions' 'tool/make-man --check'; do tests/$$l || exit 1; done
 	$(Q)echo 'lint: clean'

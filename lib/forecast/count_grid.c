@@ -27,9 +27,10 @@ static void note_count(struct spot_count_grid *g, size_t cell, int count)
 static void find_flows(const struct spot_trace_series *series, const struct spot_tracked *known,
                        struct spot_count_grid *g)
 {
-    const bool is_new = series && (!known || series->time_s[series->n - 1] >= known->time_s);
-
-    g->newest = g->lowest = is_new ? series->available[series->n - 1] : known->newest;
+    g->newest = known ? known->newest : 0;
+    if (series && (!known || series->time_s[series->n - 1] >= known->time_s))
+        g->newest = series->available[series->n - 1];
+    g->lowest = g->newest;
     for (size_t i = 1; i < g->n; i++)
         g->lost[i] = g->y[i] < g->y[i - 1] ? g->y[i - 1] - g->y[i] : 0;
     if (known && known->n && g->n > 1)

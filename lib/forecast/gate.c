@@ -10,13 +10,13 @@
 static const double FIRST[SPOT_GATE_EXPERTS] = { 0.97, 0.02, 0.01 };
 static const double RATE = 0.12, RATE_CAP = 16, FORGET = 0.9995, MOST = 7;
 
-size_t spot_gate_byte(int cap)
+size_t spot_fc_gate_byte(int cap)
 {
-    return sizeof(struct spot_gate) +
+    return sizeof(struct spot_fc_gate) +
            (size_t)SPOT_GATE_STEPS * SPOT_GATE_STEPS * ((size_t)cap + 1) * sizeof(float);
 }
 
-static float *kept(struct spot_gate *gate, int cap, uint64_t at, int h)
+static float *kept(struct spot_fc_gate *gate, int cap, uint64_t at, int h)
 {
     return gate->dist +
            ((size_t)(at % SPOT_GATE_STEPS) * SPOT_GATE_STEPS + (size_t)(h - 1)) * ((size_t)cap + 1);
@@ -32,7 +32,7 @@ static void usual(const struct spot_fc_past *past, size_t back, int cap, double 
         dist[past->y[i]] += 1 / (double)n;
 }
 
-static void learn(struct spot_gate *gate, int cap, int h, const struct spot_fc_past *past)
+static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past)
 {
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
@@ -61,8 +61,8 @@ static void learn(struct spot_gate *gate, int cap, int h, const struct spot_fc_p
         loss[i] = fmin(loss[i] - least, MOST + log(FIRST[i]));
 }
 
-void spot_gate_observe(struct spot_gate *gate, int cap, int horizon,
-                       const struct spot_fc_past *past)
+void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
+                          const struct spot_fc_past *past)
 {
     gate->n++;
     for (int h = 1; h <= horizon && (size_t)h < past->n && (uint64_t)h < gate->n; h++) {
@@ -73,7 +73,8 @@ void spot_gate_observe(struct spot_gate *gate, int cap, int horizon,
     }
 }
 
-void spot_gate_keep(struct spot_gate *gate, int cap, int horizon, double weight, const double *prob)
+void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double weight,
+                       const double *prob)
 {
     const size_t n = (size_t)horizon * ((size_t)cap + 1);
     float *dist = kept(gate, cap, gate->n, 1);
@@ -84,8 +85,8 @@ void spot_gate_keep(struct spot_gate *gate, int cap, int horizon, double weight,
     gate->weight[gate->n % SPOT_GATE_STEPS] = weight;
 }
 
-void spot_gate_apply(const struct spot_gate *gate, int cap, int horizon,
-                     const struct spot_fc_past *past, double *prob)
+void spot_fc_gate_apply(const struct spot_fc_gate *gate, int cap, int horizon,
+                        const struct spot_fc_past *past, double *prob)
 {
     double level[SPOT_FC_CAP_FINE + 1];
 
@@ -102,7 +103,7 @@ void spot_gate_apply(const struct spot_gate *gate, int cap, int horizon,
     }
 }
 
-bool spot_gate_is_sound(const struct spot_gate *gate)
+bool spot_fc_gate_is_sound(const struct spot_fc_gate *gate)
 {
     for (int h = 0; h < SPOT_GATE_STEPS; h++) {
         if (!(gate->weight[h] >= 0 && gate->weight[h] < 1e18))

@@ -27,10 +27,10 @@ enum {
     SPOT_GATE_USUAL = 60, /* intervals */
 };
 
-enum spot_gate_expert { SPOT_GATE_FORECAST, SPOT_GATE_LEVEL, SPOT_GATE_LAST, SPOT_GATE_EXPERTS };
+enum spot_fc_gate_expert { SPOT_GATE_FORECAST, SPOT_GATE_LEVEL, SPOT_GATE_LAST, SPOT_GATE_EXPERTS };
 
 /* Zeroed initially. Behind it lie the distributions that were kept, [STEPS][STEPS][cap + 1]. */
-struct spot_gate {
+struct spot_fc_gate {
     uint64_t n;
     double loss[SPOT_GATE_STEPS][SPOT_GATE_EXPERTS]; /* beyond that of the best, times the rate */
     uint64_t at[SPOT_GATE_STEPS];                    /* values seen when it was kept; 0: none */
@@ -38,24 +38,24 @@ struct spot_gate {
     float dist[];
 };
 
-size_t spot_gate_byte(int cap);
+size_t spot_fc_gate_byte(int cap);
 
 /* Observe the newest value of `past`, and learn from the forecasts of it; horizon: the steps that
  * are kept, at most STEPS. */
-void spot_gate_observe(struct spot_gate *gate, int cap, int horizon,
-                       const struct spot_fc_past *past);
+void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
+                          const struct spot_fc_past *past);
 
 /* Keep prob [horizon * (cap + 1)], given at the newest value, until its outcomes are known; it
  * counts `weight` times. */
-void spot_gate_keep(struct spot_gate *gate, int cap, int horizon, double weight,
-                    const double *prob);
+void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double weight,
+                       const double *prob);
 
 /* Mix the experts into prob [horizon * (cap + 1)]. */
-void spot_gate_apply(const struct spot_gate *gate, int cap, int horizon,
-                     const struct spot_fc_past *past, double *prob);
+void spot_fc_gate_apply(const struct spot_fc_gate *gate, int cap, int horizon,
+                        const struct spot_fc_past *past, double *prob);
 
 /* Is a state that was read from a file valid? */
-bool spot_gate_is_sound(const struct spot_gate *gate);
+bool spot_fc_gate_is_sound(const struct spot_fc_gate *gate);
 
 #ifdef __cplusplus
 }

@@ -220,11 +220,12 @@ static struct kept list_kept(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
     const struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point *const all[] = { &s->newest, &s->safe, &s->target,
-                                                  &job->disk.target };
+    enum { N = 4 };
+    const struct spot_exec_point *const all[N] = { &s->newest, &s->safe, &s->target,
+                                                   &job->disk.target };
     struct kept kept = { .n = 0 };
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+    for (size_t i = 0; i < N; i++)
         if (all[i]->is_set)
             add_id(&kept, &all[i]->id);
     for (size_t i = 0; s->newest.id.key != s->key && i < m->n_member; i++) {

@@ -25,7 +25,7 @@ void spot_seen_free(struct spot_seen_trace *seen);
 /* At time_s, never before the last one. `of` [series of the trace]: the trace's number of each
  * series of the forecast; those without a row so far are not in it. NULL: none has one. Borrowed
  * until the next call. */
-const struct spot_forecast *spot_seen_at(struct spot_seen_trace *seen, double time_s, size_t *of);
+const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_s, size_t *of);
 
 /* A trace of counts [n_tick][n_zone] from time 0 on, a row a tick, with its own copies; of types
  * `type` (NULL: none is told). Release it as one that was read. */

@@ -7,6 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct spot_unicode_table {
     const char *const *line; /* NULL ends them */
     const char *at;          /* NULL: at the first */
@@ -41,5 +45,9 @@ static inline uint32_t spot_unicode_step(struct spot_unicode_table *t)
 
     return n % 2 ? 0 - (n + 1) / 2 : n / 2;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_TEXT_UNICODE_TABLE_H */

@@ -24,17 +24,17 @@ static void sure(int k, double *prob)
 /* Feed y[0..n), with a forecast of forecast[t] after each, and the mixture after the last. */
 static void play(const int *y, const int *forecast, int n, double *prob)
 {
-    struct spot_gate *gate = spot_xcalloc(1, spot_gate_byte(CAP));
+    struct spot_fc_gate *gate = spot_xcalloc(1, spot_fc_gate_byte(CAP));
 
     for (int t = 0; t < n; t++) {
         const struct spot_fc_past past = { y, (size_t)t + 1 };
 
-        spot_gate_observe(gate, CAP, H, &past);
-        ck_assert(spot_gate_is_sound(gate));
+        spot_fc_gate_observe(gate, CAP, H, &past);
+        ck_assert(spot_fc_gate_is_sound(gate));
         sure(forecast[t], prob);
-        spot_gate_keep(gate, CAP, H, 1, prob);
+        spot_fc_gate_keep(gate, CAP, H, 1, prob);
         if (t == n - 1)
-            spot_gate_apply(gate, CAP, H, &past, prob);
+            spot_fc_gate_apply(gate, CAP, H, &past, prob);
     }
     free(gate);
 }
@@ -126,16 +126,16 @@ END_TEST
 
 START_TEST(a_state_that_cannot_be_is_refused)
 {
-    struct spot_gate *gate = spot_xcalloc(1, spot_gate_byte(CAP));
+    struct spot_fc_gate *gate = spot_xcalloc(1, spot_fc_gate_byte(CAP));
 
-    ck_assert(spot_gate_is_sound(gate));
+    ck_assert(spot_fc_gate_is_sound(gate));
     gate->loss[3][1] = NAN;
-    ck_assert(!spot_gate_is_sound(gate));
+    ck_assert(!spot_fc_gate_is_sound(gate));
     gate->loss[3][1] = 1e9;
-    ck_assert(!spot_gate_is_sound(gate));
+    ck_assert(!spot_fc_gate_is_sound(gate));
     gate->loss[3][1] = 0;
     gate->weight[5] = -1;
-    ck_assert(!spot_gate_is_sound(gate));
+    ck_assert(!spot_fc_gate_is_sound(gate));
     free(gate);
 }
 END_TEST

@@ -61,14 +61,14 @@ static size_t hazard_byte(const struct spot_fc_spec *spec)
     return spec->hazard ? align(spot_hazard_state_byte(spec)) : 0;
 }
 
-static struct spot_gate *gate_part(const struct spot_fc_spec *spec, void *state)
+static struct spot_fc_gate *gate_part(const struct spot_fc_spec *spec, void *state)
 {
-    return (struct spot_gate *)(void *)(hazard_part(state) + hazard_byte(spec));
+    return (struct spot_fc_gate *)(void *)(hazard_part(state) + hazard_byte(spec));
 }
 
 static char *first_part(const struct spot_fc_spec *spec, void *state)
 {
-    return (char *)gate_part(spec, state) + align(spot_gate_byte(spec->cap));
+    return (char *)gate_part(spec, state) + align(spot_fc_gate_byte(spec->cap));
 }
 
 static int learned_steps(const struct spot_fc_spec *spec)
@@ -80,7 +80,7 @@ size_t spot_pool_state_byte(const struct spot_fc_spec *spec)
 {
     const size_t steps = (size_t)spec->horizon + (size_t)learned_steps(spec);
     size_t sum = align(sizeof(struct spot_recal)) + hazard_byte(spec) +
-                 align(spot_gate_byte(spec->cap)) +
+                 align(spot_fc_gate_byte(spec->cap)) +
                  steps * ((size_t)spec->cap + 1) * sizeof(double);
 
     for (int i = 0; i < MEMBERS; i++)
@@ -143,7 +143,7 @@ static void remember_dist(const struct spot_fc_spec *spec, void *state,
 
     add_members(spec, state, past, horizon, dist, prob);
     spot_recal_apply(state, spec->cap, spec->day, horizon, true, prob);
-    spot_gate_keep(gate_part(spec, state), spec->cap, horizon, spot_recal_weight(state), prob);
+    spot_fc_gate_keep(gate_part(spec, state), spec->cap, horizon, spot_recal_weight(state), prob);
     memset(prob, 0, (size_t)horizon * width * sizeof(*prob));
 }
 
@@ -162,7 +162,7 @@ void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
         at += part.state_byte;
     }
     spot_recal_observe(state, past->y[past->n - 1]);
-    spot_gate_observe(gate_part(spec, state), spec->cap, learned_steps(spec), past);
+    spot_fc_gate_observe(gate_part(spec, state), spec->cap, learned_steps(spec), past);
     if (spot_recal_is_due(state))
         remember_dist(spec, state, past);
 }
@@ -172,18 +172,18 @@ void spot_pool_predict(const struct spot_fc_spec *spec, void *state,
 {
     add_members(spec, state, past, spec->horizon, room_of(spec, state), prob);
     spot_recal_apply(state, spec->cap, spec->day, spec->horizon, false, prob);
-    spot_gate_apply(gate_part(spec, state), spec->cap, spec->horizon, past, prob);
+    spot_fc_gate_apply(gate_part(spec, state), spec->cap, spec->horizon, past, prob);
 }
 
 bool spot_pool_is_sound(const struct spot_fc_spec *spec, const void *state)
 {
     const char *hazard = (const char *)state + align(sizeof(struct spot_recal));
     const char *gate = hazard + hazard_byte(spec);
-    const char *at = gate + align(spot_gate_byte(spec->cap));
+    const char *at = gate + align(spot_fc_gate_byte(spec->cap));
 
     if (spec->hazard && !spot_hazard_is_sound(spec, hazard))
         return false;
-    if (!spot_gate_is_sound((const struct spot_gate *)(const void *)gate))
+    if (!spot_fc_gate_is_sound((const struct spot_fc_gate *)(const void *)gate))
         return false;
     for (int i = 0; i < MEMBERS; i++) {
         const struct part part = part_of(spec, &member[i]);
