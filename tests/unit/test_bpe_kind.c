@@ -320,7 +320,7 @@ START_TEST(a_tokenizer_that_is_not_there_is_named)
     ck_assert_str_eq(err.msg, "cannot open '/nowhere/tokenizer.json': No such file or directory");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     ck_assert_ptr_null(spot_bpe_open(dir, &err));
-    ck_assert_ptr_nonnull(strstr(err.msg, "/vocab.json': No such file or directory"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "nor vocab.json"));
     snprintf(path, sizeof(path), "%s/vocab.json", dir);
     out = fopen(path, "w");
     fputs("{}", out);
