@@ -96,6 +96,8 @@ for word; do
     -*) exit 9 ;;
     esac
 done
+exec 9>>submitting # two launches at one time are two jobs
+flock 9
 echo "$*" >>submitted
 id=$(($(wc -l <submitted) + 100))
 for ((i = 1; i <= n; i++)); do echo "${id}_$i;$name;$comment;${SLURM_STATE:-RUNNING}" >"jobs/${id}_$i"; done
