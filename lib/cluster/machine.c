@@ -206,7 +206,7 @@ enum spot_effect spot_machine_committed(struct spot_machine *m)
     m->round = spot_machine_reached(m);
     for (size_t i = 0; i < m->n_member; i++)
         m->member[i].has_voted = m->member[i].announced > m->round;
-    if (m->change_wanted)
+    if (m->change_wanted && m->rounds != SPOT_ROUNDS_KEPT)
         return quiesce(m);
     return m->rounds == SPOT_ROUNDS_LOCKSTEP ? SPOT_EFFECT_ROUND : SPOT_EFFECT_NONE;
 }

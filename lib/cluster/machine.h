@@ -44,6 +44,7 @@ enum spot_rounds {
     SPOT_ROUNDS_ANNOUNCED, /* members go on by themselves and report which round they have
                               completed; what all have completed commits, possibly several rounds at
                               once */
+    SPOT_ROUNDS_KEPT,      /* announced, too; a change waits until the epoch is broken for it */
 };
 
 enum spot_role {

@@ -216,7 +216,7 @@ static const char *const frequent_events[] = { "committed", NULL };
 
 const struct spot_workload spot_exec_workload = {
     .name = SPOT_EXEC_NAME,
-    .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .rounds = SPOT_ROUNDS_KEPT, /* ranks may save before: tick_run */
     .frequent_events = frequent_events,
     .accept = accept_agent,
     .report = report,

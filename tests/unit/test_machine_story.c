@@ -120,6 +120,32 @@ START_TEST(announced_rounds_commit_up_to_the_slowest)
 }
 END_TEST
 
+/* What members said before they heard of a notice does not end the epoch: they may save first. */
+START_TEST(rounds_that_are_kept_end_when_the_epoch_is_broken)
+{
+    uint32_t last_epoch = 0;
+    struct spot_machine m;
+
+    spot_machine_init(&m, SPOT_ROUNDS_KEPT, &last_epoch, 0);
+    spot_machine_join(&m, 1);
+    spot_machine_join(&m, 2);
+    spot_machine_start(&m);
+    spot_machine_replied(&m, 1, 1);
+    ck_assert_int_eq(spot_machine_replied(&m, 2, 1), SPOT_EFFECT_FORM);
+    spot_machine_find(&m, 1)->role = spot_machine_find(&m, 2)->role = SPOT_ROLE_ACTIVE;
+    spot_machine_form(&m, 0);
+    spot_machine_ready(&m, 1, 1);
+    ck_assert_int_eq(spot_machine_ready(&m, 2, 1), SPOT_EFFECT_ROUND);
+    ck_assert_int_eq(spot_machine_voted(&m, 1, 1, 0), SPOT_EFFECT_NONE);
+    ck_assert_int_eq(spot_machine_notice(&m, 1), SPOT_EFFECT_NONE);
+    ck_assert_int_eq(spot_machine_voted(&m, 2, 1, 0), SPOT_EFFECT_COMMIT);
+    ck_assert_int_eq(spot_machine_committed(&m), SPOT_EFFECT_NONE);
+    ck_assert(m.phase == SPOT_PHASE_RUN && m.change_wanted && m.round == 1);
+    ck_assert_int_eq(spot_machine_broken(&m, 1), SPOT_EFFECT_QUIESCE);
+    spot_machine_release(&m);
+}
+END_TEST
+
 /* Of two views one loses its members, one runs on; no epoch number is used twice. */
 START_TEST(a_view_without_members_forms_at_once_and_leaves_the_other_alone)
 {
