@@ -73,7 +73,7 @@ warned() { eventually "grep -qF '$1' job.err"; }
 newest() { jq -s 'map(select(.event == "durable" and .where == "store"))[-1].step' log; }
 
 dies() { # everything
-    kill -9 $(pgrep -P "$job") "$job" "$a" "$b"
+    kill -9 $(pgrep -P "$job") "$a" "$b"
     wait "$job" "$a" "$b" || true
 }
 

@@ -235,7 +235,7 @@ END
     node a
     node b
     has_durable 3
-    kill -9 $(pgrep -P "$job") "$job"
+    kill -9 $(pgrep -P "$job")
     wait "$job" || true
     n=$(tail -n 1 durable)
     coordinator --nnodes 2 --resume
@@ -256,7 +256,7 @@ END
     eventually 'grep -q "\"where\":\"disk\"" log'
     more_durable
     eventually '[ "$(grep -c "\"where\":\"disk\"" log)" -ge 3 ]'
-    kill -9 $(pgrep -P "$job") "$job" "$a" "$b"
+    kill -9 $(pgrep -P "$job") "$a" "$b"
     wait "$job" "$a" "$b" || true
     rm -f durable # of what came behind the last copy nothing is left
     step=$(jq -s 'map(select(.event == "durable" and .where == "disk"))[-1].step' log)
@@ -318,7 +318,7 @@ END
         more_durable
         sleep 0.0$((RANDOM % 10))
         if [ $((RANDOM % 4)) = 0 ]; then
-            kill -9 $(pgrep -P "$job") "$job"
+            kill -9 $(pgrep -P "$job")
             wait "$job" || true
             coordinator --nnodes 1:3 --resume
         else
