@@ -225,6 +225,8 @@ static inline void tear_down(void)
     ck_assert_uint_eq(server.n_sequence, 0);
     spot_bpe_free(version.model.vocabulary.bpe);
     free(server.sequence);
+    free(server.queued);
+    spot_fair_queue_release(&server.fair);
     free(server.work);
     for (int i = 0; i < MEMBERS; i++)
         spot_server_hold_nothing(&peer[i].replica);
