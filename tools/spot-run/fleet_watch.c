@@ -281,7 +281,7 @@ static void take_turn(struct fleet_watch *p, struct fleet_watch_turn *t,
 {
     const struct spot_json_value *wanted =
         plan ? spot_json_get(spot_json_get(plan->root, "expected"), "wanted") : NULL;
-    struct spot_forecast forecast;
+    struct spot_forecast forecast = { 0 };
     struct spot_json_doc doc;
     struct spot_err err = { 0 };
     bool has_doc, has_forecast;
