@@ -107,7 +107,7 @@ FILENAME ~ /Exclusions/ {
     next
 }
 
-# The categories that patterns name: of marks, separators and what is no character one each.
+# The categories that patterns name. Marks, separators and unassigned characters have one each.
 {
     code = value($1)
     now = $3 ~ /^[MZC]/ ? substr($3, 1, 1) : $3 == "Pc" ? "PC" : $3 ~ /^[PS]/ ? substr($3, 1, 1) : toupper($3)
