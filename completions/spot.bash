@@ -41,7 +41,7 @@ _spot() {
     'spot-run commit') options='--step --durable --all-ranks --timeout --quiet --error-format --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --skip --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --device --recompute --threads --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --error-format --help --version' ;;
-    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --engine --engine-url --engine-kind --state-command --join-timeout --notice --notice-rebalance --quiet --error-format --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --machine --threads --recompute --device --engine --engine-url --engine-kind --state-command --join-timeout --notice --notice-rebalance --quiet --error-format --help --version' ;;
     'spot-run notice') options='--from --exec --once --ack --interval --lead --name --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --error-format --help --version' ;;

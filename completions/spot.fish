@@ -780,6 +780,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l machine -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'

@@ -196,6 +196,8 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
             ? (uint32_t)plan->micro_batch
             : (uint32_t)s->options->n_sequence;
 
+    if (plan->kind == SPOT_PLAN_FLEET)
+        return spot_size_route_take(&s->size, plan, err);
     if (plan->kind != SPOT_PLAN_SERVE)
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "the plan is not for serving, but this job serves");
@@ -204,7 +206,7 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
         s->is_regrouping = true;
         return 0;
     }
-    if (check_grid(s, &want, err))
+    if (check_grid(s, &want, err) || spot_size_route_take(&s->size, plan, err))
         return -1;
     take_routes(s, plan);
     *changed = !spot_grid_equal(&s->grid, &want) || s->n_at_once != n_at_once;
