@@ -34,6 +34,9 @@ bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *a)
 {
     const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0];
 
+    for (size_t i = 0; i < a->n; i++)
+        if (a->look[i].open)
+            return false;
     return last->request == a->look[0].request &&
            last->time_s - a->look[0].time_s >= rest_share * a->kept_s;
 }

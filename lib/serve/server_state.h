@@ -138,7 +138,8 @@ struct spot_server {
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
     struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
     size_t n_route;
-    struct spot_size_route size;  /* by the size of requests */
+    struct spot_size_route size; /* by the size of requests */
+    bool has_fleet; /* its plan is of a fleet: machines come where there is work, which waits */
     struct spot_workload foreign; /* the table where the model is in engines */
     char engine_model[256];       /* which is in all of them; "": not known yet */
     bool is_regrouping;           /* all replicas stop, and are formed anew */
