@@ -50,7 +50,7 @@ later() { # COMMAND...: to lives of it a day went by
 }
 
 stop() {
-    kill -TERM "$pid" || cat talk; false
+    kill -TERM "$pid" || cat talk
     wait "$pid" || { echo "status $?" && cat talk && return 1; }
     pid=
 }
