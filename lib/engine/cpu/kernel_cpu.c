@@ -64,6 +64,15 @@ const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i)
     return i < N_KERNEL ? &kernel[i] : NULL;
 }
 
+const struct spot_vec *spot_cpu_vec(void)
+{
+    size_t i = 0;
+
+    while (!kernel[i].runs_here())
+        i++;
+    return kernel[i].vec;
+}
+
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here)
 {
     const struct spot_kernel *any = NULL;

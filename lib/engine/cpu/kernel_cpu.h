@@ -105,7 +105,8 @@ struct spot_vec {
     float (*max)(const float *x, int64_t n); /* n >= 1 */
     /* x = exp(x - max); returns the sum. */
     float (*exp_sum)(float *x, int64_t n, float max);
-    void (*scale)(float *x, int64_t n, float by); /* x *= by */
+    float (*exp_total)(const float *x, int64_t n, float max); /* the sum alone */
+    void (*scale)(float *x, int64_t n, float by);             /* x *= by */
     /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
      * 2^51. Returns the largest |g| as its bits: 0x7f800000 and above is not finite. */
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
@@ -131,6 +132,9 @@ struct spot_cpu_kernel {
 
 /* All variants, the fastest of a kind first; NULL past the end. */
 const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i);
+
+/* The vector functions of this machine: the same bits on all. */
+const struct spot_vec *spot_cpu_vec(void);
 
 /* The i-th kind, as its fastest variant that runs here, or any variant; NULL past the end. */
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here);
