@@ -38,10 +38,10 @@ START_TEST(logits_are_those_of_double_precision)
 END_TEST
 
 /* Logits of all positions from one run, [T][V]. */
-static float *at_once(const struct rig *r, int s)
+static float *at_once(const struct rig *r, int type, int s)
 {
     struct spot_infer *const f =
-        engine(r, SPOT_INFER_FP32, (struct spot_infer_config){ .logit_max = (int)r->T });
+        engine(r, type, (struct spot_infer_config){ .logit_max = (int)r->T });
     float *const logit = calloc((size_t)(r->T * r->V), sizeof(float));
     const struct spot_infer_item item = { open_sequence(r, f, s), 0,   r->T, r->token[s],
                                           SPOT_POOL_NONE,         NULL };
@@ -52,7 +52,7 @@ static float *at_once(const struct rig *r, int s)
 }
 
 /* Each sequence of a microbatch is one of the engine. */
-static void compare_losses(struct rig *r, const struct spot_stage *stage)
+static void compare_losses(struct rig *r, int type, const struct spot_stage *stage)
 {
     const double *const loss = spot_stage_row_loss(stage);
 
@@ -60,7 +60,7 @@ static void compare_losses(struct rig *r, const struct spot_stage *stage)
         const uint32_t *const token = r->m.token + b * (r->T + 1);
 
         memcpy(r->token[0], token, (size_t)r->T * sizeof(*token));
-        float *const got[] = { one_by_one(r, SPOT_INFER_FP32, 0, NULL), at_once(r, 0) };
+        float *const got[] = { one_by_one(r, type, 0, NULL), at_once(r, type, 0) };
 
         for (int64_t t = 0; t < r->T; t++)
             for (int k = 0; k < 2; k++)
@@ -72,23 +72,25 @@ static void compare_losses(struct rig *r, const struct spot_stage *stage)
     }
 }
 
-/* All families of decoders, of which the last of all is tied. Bit for bit. */
+/* All families of decoders, of which the last of all is tied, in fp32 and bf16. Bit for bit. */
 START_TEST(log_probabilities_are_those_of_the_training_forward)
 {
-    const struct way way = {
-        .kernel = "fma", .n_stage = 1 + _i % 2, .n_thread = 1 + _i % 2, .n_slot = 1
-    };
+    const int type = _i / (N_SHAPE + 1), shape = _i % (N_SHAPE + 1);
+    const struct way way = { .kernel = type == SPOT_INFER_FP32 ? "fma" : "fma-bf16",
+                             .n_stage = 1 + _i % 2,
+                             .n_thread = 1 + _i % 2,
+                             .n_slot = 1 };
     struct pipeline p;
     struct rig r;
 
-    if (!spot_kernel_find("fma", NULL)) /* no processor for it */
+    if (!spot_kernel_find(way.kernel, NULL)) /* no processor for it */
         return;
-    rig_open_shape(&r, _i < N_SHAPE ? _i : 9, _i == N_SHAPE);
+    rig_open_shape(&r, shape < N_SHAPE ? shape : 9, shape == N_SHAPE);
     pipeline_open(&p, &r.m, &way);
     for (int i = 0; i < p.n_stage; i++)
         spot_stage_forward(p.stage[i], 0, r.m.token, p.boundary[i], p.boundary[i + 1],
                            &r.m.loss[0]);
-    compare_losses(&r, p.stage[p.n_stage - 1]);
+    compare_losses(&r, type, p.stage[p.n_stage - 1]);
     pipeline_close(&p);
     rig_close(&r);
 }

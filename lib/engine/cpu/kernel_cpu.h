@@ -2,10 +2,12 @@
 /* kernel_cpu.h - the implementation of a kernel: a matrix micro-kernel and vector functions.
  *
  * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give the
- * same bits. In a matrix product each output element is one chain over k in ascending order (fused
- * multiply-add in kind "fma", multiplication then addition in kind "portable"), so blocking, vector
- * width and threads do not affect the result. The vector functions never fuse and are the same in
- * all kinds; their sums run in 32 fixed virtual lanes. Nothing here calls libm.
+ * same bits. Kind "fma-bf16" is "fma" with weights and inputs of products rounded as serving in
+ * bf16 rounds them; gradients are those of the rounded numbers. In a matrix product each output
+ * element is one chain over k in ascending order (fused multiply-add in kind "fma", multiplication
+ * then addition in kind "portable"), so blocking, vector width and threads do not affect the
+ * result. The vector functions never fuse and are the same in all kinds; their sums run in 32 fixed
+ * virtual lanes. Nothing here calls libm.
  */
 #ifndef SPOT_ENGINE_CPU_KERNEL_CPU_H
 #define SPOT_ENGINE_CPU_KERNEL_CPU_H
@@ -112,6 +114,8 @@ struct spot_vec {
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
     /* Sum of (sum * unit)^2. */
     double (*norm2)(const int64_t *sum, int64_t n, double unit);
+    /* x to the nearest bf16, of two to the even one; below 2^-56 to 0 */
+    void (*round_bf16)(float *x, int64_t n);
     /* Panels of `width` lines, k-major, missing lines filled with zeros:
      *   to[panel][k][width] from from[line * line_stride + k * k_stride]
      * Writes up to SPOT_PACK_SLACK elements beyond the last panel. */
@@ -128,6 +132,7 @@ struct spot_cpu_kernel {
     bool (*runs_here)(void);
     const struct spot_micro *micro;
     const struct spot_vec *vec;
+    bool is_bf16; /* weights, and what they are multiplied with, are rounded */
 };
 
 /* All variants, the fastest of a kind first; NULL past the end. */
