@@ -108,7 +108,7 @@ _spot() {
     'spot-run worker --device') values='cpu cuda auto' ;;
     'spot-run serve --device') values='cpu cuda' ;;
     'spot-run generate --device') values='cpu cuda' ;;
-    *' --device') values='auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
+    *' --device') values='auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
     *' --comm') values='sockets nccl' ;;
     *' --shares') values='even measured' ;;
     *' --recompute') values='none mlp layer' ;;

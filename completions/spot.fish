@@ -572,7 +572,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
@@ -734,7 +734,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
@@ -865,7 +865,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l stride -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l across
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l threads -r
-complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet
