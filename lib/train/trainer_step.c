@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "train/model_wire.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
@@ -55,6 +57,18 @@ static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_rea
 }
 
 /* Pipelines' tokens, in order, are those of all microbatches. */
+static uint64_t hash_tokens(const struct spot_trainer *c, const struct spot_buf *token)
+{
+    struct spot_hash_stream *const stream = spot_hash_stream_new();
+    uint64_t hash;
+
+    for (uint32_t d = 0; d < c->form.D; d++)
+        spot_hash_stream_add(stream, token[d].data, token[d].n);
+    hash = spot_hash_stream_64(stream);
+    spot_hash_stream_free(stream);
+    return hash;
+}
+
 static void keep_still(struct spot_trainer *c, const struct spot_buf *token)
 {
     if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
@@ -101,6 +115,7 @@ int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_traine
         rc = put_tokens(c, d, read, &token[d], err);
     if (!rc) {
         keep_still(c, token);
+        c->samples_xxh3 = hash_tokens(c, token);
         send_all(c, order, token);
     }
     for (uint32_t d = 0; d < f->D; d++)
@@ -264,11 +279,15 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
 {
     const uint32_t got = spot_get_u32(in);
     struct spot_trainer_vote v = { .is_in = true }, *all;
+    struct spot_arena arena;
 
     v.norm2 = spot_get_f64(in);
     v.overflow = spot_get_tensors(in, &c->config.shape, b);
     v.nonfinite = spot_get_tensors(in, &c->config.shape, b);
     take_times(c, id, b, in);
+    spot_arena_of(&c->config.shape, (int)b, &arena);
+    if (spot_evidence_of_kernel(c->config.kernel))
+        spot_evidence_get(in, &v.evidence, arena.n_tensor);
     if (in->bad || got != b ||
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
         return 1;
@@ -279,6 +298,8 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
                             "replica: memory or network of one of them is faulty",
                             (long long)c->machine->round + 1, (unsigned)id, (unsigned)b);
     all->norm2 = v.norm2;
+    if (!all->is_in)
+        all->evidence = v.evidence;
     all->overflow |= v.overflow;
     all->nonfinite |= v.nonfinite;
     all->is_in = true;
@@ -391,15 +412,18 @@ static bool redo(struct spot_trainer *c)
     return true;
 }
 
-static int log_committed(struct spot_trainer *c, float loss, double norm, struct spot_err *err)
+static int log_committed(struct spot_trainer *c, float loss, double norm,
+                         const struct spot_step_parameters *parameters, struct spot_err *err)
 {
     struct spot_jw *jw =
         spot_journal_begin(c->journal, "committed", c->machine->epoch, c->machine->round + 1);
     uint32_t bits;
     char hex[16];
 
-    if (!jw)
+    if (!jw) {
+        spot_trainer_put_chain(c, NULL, parameters);
         return 0;
+    }
     memcpy(&bits, &loss, sizeof(bits));
     snprintf(hex, sizeof(hex), "%08" PRIx32, bits);
     spot_jw_real(jw, "loss", (double)loss);
@@ -413,6 +437,7 @@ static int log_committed(struct spot_trainer *c, float loss, double norm, struct
         for (int64_t k = 0; k < c->config.micro_batch; k++)
             spot_jw_int(jw, NULL, sample_of(c, c->machine->round, j, k));
     spot_jw_end(jw);
+    spot_trainer_put_chain(c, jw, parameters);
     return spot_journal_end(c->journal, err);
 }
 
@@ -434,6 +459,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     struct spot_trainer *const c = job;
     double sum = 0, norm2 = 0, scale = 1, step_s;
     struct spot_adamw adamw;
+    struct spot_step_parameters parameters;
     struct spot_buf out = { 0 };
 
     if (c->validator.batch >= 0) {
@@ -455,9 +481,10 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
         scale = c->config.clip_norm / sqrt(norm2);
     c->last_loss = (float)(sum / (double)c->n_microbatch);
     c->knows_loss = true;
-    if (log_committed(c, c->last_loss, sqrt(norm2), err))
-        return -1;
     adamw = spot_job_adamw(&c->config, c->machine->round + 1);
+    parameters = spot_step_parameters(&adamw, scale, c->last_loss);
+    if (log_committed(c, c->last_loss, sqrt(norm2), &parameters, err))
+        return -1;
     spot_put_f64(&out, scale);
     spot_put_f64(&out, adamw.lr);
     spot_put_f64(&out, adamw.weight_decay);
