@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 #include "train/model_wire.h"
+#include "train/sums.h"
 #include "train/trainer_durable_state.h"
 #include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
@@ -371,32 +372,14 @@ static int check_finite(const struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* A tied head has the exponent of wte: both or neither is made smaller. */
-static void tie_overflow(struct spot_trainer *c)
-{
-    uint32_t *const wte = &c->vote[0].overflow, *const head = &c->vote[c->n_bundle - 1].overflow;
-    struct spot_arena embed, last;
-    uint32_t wte_bit, head_bit;
-
-    if (!c->config.shape.is_tied)
-        return;
-    spot_arena_of(&c->config.shape, 0, &embed);
-    spot_arena_of(&c->config.shape, c->n_bundle - 1, &last);
-    wte_bit = UINT32_C(1) << spot_arena_find(&embed, "wte");
-    head_bit = UINT32_C(1) << spot_arena_find(&last, "head.w");
-    if (*wte & wte_bit || *head & head_bit) {
-        *wte |= wte_bit;
-        *head |= head_bit;
-    }
-}
-
 /* Ask for the step again with smaller exponents where a sum would not fit. */
 static bool redo(struct spot_trainer *c)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
 
-    tie_overflow(c);
+    spot_sums_tie_overflow(&c->config.shape, &c->vote[0].overflow,
+                           &c->vote[c->n_bundle - 1].overflow);
     for (int b = 0; b < c->n_bundle; b++)
         n += c->vote[b].overflow != 0;
     if (!n)
@@ -429,8 +412,7 @@ static int log_committed(struct spot_trainer *c, float loss, double norm,
     spot_jw_real(jw, "loss", (double)loss);
     spot_jw_str(jw, "loss_hex", hex);
     spot_jw_real(jw, "grad_norm", norm);
-    if (spot_job_is_tuned(&c->config))
-        spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
+    spot_jw_real(jw, "lr", parameters->lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
@@ -457,7 +439,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
                         struct spot_err *err)
 {
     struct spot_trainer *const c = job;
-    double sum = 0, norm2 = 0, scale = 1, step_s;
+    double sum = 0, norm2 = 0, scale, step_s;
     struct spot_adamw adamw;
     struct spot_step_parameters parameters;
     struct spot_buf out = { 0 };
@@ -477,8 +459,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
         sum += c->loss[j];
     for (int b = 0; b < c->n_bundle; b++)
         norm2 += c->vote[b].norm2;
-    if (c->config.clip_norm > 0 && sqrt(norm2) > c->config.clip_norm)
-        scale = c->config.clip_norm / sqrt(norm2);
+    scale = spot_job_scale(&c->config, norm2);
     c->last_loss = (float)(sum / (double)c->n_microbatch);
     c->knows_loss = true;
     adamw = spot_job_adamw(&c->config, c->machine->round + 1);
