@@ -52,7 +52,8 @@ _spot() {
     'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --error-format --help --version' ;;
     'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --error-format --help --version' ;;
     'spot-run import') options='--quiet --error-format --help --version' ;;
-    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import' options='' ;;
+    'spot-run audit') options='--state --events --steps --sample --data --tokenizer --threads --seed --quiet --error-format --help --version' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

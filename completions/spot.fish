@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -891,3 +891,15 @@ complete -c spot-run -n '__fish_seen_subcommand_from import' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l steps -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l sample -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l error-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l version
