@@ -704,6 +704,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l all-ranks
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l help
