@@ -13,8 +13,9 @@ void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fl
 
     if (a->n && look->request < a->look[a->n - 1].request)
         a->n = 0;
-    while (old < a->n &&
-           (a->look[old].time_s < look->time_s - a->kept_s || a->n - old == SPOT_FLEET_LOOKS))
+    /* The newest of the older ones stays: turns may take long. */
+    while (a->n - old == SPOT_FLEET_LOOKS ||
+           (old + 1 < a->n && a->look[old + 1].time_s < look->time_s - a->kept_s))
         old++;
     a->n -= old;
     memmove(a->look, a->look + old, a->n * sizeof(*a->look));
