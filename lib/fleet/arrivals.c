@@ -33,13 +33,11 @@ bool spot_fleet_arrivals_came(const struct spot_fleet_arrivals *a, double window
 
 bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *a)
 {
-    const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0];
+    const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0], *since = last;
 
-    for (size_t i = 0; i < a->n; i++)
-        if (a->look[i].open)
-            return false;
-    return last->request == a->look[0].request &&
-           last->time_s - a->look[0].time_s >= rest_share * a->kept_s;
+    while (since > a->look && since[-1].request == last->request && !since[-1].open)
+        since--;
+    return !last->open && last->time_s - since->time_s >= rest_share * a->kept_s;
 }
 
 void spot_fleet_arrivals_write(const struct spot_fleet_arrivals *a, FILE *out)
