@@ -103,25 +103,25 @@ size_t spot_next_probes(const struct spot_next_place *place, size_t n, double co
 static double worth(const struct spot_probes *probes, const struct spot_probed *x, const double *p,
                     double hour_usd, double price_usd_per_h)
 {
-    const double granted = spot_market_granted(&probes->market, p);
+    const double granted = spot_capacity_granted(&probes->market, p);
 
-    return granted *
-           (hour_usd * spot_market_stays(&probes->market, &x->place, p, HOUR_S) - price_usd_per_h);
+    return granted * (hour_usd * spot_capacity_stays(&probes->market, &x->place, p, HOUR_S) -
+                      price_usd_per_h);
 }
 
 struct spot_next_place spot_next_place_of(const struct spot_probes *probes,
                                           const struct spot_probed *probed, double hour_usd,
                                           double price_usd_per_h)
 {
-    const struct spot_market *m = &probes->market;
+    const struct spot_capacity *m = &probes->market;
     struct spot_next_place place = { .now_usd = worth(probes, probed, probed->p, hour_usd,
                                                       price_usd_per_h) };
-    double p[2][SPOT_MARKET_STATES];
+    double p[2][SPOT_CAPACITY_STATES];
 
-    place.yes = spot_market_granted(m, probed->p) + m->false_yes * probed->p[SPOT_MARKET_NONE];
+    place.yes = spot_capacity_granted(m, probed->p) + m->false_yes * probed->p[SPOT_CAPACITY_NONE];
     for (int answer = 0; answer < 2; answer++) {
         memcpy(p[answer], probed->p, sizeof(p[answer]));
-        spot_market_hear(m, answer, p[answer]);
+        spot_capacity_hear(m, answer, p[answer]);
     }
     place.no_usd = worth(probes, probed, p[0], hour_usd, price_usd_per_h);
     place.yes_usd = worth(probes, probed, p[1], hour_usd, price_usd_per_h);

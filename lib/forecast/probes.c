@@ -13,14 +13,14 @@ enum { HOUR_S = 3600 };
 /* --- answers --- */
 
 struct answers {
-    struct spot_market_seen *seen;
+    struct spot_capacity_seen *seen;
     size_t n, cap;
 };
 
 static void add(struct answers *a, double time_s, bool is_granted)
 {
     a->seen = spot_xgrow(a->seen, &a->cap, a->n + 1, sizeof(*a->seen));
-    a->seen[a->n++] = (struct spot_market_seen){ time_s, is_granted, 0 };
+    a->seen[a->n++] = (struct spot_capacity_seen){ time_s, is_granted, 0 };
 }
 
 static void add_counts(struct answers *a, const struct spot_trace_series *s)
@@ -45,7 +45,7 @@ static const struct spot_trace_series *counts_of(const struct spot_trace *counts
 
 static int earlier(const void *a, const void *b)
 {
-    const struct spot_market_seen *x = a, *y = b;
+    const struct spot_capacity_seen *x = a, *y = b;
 
     return x->time_s != y->time_s ? (x->time_s > y->time_s) - (x->time_s < y->time_s)
                                   : (int)y->is_granted - (int)x->is_granted;
@@ -176,14 +176,14 @@ static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
 
 static void fit(struct spot_probes *p)
 {
-    struct spot_market_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
+    struct spot_capacity_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
 
     for (size_t i = 0; i < p->n; i++)
         place[i] = p->probed[i].place;
-    spot_market_fit(&p->market, place, p->n);
+    spot_capacity_fit(&p->market, place, p->n);
     for (size_t i = 0; i < p->n; i++) {
         p->probed[i].place = place[i];
-        spot_market_filter(&p->market, &place[i], p->now_s, p->probed[i].p);
+        spot_capacity_filter(&p->market, &place[i], p->now_s, p->probed[i].p);
     }
     free(place);
 }
@@ -228,8 +228,8 @@ void spot_probes_release(struct spot_probes *probes)
 double spot_probed_lasts(const struct spot_probes *probes, const struct spot_probed *probed,
                          double after_s)
 {
-    return spot_market_granted(&probes->market, probed->p) *
-           spot_market_stays(&probes->market, &probed->place, probed->p, after_s);
+    return spot_capacity_granted(&probes->market, probed->p) *
+           spot_capacity_stays(&probes->market, &probed->place, probed->p, after_s);
 }
 
 /* --- what is told --- */
@@ -275,15 +275,15 @@ static struct spot_forecast_start *start_of(const struct spot_probes *probes,
 {
     struct spot_forecast_start *start = spot_xcalloc(1, sizeof(*start));
 
-    start->granted = spot_market_granted(&probes->market, x->p);
-    start->stays_1h = spot_market_stays(&probes->market, &x->place, x->p, HOUR_S);
+    start->granted = spot_capacity_granted(&probes->market, x->p);
+    start->stays_1h = spot_capacity_stays(&probes->market, &x->place, x->p, HOUR_S);
     start->probe_age_s = x->age_s;
     start->probes = (int64_t)x->place.n;
     start->usd_per_h = x->usd_per_h;
     start->stays = spot_xcalloc((size_t)forecast->horizon, sizeof(double));
     for (int64_t k = 0; k < forecast->horizon; k++)
-        start->stays[k] = spot_market_stays(&probes->market, &x->place, x->p,
-                                            (double)(k + 1) * forecast->interval_s);
+        start->stays[k] = spot_capacity_stays(&probes->market, &x->place, x->p,
+                                              (double)(k + 1) * forecast->interval_s);
     return start;
 }
 

@@ -3,7 +3,7 @@
 #ifndef SPOT_FORECAST_PROBES_H
 #define SPOT_FORECAST_PROBES_H
 
-#include "forecast/market.h"
+#include "forecast/capacity.h"
 #include "model/forecast_doc.h"
 #include "trace/advice.h"
 #include "trace/probe_trace.h"
@@ -15,15 +15,15 @@ extern "C" {
 
 struct spot_probed {
     const char *zone, *instance_type; /* borrowed from the probes */
-    struct spot_market_place place;
-    double p[SPOT_MARKET_STATES];   /* at now_s */
-    double age_s;                   /* of the newest answer; NaN: none */
-    double usd_per_h;               /* told last; NaN: never */
-    struct spot_market_seen *owned; /* what place.seen lies in */
+    struct spot_capacity_place place;
+    double p[SPOT_CAPACITY_STATES];   /* at now_s */
+    double age_s;                     /* of the newest answer; NaN: none */
+    double usd_per_h;                 /* told last; NaN: never */
+    struct spot_capacity_seen *owned; /* what place.seen lies in */
 };
 
 struct spot_probes {
-    struct spot_market market;
+    struct spot_capacity market;
     struct spot_probed *probed; /* [n], by zone, then type; also those with a score alone */
     size_t n;
     double now_s; /* the newest row of all that was read */

@@ -40,8 +40,8 @@ static void put_row(struct spot_table *table, size_t rank, const struct spot_pro
     spot_table_int(table, (long long)rank);
     spot_table_text(table, x->zone);
     spot_table_text(table, x->instance_type);
-    spot_table_fixed(table, spot_market_granted(&p->market, x->p), 4);
-    spot_table_fixed(table, spot_market_stays(&p->market, &x->place, x->p, 3600), 4);
+    spot_table_fixed(table, spot_capacity_granted(&p->market, x->p), 4);
+    spot_table_fixed(table, spot_capacity_stays(&p->market, &x->place, x->p, 3600), 4);
     if (isnan(x->age_s))
         spot_table_text(table, "");
     else

@@ -3,7 +3,7 @@
 
 #include "common/rng.h"
 #include "doc_rig.h"
-#include "forecast/market.h"
+#include "forecast/capacity.h"
 #include "forecast/next_probes.h"
 #include "forecast/probes.h"
 #include "trace/generate.h"
@@ -12,13 +12,13 @@
  * learned is what the likelihood says; an answer is worth what enumerating all answers says; and on
  * generated markets it is told apart where an instance stays an hour. */
 
-enum { S = SPOT_MARKET_STATES, GRID = 9 };
+enum { S = SPOT_CAPACITY_STATES, GRID = 9 };
 
-static struct spot_market some_market(void)
+static struct spot_capacity some_market(void)
 {
-    struct spot_market m;
+    struct spot_capacity m;
 
-    spot_market_start(&m);
+    spot_capacity_start(&m);
     m.by_score = 0.4;
     m.missed = 0.1;
     m.false_yes = 0.05;
@@ -26,7 +26,7 @@ static struct spot_market some_market(void)
 }
 
 /* exp(Q dt) by its series, Q written down anew; dt is short. */
-static void short_passage(const struct spot_market *m, const struct spot_market_place *place,
+static void short_passage(const struct spot_capacity *m, const struct spot_capacity_place *place,
                           double score, double dt_s, double to[S][S])
 {
     const double up = exp(m->by_score * score), gain = m->gain_per_s * place->gain_level * up;
@@ -55,7 +55,7 @@ static void short_passage(const struct spot_market *m, const struct spot_market_
 }
 
 /* Every path over GRID moments, 3^GRID of them; answers at some of the moments. */
-static double enumerate(const struct spot_market *m, const struct spot_market_place *place,
+static double enumerate(const struct spot_capacity *m, const struct spot_capacity_place *place,
                         const int *answer, double dt_s, double *end)
 {
     const double up = exp(m->by_score * place->seen[0].score);
@@ -110,20 +110,20 @@ START_TEST(the_state_is_that_of_all_paths)
     const double dt_s = 700;
 
     for (size_t c = 0; c < sizeof(answers) / sizeof(answers[0]); c++) {
-        const struct spot_market m = some_market();
-        struct spot_market_seen seen[GRID];
-        struct spot_market_place place = {
+        const struct spot_capacity m = some_market();
+        struct spot_capacity_seen seen[GRID];
+        struct spot_capacity_place place = {
             .seen = seen, .score = -0.7, .loss_level = 1.5, .gain_level = 0.6
         };
         double p[S], end[S], got, want;
 
         for (int i = 0; i < GRID; i++)
             if (answers[c][i] >= 0) {
-                seen[place.n] =
-                    (struct spot_market_seen){ i * dt_s, answers[c][i], 0.5 * (double)place.n - 1 };
+                seen[place.n] = (struct spot_capacity_seen){ i * dt_s, answers[c][i],
+                                                             0.5 * (double)place.n - 1 };
                 place.n++;
             }
-        got = spot_market_filter(&m, &place, (GRID - 1) * dt_s, p);
+        got = spot_capacity_filter(&m, &place, (GRID - 1) * dt_s, p);
         want = enumerate(&m, &place, answers[c], dt_s, end);
         ck_assert_double_eq_tol(got, want, 1e-10);
         for (int s = 0; s < S; s++)
@@ -133,8 +133,8 @@ START_TEST(the_state_is_that_of_all_paths)
 END_TEST
 
 /* Answers of a chain that is played. */
-static size_t play(struct spot_rng *rng, const struct spot_market *m, double loss_level,
-                   double end_s, struct spot_market_seen *seen)
+static size_t play(struct spot_rng *rng, const struct spot_capacity *m, double loss_level,
+                   double end_s, struct spot_capacity_seen *seen)
 {
     double time_s = 0, next_s = 0;
     int state = 0;
@@ -145,7 +145,7 @@ static size_t play(struct spot_rng *rng, const struct spot_market *m, double los
         const double until_s = time_s - log(1 - spot_rng_unit(rng)) / per_s;
 
         for (; next_s < until_s && next_s < end_s; next_s += 600)
-            seen[n++] = (struct spot_market_seen){
+            seen[n++] = (struct spot_capacity_seen){
                 next_s, spot_rng_unit(rng) < (state ? 1 - m->missed : m->false_yes), 0
             };
         time_s = until_s;
@@ -158,10 +158,10 @@ static size_t play(struct spot_rng *rng, const struct spot_market *m, double los
  * what the rate foretells for the time expected. */
 START_TEST(what_is_expected_is_the_slope_of_the_likelihood)
 {
-    struct spot_market m = some_market();
-    struct spot_market_seen seen[200];
-    struct spot_market_place place = { .seen = seen, .loss_level = 1, .gain_level = 1 };
-    struct spot_market_stats t;
+    struct spot_capacity m = some_market();
+    struct spot_capacity_seen seen[200];
+    struct spot_capacity_place place = { .seen = seen, .loss_level = 1, .gain_level = 1 };
+    struct spot_capacity_stats t;
     struct spot_rng rng;
     const double step = 1e-5;
     double p[S];
@@ -172,19 +172,19 @@ START_TEST(what_is_expected_is_the_slope_of_the_likelihood)
         seen[i].score = spot_rng_unit(&rng) - 0.5;
     for (size_t i = 1; i < place.n; i++) /* the chain forgets how it began */
         seen[i].time_s += 1e6;
-    t = spot_market_expect(&m, &place);
+    t = spot_capacity_expect(&m, &place);
     ck_assert_double_eq_tol(t.likelihood,
-                            spot_market_filter(&m, &place, seen[place.n - 1].time_s, p), 1e-9);
+                            spot_capacity_filter(&m, &place, seen[place.n - 1].time_s, p), 1e-9);
     for (int s = 0; s < S; s++) {
         double *rate = s ? &m.loss_per_s[s] : &m.gain_per_s, value[2];
-        struct spot_market_place first = place;
+        struct spot_capacity_place first = place;
         const double was = *rate, n = s ? t.n_loss[s] : t.n_gain[1] + t.n_gain[2];
 
         for (int k = 0; k < 2; k++) {
             *rate = was * exp(k ? step : -step);
             first.n = 1; /* what the begin says, which no event or time is expected of */
-            value[k] = spot_market_filter(&m, &place, seen[place.n - 1].time_s, p) -
-                       spot_market_filter(&m, &first, 0, p);
+            value[k] = spot_capacity_filter(&m, &place, seen[place.n - 1].time_s, p) -
+                       spot_capacity_filter(&m, &first, 0, p);
         }
         *rate = was;
         ck_assert_double_eq_tol((value[1] - value[0]) / (2 * step), n - was * t.time_s[s], 1e-3);
@@ -195,12 +195,12 @@ END_TEST
 START_TEST(places_are_told_apart_and_the_law_is_found)
 {
     enum { PLACES = 12, ROOM = 2200 };
-    static struct spot_market_seen seen[PLACES][ROOM];
-    struct spot_market_place place[PLACES] = { 0 };
-    struct spot_market truth, m;
+    static struct spot_capacity_seen seen[PLACES][ROOM];
+    struct spot_capacity_place place[PLACES] = { 0 };
+    struct spot_capacity truth, m;
     struct spot_rng rng;
 
-    spot_market_start(&truth);
+    spot_capacity_start(&truth);
     truth.loss_per_s[1] = 4.0 / 3600;
     truth.loss_per_s[2] = 0.2 / 3600;
     truth.gain_per_s = 1.0 / 3600;
@@ -211,7 +211,7 @@ START_TEST(places_are_told_apart_and_the_law_is_found)
         ck_assert_uint_le(place[i].n, ROOM);
         place[i].seen = seen[i];
     }
-    spot_market_fit(&m, place, PLACES);
+    spot_capacity_fit(&m, place, PLACES);
     ck_assert_double_eq_tol(log(m.gain_per_s / truth.gain_per_s), 0, 0.25);
     ck_assert_double_lt(m.missed, 0.06);
     for (int i = 0; i < PLACES; i += 2)
@@ -294,11 +294,11 @@ enum { ZONES = 6, DAYS = 4, DAY = 1440 };
 static double f1_of(const char *profile, int32_t cap, uint64_t seed)
 {
     static int y[ZONES][DAYS * DAY];
-    static struct spot_market_seen seen[ZONES][DAYS * DAY / 10 + 1];
-    struct spot_market_place place[ZONES] = { 0 };
+    static struct spot_capacity_seen seen[ZONES][DAYS * DAY / 10 + 1];
+    struct spot_capacity_place place[ZONES] = { 0 };
     struct spot_trace_model model;
     struct spot_generator gen;
-    struct spot_market m;
+    struct spot_capacity m;
     double hit = 0, wrong = 0, missed = 0;
     struct spot_err err;
 
@@ -313,24 +313,24 @@ static double f1_of(const char *profile, int32_t cap, uint64_t seed)
     for (int z = 0; z < ZONES; z++) {
         place[z].seen = seen[z];
         for (int t = z; t < 2 * DAY; t += 10)
-            seen[z][place[z].n++] = (struct spot_market_seen){ t * 60.0, y[z][t] > 0, 0 };
+            seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, y[z][t] > 0, 0 };
     }
-    spot_market_fit(&m, place, ZONES);
+    spot_capacity_fit(&m, place, ZONES);
     for (int z = 0; z < ZONES; z++)
         for (int t = 2 * DAY; t + 60 < DAYS * DAY; t++) {
-            struct spot_market_place now = place[z];
+            struct spot_capacity_place now = place[z];
             bool is_there = true, is_told;
             double p[S];
 
             if (t % 10 == z)
-                seen[z][place[z].n++] = (struct spot_market_seen){ t * 60.0, y[z][t] > 0, 0 };
+                seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, y[z][t] > 0, 0 };
             if (t % 13)
                 continue;
             now = place[z];
             now.seen += now.n - 200;
             now.n = 200;
-            spot_market_filter(&m, &now, t * 60.0, p);
-            is_told = spot_market_granted(&m, p) * spot_market_stays(&m, &now, p, 3600) >= 0.5;
+            spot_capacity_filter(&m, &now, t * 60.0, p);
+            is_told = spot_capacity_granted(&m, p) * spot_capacity_stays(&m, &now, p, 3600) >= 0.5;
             for (int u = t; u <= t + 60; u++)
                 is_there = is_there && y[z][u] > 0;
             hit += is_told && is_there;
@@ -357,5 +357,5 @@ END_TEST
 
 int main(void)
 {
-    return run_suite("market", add_tests(tcase_create("core")));
+    return run_suite("capacity", add_tests(tcase_create("core")));
 }

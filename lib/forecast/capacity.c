@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "forecast/market.h"
+#include "forecast/capacity.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "common/xalloc.h"
 
-enum { S = SPOT_MARKET_STATES, EACH_MIN = 64, EACH_MAX = 4096, FIRM_LEAST = -1, FIRM_MOST = 8 };
+enum { S = SPOT_CAPACITY_STATES, EACH_MIN = 64, EACH_MAX = 4096, FIRM_LEAST = -1, FIRM_MOST = 8 };
 static const double RATE_MIN = 1e-4 / 3600, RATE_MAX = 120.0 / 3600;
 /* Answers that the start values of the noise are worth, events that those of the rates are. */
 static const double NOISE_FIRM = 100, RATE_FIRM = 1, SCORE_SPREAD = 0.5, ADVICE_MEAN = 0.5;
@@ -80,16 +80,16 @@ static struct dual exponential(struct dual x)
 }
 
 /* The chain of a place while its score is that. */
-static struct matrix generator(const struct spot_market *m, const struct spot_market_place *place,
-                               double score)
+static struct matrix generator(const struct spot_capacity *m,
+                               const struct spot_capacity_place *place, double score)
 {
     const double gain = m->gain_per_s * place->gain_level * exp(m->by_score * score);
     struct matrix q = { 0 };
 
-    for (int s = SPOT_MARKET_SHORT; s < S; s++) {
+    for (int s = SPOT_CAPACITY_SHORT; s < S; s++) {
         const double loss = m->loss_per_s[s] * place->loss_level * exp(-m->by_score * score);
 
-        q.at[0][s] = gain * (s == SPOT_MARKET_LASTING ? m->lasting : 1 - m->lasting);
+        q.at[0][s] = gain * (s == SPOT_CAPACITY_LASTING ? m->lasting : 1 - m->lasting);
         q.at[s][0] = loss;
         q.at[s][s] = -loss;
     }
@@ -98,7 +98,7 @@ static struct matrix generator(const struct spot_market *m, const struct spot_ma
 }
 
 /* Where the chain is when nothing is known of it. */
-static void stationary(const struct spot_market *m, const struct spot_market_place *place,
+static void stationary(const struct spot_capacity *m, const struct spot_capacity_place *place,
                        double score, double *p)
 {
     const struct matrix q = generator(m, place, score);
@@ -111,15 +111,15 @@ static void stationary(const struct spot_market *m, const struct spot_market_pla
         p[s] /= sum;
 }
 
-static double chance(const struct spot_market *m, int state, bool is_granted)
+static double chance(const struct spot_capacity *m, int state, bool is_granted)
 {
-    const double yes = state == SPOT_MARKET_NONE ? m->false_yes : 1 - m->missed;
+    const double yes = state == SPOT_CAPACITY_NONE ? m->false_yes : 1 - m->missed;
 
     return is_granted ? yes : 1 - yes;
 }
 
 /* Returns the probability of the answer. */
-static double hear(const struct spot_market *m, bool is_granted, double *p)
+static double hear(const struct spot_capacity *m, bool is_granted, double *p)
 {
     double sum = 0;
 
@@ -130,12 +130,12 @@ static double hear(const struct spot_market *m, bool is_granted, double *p)
     return sum;
 }
 
-void spot_market_hear(const struct spot_market *market, bool is_granted, double *p)
+void spot_capacity_hear(const struct spot_capacity *market, bool is_granted, double *p)
 {
     hear(market, is_granted, p);
 }
 
-static struct matrix passage(const struct spot_market *m, const struct spot_market_place *place,
+static struct matrix passage(const struct spot_capacity *m, const struct spot_capacity_place *place,
                              double score, double time_s)
 {
     const struct matrix q = generator(m, place, score);
@@ -155,8 +155,8 @@ static void move(const struct matrix *passage_of, double *p)
     memcpy(p, next, sizeof(next));
 }
 
-double spot_market_filter(const struct spot_market *market, const struct spot_market_place *place,
-                          double now_s, double *p)
+double spot_capacity_filter(const struct spot_capacity *market,
+                            const struct spot_capacity_place *place, double now_s, double *p)
 {
     double likelihood = 0;
 
@@ -174,19 +174,19 @@ double spot_market_filter(const struct spot_market *market, const struct spot_ma
     return likelihood;
 }
 
-double spot_market_granted(const struct spot_market *market, const double *p)
+double spot_capacity_granted(const struct spot_capacity *market, const double *p)
 {
-    return (1 - market->missed) * (p[SPOT_MARKET_SHORT] + p[SPOT_MARKET_LASTING]);
+    return (1 - market->missed) * (p[SPOT_CAPACITY_SHORT] + p[SPOT_CAPACITY_LASTING]);
 }
 
-double spot_market_stays(const struct spot_market *market, const struct spot_market_place *place,
-                         const double *p, double after_s)
+double spot_capacity_stays(const struct spot_capacity *market,
+                           const struct spot_capacity_place *place, const double *p, double after_s)
 {
-    const double on = p[SPOT_MARKET_SHORT] + p[SPOT_MARKET_LASTING];
+    const double on = p[SPOT_CAPACITY_SHORT] + p[SPOT_CAPACITY_LASTING];
     const struct matrix q = generator(market, place, place->score);
     double sum = 0;
 
-    for (int s = SPOT_MARKET_SHORT; s < S; s++)
+    for (int s = SPOT_CAPACITY_SHORT; s < S; s++)
         sum += p[s] * exp(-q.at[s][0] * after_s);
     return on > 0 ? sum / on : 0;
 }
@@ -194,9 +194,9 @@ double spot_market_stays(const struct spot_market *market, const struct spot_mar
 /* --- learning --- */
 
 /* What is expected between two answers, given the state before and the odds of what came after. */
-static void expect_between(const struct spot_market *m, const struct spot_market_place *place,
-                           const struct spot_market_seen *seen, double time_s, const double *before,
-                           const double *after, struct spot_market_stats *t)
+static void expect_between(const struct spot_capacity *m, const struct spot_capacity_place *place,
+                           const struct spot_capacity_seen *seen, double time_s,
+                           const double *before, const double *after, struct spot_capacity_stats *t)
 {
     const struct matrix q = generator(m, place, seen->score);
     const double up = exp(m->by_score * seen->score);
@@ -211,7 +211,7 @@ static void expect_between(const struct spot_market *m, const struct spot_market
     for (int i = 0; i < S; i++)
         for (int j = 0; j < S; j++)
             whole += before[i] * x.value.at[i][j] * after[j];
-    for (int s = SPOT_MARKET_SHORT; s < S; s++) {
+    for (int s = SPOT_CAPACITY_SHORT; s < S; s++) {
         const double n_loss = q.at[s][0] * x.slope.at[0][s] / whole;
         const double n_gain = q.at[0][s] * x.slope.at[s][0] / whole;
         const double on_s = x.slope.at[s][s] / whole;
@@ -229,12 +229,12 @@ static void expect_between(const struct spot_market *m, const struct spot_market
     t->bend += seen->score * seen->score * (risk_gain + risk_loss);
 }
 
-struct spot_market_stats spot_market_expect(const struct spot_market *market,
-                                            const struct spot_market_place *place)
+struct spot_capacity_stats spot_capacity_expect(const struct spot_capacity *market,
+                                                const struct spot_capacity_place *place)
 {
     const size_t n = place->n;
     double(*p)[S] = spot_xcalloc(n + 1, sizeof(*p)), after[S] = { 1, 1, 1 };
-    struct spot_market_stats t = { 0 };
+    struct spot_capacity_stats t = { 0 };
 
     stationary(market, place, n ? place->seen[0].score : 0, p[0]);
     for (size_t i = 0; i < n; i++) {
@@ -275,17 +275,17 @@ struct spot_market_stats spot_market_expect(const struct spot_market *market,
     return t;
 }
 
-void spot_market_start(struct spot_market *market)
+void spot_capacity_start(struct spot_capacity *market)
 {
     /* Of the nine zones of a public trace, 2023 (docs/design/32-probes.md). */
-    *market = (struct spot_market){ .loss_per_s = { 0, 3.0 / 3600, 0.15 / 3600 },
-                                    .gain_per_s = 0.6 / 3600,
-                                    .lasting = 0.4,
-                                    .missed = 0.02,
-                                    .false_yes = 0.01,
-                                    .by_advice = 0.5,
-                                    .loss_firm = 4,
-                                    .gain_firm = 4 };
+    *market = (struct spot_capacity){ .loss_per_s = { 0, 3.0 / 3600, 0.15 / 3600 },
+                                      .gain_per_s = 0.6 / 3600,
+                                      .lasting = 0.4,
+                                      .missed = 0.02,
+                                      .false_yes = 0.01,
+                                      .by_advice = 0.5,
+                                      .loss_firm = 4,
+                                      .gain_firm = 4 };
 }
 
 static double within(double x, double least, double most)
@@ -319,7 +319,7 @@ struct events {
     double *lost, *risk_loss, *gained, *risk_gain, *mean, *one;
 };
 
-static void take_levels(struct spot_market *m, struct spot_market_place *place, size_t n,
+static void take_levels(struct spot_capacity *m, struct spot_capacity_place *place, size_t n,
                         const struct events *e, bool is_firm_due)
 {
     if (is_firm_due && n > 1) {
@@ -334,7 +334,7 @@ static void take_levels(struct spot_market *m, struct spot_market_place *place, 
 }
 
 /* How far the level follows the provider's word: a step of Newton's on a Poisson likelihood. */
-static void take_advice(struct spot_market *m, const struct spot_market_place *place, size_t n,
+static void take_advice(struct spot_capacity *m, const struct spot_capacity_place *place, size_t n,
                         const struct events *e)
 {
     double slope = (ADVICE_MEAN - m->by_advice) * 4, bend = 4;
@@ -347,15 +347,15 @@ static void take_advice(struct spot_market *m, const struct spot_market_place *p
 }
 
 /* The next rates from what is expected under these. */
-static void step(struct spot_market *m, const struct spot_market *start,
-                 struct spot_market_place *place, size_t n, struct events *e, bool is_firm_due)
+static void step(struct spot_capacity *m, const struct spot_capacity *start,
+                 struct spot_capacity_place *place, size_t n, struct events *e, bool is_firm_due)
 {
-    struct spot_market_stats all = { 0 };
+    struct spot_capacity_stats all = { 0 };
     double slope, bend;
 
     m->likelihood = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct spot_market_stats t = spot_market_expect(m, &place[i]);
+        const struct spot_capacity_stats t = spot_capacity_expect(m, &place[i]);
 
         m->likelihood += t.likelihood;
         e->lost[i] = t.n_loss[1] + t.n_loss[2];
@@ -397,15 +397,15 @@ static struct events events_new(size_t n)
     return (struct events){ all, all + n, all + 2 * n, all + 3 * n, all + 4 * n, all + 5 * n };
 }
 
-void spot_market_fit(struct spot_market *market, struct spot_market_place *place, size_t n)
+void spot_capacity_fit(struct spot_capacity *market, struct spot_capacity_place *place, size_t n)
 {
-    const size_t share = n ? SPOT_MARKET_ANSWERS_MAX / n : 0;
+    const size_t share = n ? SPOT_CAPACITY_ANSWERS_MAX / n : 0;
     const size_t each = share < EACH_MIN ? EACH_MIN : share > EACH_MAX ? EACH_MAX : share;
-    struct spot_market start;
+    struct spot_capacity start;
     struct events e = events_new(n + 1);
     double before = -INFINITY;
 
-    spot_market_start(&start);
+    spot_capacity_start(&start);
     *market = start;
     for (size_t i = 0; i < n; i++) {
         if (place[i].n > each) {
@@ -415,7 +415,7 @@ void spot_market_fit(struct spot_market *market, struct spot_market_place *place
         place[i].loss_level = exp(market->by_advice * place[i].advice);
         place[i].gain_level = 1;
     }
-    for (int turn = 0; turn < SPOT_MARKET_TURNS_MAX; turn++) {
+    for (int turn = 0; turn < SPOT_CAPACITY_TURNS_MAX; turn++) {
         step(market, &start, place, n, &e, turn % 4 == 3);
         if (turn % 4 == 0 && fabs(market->likelihood - before) < 1e-4 * (1 + fabs(before)))
             break;
