@@ -284,6 +284,9 @@ complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima auto e
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
+complete -c spot-predict -n 'true' -l next-probes -r
+complete -c spot-predict -n 'true' -l probe-usd -r
+complete -c spot-predict -n 'true' -l hour-usd -r
 complete -c spot-predict -n 'true' -l backtest
 complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
