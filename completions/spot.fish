@@ -213,6 +213,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
@@ -459,6 +460,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
