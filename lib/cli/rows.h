@@ -151,7 +151,7 @@ extern "C" {
       "the older safetensors file that the stream is the difference to", 0, 0 }
 #define SPOT_ROW_ZONES(v) \
     { SPOT_OPT_STRING, 0, "zone", v, "names", \
-      "use these zones, comma-separated (default: all, at most 6)", 0, 0 }
+      "use these zones, comma-separated (default: all, at most 16)", 0, 0 }
 #define SPOT_ROW_DEADLINE(v) \
     { SPOT_OPT_SECS, 0, "deadline", v, "time", \
       "deadline, from the job's start (required)", 1, 1e8 }

@@ -18,8 +18,8 @@
  * it goes by the cheapest place with spot instead of the state of each (spot_market_many_solve).
  *
  * No step is taken after which on demand, with the longest restart and the longest move to where
- * it runs, could not finish in time: no distribution can make a job late. The objective is usd +
- * usd_per_h * hours until the end.
+ * it runs, could not finish in time: no distribution can make a job late. The objective is the
+ * cost.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -66,7 +66,7 @@ struct spot_market {
     double work_s, deadline_s, tick_s;
     double restart_s[SPOT_MARKET_RESTARTS_MAX], restart_prob[SPOT_MARKET_RESTARTS_MAX];
     size_t n_restart; /* ascending times, probabilities that sum to 1 */
-    double egress_usd, usd_per_h;
+    double egress_usd;
     int64_t path_ticks; /* ticks left at path[][0]; after n_path ticks the last price holds */
     size_t n_path;
     struct spot_market_place place[SPOT_MARKET_PLACES_MAX];

@@ -116,7 +116,7 @@ static void cost_launch(struct market_many *t, const struct spot_market *m)
     t->wait = wait_s / step_s;
     t->worst = spot_market_longest(m, refuge) / step_s;
     t->launch_usd = usd / fmax(1, pairs);
-    t->usd[t->n] = (m->place[refuge].on_demand_usd_per_h + m->usd_per_h) * step_s / 3600;
+    t->usd[t->n] = m->place[refuge].on_demand_usd_per_h * step_s / 3600;
     t->speed[t->n] = m->place[refuge].speed;
 }
 
@@ -137,7 +137,7 @@ void market_many_learn(struct market_many *t, const struct spot_market *m,
         const double hazard =
             (1 + (double)seen->ended[k]) / (PRIOR_RUN_H * 3600 / m->tick_s + (double)seen->up[k]);
 
-        t->usd[j] = (m->place[k].spot_usd_per_h + m->usd_per_h) * step_h;
+        t->usd[j] = m->place[k].spot_usd_per_h * step_h;
         t->speed[j] = m->place[k].speed;
         t->end[j] = 1 - pow(1 - fmin(0.5, hazard), (double)t->step_ticks);
     }
@@ -310,7 +310,7 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
                         : step.mode == SPOT_DEADLINE_ON_DEMAND ? t->n + 1
                                                                : t->rank[step.place] + 1;
     const double step_s = (double)t->step_ticks * m->tick_s, speed = m->place[step.place].speed;
-    double left_s = now->left_s, need = (double)t->step_ticks, usd = m->usd_per_h;
+    double left_s = now->left_s, need = (double)t->step_ticks, usd = 0;
     double *table;
 
     row = row < 0 ? 0 : row < t->n_keep ? row : t->n_keep - 1;

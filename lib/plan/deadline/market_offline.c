@@ -81,8 +81,7 @@ static bool is_twin(const struct ahead *a, size_t i)
 
 static double usd_at(const struct ahead *a, struct spot_market_step step, int64_t tick)
 {
-    return (spot_market_usd_per_h(a->market, step, a->n_tick - tick) + a->market->usd_per_h) *
-           a->market->tick_s / 3600;
+    return spot_market_usd_per_h(a->market, step, a->n_tick - tick) * a->market->tick_s / 3600;
 }
 
 static bool is_there(const struct ahead *a, const struct offer *o, int64_t tick)
@@ -155,8 +154,6 @@ static void relax_tick(const struct ahead *a, int64_t tick)
         uint8_t *code = action ? action + home * n_level : NULL;
 
         memcpy(v, row_at(a, tick + 1, home), n_level * sizeof(*v));
-        for (size_t c = 1; c < n_level; c++)
-            v[c] += m->usd_per_h * m->tick_s / 3600;
         for (size_t i = 0; i < a->n_offer; i++)
             if (is_there(a, &a->offer[i], tick) && !is_twin(a, i))
                 launch(a, home, i, tick, v, code);
