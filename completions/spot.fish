@@ -208,6 +208,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
@@ -456,6 +457,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
