@@ -459,6 +459,8 @@ static int open_all(struct spot_server *s, struct spot_err *err)
     if (spot_server_open_log(s, err) || spot_group_open(s->group, &round, err) ||
         spot_server_log_serving(s, err) || open_front(s, err))
         return -1;
+    if (spot_server_follow(s, err))
+        return -1;
     if (s->options->batch && !(s->batch = spot_batch_open(s, err)))
         return -1;
     return spot_group_read_plan(s->group, err);

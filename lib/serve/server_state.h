@@ -124,6 +124,8 @@ struct spot_server_logged {
     double looked_s, running_s, queued_s; /* since time_s, up to looked_s: choices times seconds */
 };
 
+struct spot_follower; /* server_follow.c */
+
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
@@ -132,6 +134,7 @@ struct spot_server {
     struct spot_model_version **ended;  /* [n_ended] that still have requests */
     size_t n_ended, cap_ended;
     struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
+    struct spot_follower *follower;     /* NULL: no job is followed */
     struct spot_roll_result rolled;     /* result of the last roll-out requested */
     uint64_t given_hash;                /* of the model this server was started with */
     struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
@@ -303,6 +306,14 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
 /* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
+/* Give all replicas a version. */
+int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *version_take,
+                           struct spot_err *err);
+/* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
+ * the caller's; end. */
+int spot_server_follow(struct spot_server *s, struct spot_err *err);
+struct spot_model_version *spot_server_followed(struct spot_server *s);
+void spot_server_stop_following(struct spot_server *s);
 /* Advance: stop the next replica, or finish if none is left. */
 int spot_server_roll(struct spot_server *s, struct spot_err *err);
 /* A client requests another version. */
