@@ -16,7 +16,7 @@
  * work left, mode and place with the time since launch, and the stage of every place.
  *
  * No step is taken after which on demand, with the longest restart, could not finish in time: no
- * distribution can make a job late. The objective is usd + usd_per_h * hours until the end.
+ * distribution can make a job late. The objective is the cost.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -61,7 +61,7 @@ struct spot_market {
     double work_s, deadline_s, tick_s;
     double restart_s[SPOT_MARKET_RESTARTS_MAX], restart_prob[SPOT_MARKET_RESTARTS_MAX];
     size_t n_restart; /* ascending times, probabilities that sum to 1 */
-    double egress_usd, usd_per_h;
+    double egress_usd;
     int64_t path_ticks; /* ticks left at path[][0]; after n_path ticks the last price holds */
     size_t n_path;
     struct spot_market_place place[SPOT_MARKET_PLACES_MAX];

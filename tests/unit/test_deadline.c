@@ -64,7 +64,6 @@ static struct spot_market draw_market(uint64_t seed, double work_s, double deadl
                              .restart_prob = { 0.5, 0.5 },
                              .n_restart = 1 + seed % 2,
                              .egress_usd = seed % 3 * 0.02,
-                             .usd_per_h = seed % 4 == 3,
                              .n_place = 2 };
     struct spot_rng rng;
 
@@ -104,11 +103,11 @@ static double tick_usd(const struct spot_market *m, struct state *s, int mode, i
                        double restart)
 {
     const int same = mode && mode == s->mode && place == s->place;
-    double usd = m->usd_per_h, pending = 0;
+    double usd = 0, pending = 0;
 
     s->t += 100;
     if (mode) {
-        usd += price_at(m, mode, place, (size_t)(s->t / 100) - 1);
+        usd = price_at(m, mode, place, (size_t)(s->t / 100) - 1);
         if (!same || s->age)
             pending = restart - (same ? s->age * 100 : 0);
         s->left -= fmax(0, 100 - pending) * m->place[place].speed;
@@ -119,7 +118,6 @@ static double tick_usd(const struct spot_market *m, struct state *s, int mode, i
         s->is_new = 0;
         s->place = place;
     } else {
-        usd *= 100.0 / 3600;
         s->age = 0;
     }
     s->mode = mode;

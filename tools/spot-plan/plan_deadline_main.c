@@ -24,7 +24,7 @@ static struct options {
     struct spot_tool_common common;
     const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
     double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s;
-    double price[2], egress_usd, usd_per_h; /* spot, on demand */
+    double price[2], egress_usd; /* spot, on demand */
     bool has_spot, explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
@@ -162,7 +162,6 @@ static int read_market(struct session *s, struct spot_err *err)
     s->market.work_s = o.work_s;
     s->market.deadline_s = o.deadline_s;
     s->market.egress_usd = o.egress_usd;
-    s->market.usd_per_h = o.usd_per_h;
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_dist(s, err))
         return -1;
     return o.catalogue
@@ -275,8 +274,7 @@ static void explain_step(struct session *s, int mode, size_t place)
                      ? "not for sale"
                      : "on demand could not finish in time after it");
     else
-        snprintf(s->why[s->n_why++], WHY_TEXT, "%s now: %.2f usd expected in all%s%s", text, usd,
-                 o.usd_per_h > 0 ? ", time included" : "",
+        snprintf(s->why[s->n_why++], WHY_TEXT, "%s now: %.2f usd expected in all%s", text, usd,
                  mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
 }
 
@@ -450,8 +448,6 @@ static const struct spot_cli cli = {
             SPOT_ROW_DEADLINE(&o.deadline_s),
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_EGRESS(&o.egress_usd),
-            { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
-              "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default: 0)", 0,
               1e8 },
             { SPOT_OPT_SECS, 0, "elapsed", &o.elapsed_s, "time",

@@ -18,7 +18,7 @@ static struct options {
     struct spot_tool_common common;
     const char *trace, *policy, *zone, *plot, *restart, *catalogue;
     double work_s, deadline_s, from_s, tick_s, learn_s;
-    double price[2], egress_usd, usd_per_h; /* spot, on demand */
+    double price[2], egress_usd; /* spot, on demand */
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
@@ -85,7 +85,6 @@ static int read_market(struct session *s, struct spot_err *err)
     s->market.work_s = o.work_s;
     s->market.deadline_s = o.deadline_s;
     s->market.egress_usd = o.egress_usd;
-    s->market.usd_per_h = o.usd_per_h;
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_places(s, err))
         return -1;
     if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(s->place[0])) > 0))
@@ -272,8 +271,6 @@ static const struct spot_cli cli = {
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_CATALOGUE(&o.catalogue),
             SPOT_ROW_EGRESS(&o.egress_usd),
-            { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
-              "value of an hour until the end, added to the cost (default: 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
               "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
             SPOT_ROW_TICK(&o.tick_s),

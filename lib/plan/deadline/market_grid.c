@@ -87,8 +87,7 @@ double market_grid_late(const struct market_grid *grid, int64_t level)
     const double ticks = ceil((double)level / grid->tick / m->place[step.place].speed +
                               m->restart_s[m->n_restart - 1] / m->tick_s - 1e-9);
 
-    return level ? ticks * (spot_market_usd_per_h(m, step, 0) + m->usd_per_h) * m->tick_s / 3600
-                 : 0;
+    return level ? ticks * spot_market_usd_per_h(m, step, 0) * m->tick_s / 3600 : 0;
 }
 
 /* Where a tick leads that begins `age` ticks after a launch. */
@@ -169,7 +168,7 @@ static double usd_of(const struct market_grid *grid, enum spot_deadline_mode mod
     const struct spot_market *m = grid->market;
     const struct spot_market_step step = { mode, place };
 
-    return (spot_market_usd_per_h(m, step, ticks) + m->usd_per_h) * m->tick_s / 3600;
+    return spot_market_usd_per_h(m, step, ticks) * m->tick_s / 3600;
 }
 
 static bool can(const struct market_grid *grid, const bool *has_spot, enum spot_deadline_mode mode,

@@ -78,7 +78,7 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
             return spot_err_set(err, SPOT_EUSAGE, "speeds have to be above 0, prices at least 0");
     if (spot_market_refuge(m) == m->n_place)
         return spot_err_set(err, SPOT_EUSAGE, "no place sells on demand: nothing is sure");
-    if (!(m->tick_s > 0) || !(m->work_s > 0) || !(m->egress_usd >= 0) || !(m->usd_per_h >= 0))
+    if (!(m->tick_s > 0) || !(m->work_s > 0) || !(m->egress_usd >= 0))
         return spot_err_set(err, SPOT_EUSAGE, "work and tick have to be above 0, usd at least 0");
     if (longest(m) >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
         !((m->deadline_s - now->elapsed_s) / m->tick_s <= SPOT_DEADLINE_TICKS_MAX))
@@ -117,8 +117,7 @@ double spot_market_take(const struct spot_market *m, struct spot_market_now *now
 {
     const struct spot_market_place *p = &m->place[step.place];
     const bool goes_on = step.mode == now->mode && step.place == now->place;
-    double done_s = m->tick_s,
-           usd = m->usd_per_h + spot_market_usd_per_h(m, step, spot_market_ticks(m, now));
+    double done_s = m->tick_s, usd = spot_market_usd_per_h(m, step, spot_market_ticks(m, now));
 
     now->elapsed_s += m->tick_s;
     if (step.mode == SPOT_DEADLINE_IDLE) {
