@@ -38,7 +38,7 @@ _spot() {
     'spot-run generate') options='--model --lora --chat-template --template-time --dtype --device --threads --prompt --system --plain --max-tokens --temperature --top-p --top-k --seed --format --quiet --error-format --help --version' ;;
     'spot-run exec') options='--workers --listen --store --nnodes --nodes --rdzv-endpoint --max-restarts --events --state --state-every --state-command --resume --join --name --domain --notice --nproc-per-node --checkpoint --module --save-time --cold --log-dir --state-dir --key-file --quiet --standalone --rdzv-id --node-rank --master-addr --master-port --no-python --lease --stall --rank-stall --slow-rank --grace --join-timeout --notice-rebalance --error-format --help --help-all --version' ;;
     'spot-run ledger') options='--step --dataset-size --global-batch --seed --rest --order --format --ranges --check --error-format --help --version --global-batch' ;;
-    'spot-run commit') options='--step --durable --all-ranks --quiet --error-format --help --version' ;;
+    'spot-run commit') options='--step --durable --all-ranks --timeout --quiet --error-format --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --name --serve --max-batch --replicas --one-machine --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --skip --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --device --recompute --threads --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --error-format --help --version' ;;
     'spot-run worker') options='--join --key-file --name --domain --threads --recompute --device --engine --engine-url --engine-kind --state-command --join-timeout --notice --notice-rebalance --quiet --error-format --help --version' ;;
@@ -52,7 +52,8 @@ _spot() {
     'spot-run eval') options='--data --load --state --state-command --step --tokenizer --tokens --seq --stride --across --batch --threads --device --output --format --quiet --provenance --error-format --help --version' ;;
     'spot-run export') options='--state --step --state-command --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --error-format --help --version' ;;
     'spot-run import') options='--quiet --error-format --help --version' ;;
-    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import' options='' ;;
+    'spot-run audit') options='--state --events --steps --sample --data --tokenizer --threads --seed --quiet --error-format --help --version' ;;
+    'spot-run '*) commands='train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in
@@ -108,7 +109,7 @@ _spot() {
     'spot-run worker --device') values='cpu cuda auto' ;;
     'spot-run serve --device') values='cpu cuda' ;;
     'spot-run generate --device') values='cpu cuda' ;;
-    *' --device') values='auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
+    *' --device') values='auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
     *' --comm') values='sockets nccl' ;;
     *' --shares') values='even measured' ;;
     *' --recompute') values='none mlp layer' ;;

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -572,7 +572,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
@@ -704,6 +704,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l all-ranks
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l help
@@ -734,7 +735,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
@@ -865,7 +866,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l stride -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l across
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l threads -r
-complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet
@@ -891,3 +892,15 @@ complete -c spot-run -n '__fish_seen_subcommand_from import' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from import' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l steps -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l sample -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l error-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from audit' -l version

@@ -137,7 +137,7 @@ static int check_file(const char *path, struct stat *st, struct spot_err *err)
 
 /* The JSON of a manifest. */
 struct manifest_head {
-    const char *job;
+    const char *job, *chain; /* chain: NULL if there is none */
     int64_t step;
 };
 struct manifest_entry {
@@ -148,6 +148,7 @@ struct manifest_entry {
 static const struct spot_field manifest_field[] = {
     { "job", SPOT_F_STR, offsetof(struct manifest_head, job), "hex", 16, 16, true },
     { "step", SPOT_F_INT, offsetof(struct manifest_head, step), "1", 0, 9007199254740992.0, true },
+    { "chain", SPOT_F_STR, offsetof(struct manifest_head, chain), "hex", 32, 32, false },
     { 0 },
 };
 static const struct spot_field entry_field[] = {
@@ -193,7 +194,7 @@ static int read_entry(const struct manifest *m, int bundle, struct manifest_entr
 int spot_state_check(const char *text, size_t n_byte, struct spot_err *err)
 {
     struct manifest m;
-    struct manifest_head head;
+    struct manifest_head head = { 0 };
     struct manifest_entry entry;
     int rc;
 
@@ -238,7 +239,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
                          struct spot_err *err)
 {
     char path[PATH_SIZE + 32], job[20];
-    struct manifest_head head;
+    struct manifest_head head = { 0 };
 
     place_of(g, step, -1, path);
     if (load_manifest(g, step, path, &m->doc, err))
@@ -511,6 +512,20 @@ int spot_generation_check(const struct spot_generations *g, int64_t step, struct
 
     if (open_manifest(g, step, &m, err))
         return -1;
+    spot_json_release(&m.doc);
+    return 0;
+}
+
+int spot_generation_chain(const struct spot_generations *g, int64_t step, char chain[SPOT_HASH_HEX],
+                          struct spot_err *err)
+{
+    struct manifest m;
+    struct manifest_head head = { 0 };
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    (void)read_manifest(&m, &head, NULL); /* it is one */
+    snprintf(chain, SPOT_HASH_HEX, "%s", head.chain ? head.chain : "");
     spot_json_release(&m.doc);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/object_store.h"
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/json.h"
 
 #ifdef __cplusplus
@@ -29,8 +30,9 @@ struct spot_generations {
     struct spot_objects *objects; /* NULL: files in dir; else `dir` is for messages only */
     uint64_t job;                 /* 0: any job, for reading only */
     int n_bundle;
-    uint64_t manifest;        /* hash of the text of the only valid manifest; 0: any */
-    void (*tick)(void *user); /* called after each bundle verified; may be NULL */
+    char chain[SPOT_HASH_HEX]; /* for the manifest to be written: the chain of commits; "": none */
+    uint64_t manifest;         /* hash of the text of the only valid manifest; 0: any */
+    void (*tick)(void *user);  /* called after each bundle verified; may be NULL */
     void *user;
 };
 
@@ -93,6 +95,11 @@ int64_t *spot_generation_list(const struct spot_generations *generations, size_t
 /* Is the manifest valid and of this job? Returns 0, or -1 with *err (SPOT_EUSAGE: another job). */
 int spot_generation_check(const struct spot_generations *generations, int64_t step,
                           struct spot_err *err);
+
+/* The chain of commits up to this step, as its manifest has it: 32 hex digits, "" if it has none.
+ * Returns 0, or -1 with *err as above. */
+int spot_generation_chain(const struct spot_generations *generations, int64_t step,
+                          char chain[SPOT_HASH_HEX], struct spot_err *err);
 
 /* Hash of the manifest's text, which contains the hash of every bundle; 0: it is not valid. */
 uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);

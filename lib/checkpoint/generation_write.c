@@ -29,6 +29,8 @@ static int put_manifest(const struct spot_generations *g, FILE *out, int64_t ste
     spot_jw_str(&jw, "schema", "spot.state/1");
     spot_jw_str(&jw, "job", job);
     spot_jw_int(&jw, "step", step);
+    if (*g->chain)
+        spot_jw_str(&jw, "chain", g->chain);
     spot_jw_array(&jw, "bundles");
     for (int b = 0; b < g->n_bundle; b++) {
         spot_hash128_hex(written[b].hash, hex);

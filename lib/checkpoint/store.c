@@ -70,6 +70,12 @@ int spot_store_scan(struct spot_store *s, int64_t step, int bundle, spot_generat
     return spot_generation_scan(&s->disk, step, bundle, fn, user, err);
 }
 
+void spot_store_chain(const struct spot_store *s, int64_t step, char chain[SPOT_HASH_HEX])
+{
+    if (spot_generation_chain(&s->disk, step, chain, NULL))
+        *chain = '\0';
+}
+
 uint64_t spot_store_manifest(const struct spot_store *s, int64_t step)
 {
     return spot_generation_hash(&s->disk, step);

@@ -86,9 +86,12 @@ int spot_store_scan(struct spot_store *store, int64_t step, int bundle,
  * none. */
 uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
 
-/* Start a generation, dropping an unfinished one; then put each bundle once: the thread writes them
+/* Start a generation, dropping an unfinished one; `chain` is that of the commits up to its step, 32
+ * hex digits, or "". Then put each bundle once: the thread writes them
  * as they arrive, and commits the generation when it has all of them. */
-void spot_store_begin(struct spot_store *store, int64_t step);
+void spot_store_begin(struct spot_store *store, int64_t step, const char *chain);
+/* That of a durable generation, "": none is known. */
+void spot_store_chain(const struct spot_store *store, int64_t step, char chain[SPOT_HASH_HEX]);
 void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte);
 /* For the generation just begun: let its holders write its files to dir, which they recognise by

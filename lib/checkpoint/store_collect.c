@@ -4,6 +4,7 @@
 #define _DEFAULT_SOURCE /* realpath */
 #include "checkpoint/store_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,9 +37,10 @@ void spot_store_cancel(struct spot_store *s)
         drop_collected(s);
 }
 
-void spot_store_begin(struct spot_store *s, int64_t step)
+void spot_store_begin(struct spot_store *s, int64_t step, const char *chain)
 {
     drop_collected(s);
+    snprintf(s->chain, sizeof(s->chain), "%s", chain);
     s->collecting = step;
     set_serial(s, ++s->n_begun);
 }
@@ -129,6 +131,7 @@ void spot_store_hand_over(struct spot_store *s)
         s->work_step = s->collecting;
         s->work_nonce = s->nonce;
         s->work_serial = s->serial;
+        memcpy(s->work_chain, s->chain, sizeof(s->chain));
         s->has_work = is_taken = true;
         pthread_cond_signal(&s->changed);
     }

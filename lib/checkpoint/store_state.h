@@ -47,6 +47,8 @@ struct spot_store {
     void *user;
     bool (*gives_up)(void); /* NULL: never */
 
+    char chain[SPOT_HASH_HEX], work_chain[SPOT_HASH_HEX]; /* of the generation being assembled; of
+                                                            the thread's */
     int64_t collecting;       /* step of the generation being assembled, -1 */
     uint64_t nonce;           /* of its directory, if holders write to it; else 0 */
     struct spot_piece *piece; /* [n_bundle] */

@@ -134,6 +134,8 @@ static void write_queued(struct spot_store *s, const struct spot_queued *q)
 
 static int commit(struct spot_store *s, struct spot_err *err)
 {
+    struct spot_generations disk = s->disk;
+
     if (s->spool.serial != s->work_serial)
         begin_spool(s, s->work_serial, s->work_step, s->work_nonce);
     for (int b = 0; b < s->disk.n_bundle; b++)
@@ -143,7 +145,8 @@ static int commit(struct spot_store *s, struct spot_err *err)
         *err = s->spool.err;
         return -1;
     }
-    return spot_generation_commit(&s->disk, s->work_step, s->work_nonce, s->spool.written, err);
+    memcpy(disk.chain, s->work_chain, sizeof(disk.chain));
+    return spot_generation_commit(&disk, s->work_step, s->work_nonce, s->spool.written, err);
 }
 
 /* Returns 1, or -1 with *err; of 1 *err is what is to be told. */

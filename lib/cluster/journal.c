@@ -63,6 +63,7 @@ static void stand_at(struct spot_journal *j, int64_t step)
 {
     forget_end(j);
     j->tail.step = step;
+    *j->chain = '\0';
 }
 
 void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
@@ -80,6 +81,7 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
     case SPOT_EVENT_COMMITTED:
         stand_at(j, event->step);
         j->loss = event->loss;
+        snprintf(j->chain, sizeof(j->chain), "%s", event->chain ? event->chain : "");
         break;
     case SPOT_EVENT_ROLLED_BACK:
         stand_at(j, event->to);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/json_writer.h"
 
 #ifdef __cplusplus
@@ -62,8 +63,9 @@ struct spot_journal {
     char (*holder)[SPOT_HOLDER_MAX]; /* [n_holder], of a log that is continued: names of those who
                                         held its newest step, as far as it tells */
     size_t n_holder, cap_holder;
-    double loss;      /* of the last commit in a continued log, until the next; NAN: unknown */
-    int64_t val_step; /* of the last `validated` that stands, -1: none */
+    double loss; /* of the last commit in a continued log, until the next; NAN: unknown */
+    char chain[SPOT_HASH_HEX]; /* of the same, "": unknown */
+    int64_t val_step;          /* of the last `validated` that stands, -1: none */
     double val_loss;
     int64_t tuned_after; /* of the last `lr_changed` in a continued log, -1: none */
     int64_t done_step;   /* of a `done` at its end, -1: none */

@@ -22,6 +22,7 @@ static const struct spot_field record_field[] = {
     { "epoch", SPOT_F_INT, offsetof(struct spot_journal_record, epoch), "1", 0, UINT32_MAX, true },
     { "step", SPOT_F_INT, offsetof(struct spot_journal_record, step), "1", -1, 1e15, true },
     { "loss", SPOT_F_REAL, offsetof(struct spot_journal_record, loss), "1", 0, 0, false },
+    { "chain", SPOT_F_STR, offsetof(struct spot_journal_record, chain), NULL, 0, 0, false },
     { "val_step", SPOT_F_INT, offsetof(struct spot_journal_record, val_step), "1", -1, 1e15,
       false },
     { "val_loss", SPOT_F_REAL, offsetof(struct spot_journal_record, val_loss), "1", 0, 0, false },
@@ -39,7 +40,7 @@ int spot_journal_record_read(struct spot_journal_record *r, const char *text, st
     memset(r, 0, sizeof(*r));
     r->val_step = r->tuned_after = -1;
     r->loss = r->val_loss = NAN;
-    r->end = r->state_hex = "";
+    r->end = r->state_hex = r->chain = "";
     if (spot_json_parse(&r->doc, text, strlen(text), "the record of the job", err))
         return -1;
     if (spot_json_read_fields(&r->doc, r->doc.root, "", record_field, r, err) ||
@@ -86,6 +87,8 @@ static char *record_text(const struct spot_journal *j, const char *line)
     spot_jw_int(&jw, "epoch", j->tail.epoch);
     spot_jw_int(&jw, "step", j->tail.step);
     spot_jw_known(&jw, "loss", j->loss);
+    if (*j->chain)
+        spot_jw_str(&jw, "chain", j->chain);
     if (j->val_step >= 0) {
         spot_jw_int(&jw, "val_step", j->val_step);
         spot_jw_known(&jw, "val_loss", j->val_loss);
@@ -251,6 +254,7 @@ static void take_record(struct spot_journal *j, const struct spot_journal_record
         return; /* the job was rolled back; the workload determines that itself */
     j->tail.step = r->step;
     j->loss = r->loss;
+    snprintf(j->chain, sizeof(j->chain), "%s", r->chain);
     j->val_step = r->val_step;
     j->val_loss = r->val_loss;
     j->done_step = *r->state_hex ? r->step : -1;

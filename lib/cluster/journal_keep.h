@@ -29,6 +29,7 @@ struct spot_journal_record {
     double time_s;
     int64_t epoch, step; /* step -1: none was committed */
     double loss;         /* of that step; NAN: not known */
+    const char *chain;   /* of that step, "": not known */
     int64_t val_step;    /* -1: none */
     double val_loss;
     int64_t tuned_after; /* -1: never */

@@ -10,6 +10,7 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 #include "model/event_order.h"
+#include "model/shape.h"
 
 #define KEY(key_, type_, member_, unit_, min_, max_, required_)                                    \
     {                                                                                              \
@@ -74,6 +75,11 @@ static const struct spot_field committed_field[] = {
     OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
     KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
+    KEY("chain", SPOT_F_STR, chain, "hex", 32, 32, false),
+    KEY("anew", SPOT_F_BOOL, is_anew, NULL, 0, 0, false),
+    KEY("samples_xxh3", SPOT_F_STR, samples_hex, "hex", 16, 16, false),
+    KEY("parameters_xxh3", SPOT_F_STR, parameters_hex, "hex", 16, 16, false),
+    KEY("lr", SPOT_F_REAL, lr, "1", 0, 1e9, false),
     { 0 },
 };
 
@@ -283,6 +289,26 @@ static int check_counts(const struct spot_json_doc *doc, const struct spot_json_
     return 0;
 }
 
+/* Texts, one for each bundle of a model; NULL if there are none. */
+static int read_texts(const struct spot_json_doc *doc, const char *key,
+                      const struct spot_json_value **all, struct spot_err *err)
+{
+    *all = NULL;
+    if (!spot_json_get(doc->root, key))
+        return 0;
+    if (spot_json_array(doc, doc->root, "", key, true, SPOT_LAYERS_MAX + 2, all, err))
+        return -1;
+    for (size_t i = 0; i < spot_json_array_size(*all); i++) {
+        char at[48];
+
+        if (spot_json_is_string(spot_json_entry(*all, i)))
+            continue;
+        snprintf(at, sizeof(at), "/%s/%zu", key, i);
+        return spot_json_fail(doc, at, err, "expected a text of hex digits");
+    }
+    return 0;
+}
+
 static int read_samples(const struct spot_json_doc *doc, struct spot_event *event,
                         struct spot_err *err)
 {
@@ -290,7 +316,9 @@ static int read_samples(const struct spot_json_doc *doc, struct spot_event *even
         return spot_json_fail(doc, "/step", err, "step 0 cannot be committed");
     return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
                            err) ||
-                   check_counts(doc, event->samples, "samples", "sample number", err)
+                   check_counts(doc, event->samples, "samples", "sample number", err) ||
+                   read_texts(doc, "state", &event->state, err) ||
+                   read_texts(doc, "sums", &event->sums, err)
                ? -1
                : 0;
 }

@@ -76,7 +76,12 @@ struct spot_event {
         *buddies;                          /* formed: names, not validated; NULL: not given */
     const char *loss_hex;                  /* committed, validated: 8 hex digits */
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
-    const char *state_hex;                 /* done: 32 hex digits */
+    /* committed, NULL: not given. Hashes of the chain of commits, the tokens read, the parameters;
+     * 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
+    const char *chain, *samples_hex, *parameters_hex;
+    const struct spot_json_value *state, *sums;
+    bool is_anew;          /* committed: the chain begins here */
+    const char *state_hex; /* done: 32 hex digits */
 
     int64_t restart; /* formed, committed and restored of a command: its round; -1: not given */
     int64_t world;   /* formed: ranks */

@@ -73,6 +73,11 @@ struct spot_adamw spot_job_adamw(const struct spot_job_config *c, int64_t step)
     return a;
 }
 
+double spot_job_scale(const struct spot_job_config *c, double norm2)
+{
+    return c->clip_norm > 0 && sqrt(norm2) > c->clip_norm ? c->clip_norm / sqrt(norm2) : 1;
+}
+
 bool spot_job_is_tuned(const struct spot_job_config *c)
 {
     const struct spot_tuning first = first_tuning(c);

@@ -47,6 +47,8 @@ int spot_job_config_check(const struct spot_job_config *config, struct spot_err 
 /* The tuning in effect in a step >= 1, and the update of that step. */
 struct spot_tuning spot_job_tuning(const struct spot_job_config *config, int64_t step);
 struct spot_adamw spot_job_adamw(const struct spot_job_config *config, int64_t step);
+/* The factor of the gradient by which its norm does not exceed the limit. */
+double spot_job_scale(const struct spot_job_config *config, double norm2);
 /* Does the learning rate, or a related setting, differ between any steps? */
 bool spot_job_is_tuned(const struct spot_job_config *config);
 

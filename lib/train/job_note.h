@@ -53,6 +53,13 @@ void spot_job_note_release(struct spot_job_note *note);
 int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err);
 bool spot_job_note_is_behind(const char *dir);
 
+/* The shape and the configuration of the job that the note of `dir`, for messages, describes.
+ * Return 0, or -1 with *err (SPOT_EDATA). */
+int spot_job_note_shape(const struct spot_job_note *note, const char *dir, struct spot_shape *shape,
+                        struct spot_err *err);
+int spot_job_note_config(const struct spot_job_note *note, const char *dir,
+                         struct spot_job_config *config, struct spot_err *err);
+
 /* The final configuration: config with hashes and the full name of the kernel; paths of `options`,
  * made absolute. Written only if something changed. */
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,

@@ -11,8 +11,6 @@
 #include "checkpoint/generation.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
-#include "weights/hf_config.h"
-#include "weights/hf_family.h"
 
 /* --- a model ---------------------------------------------------------------- */
 
@@ -81,31 +79,8 @@ const char *spot_saved_place_name(const struct spot_saved_place *place)
 static int take_note(struct spot_saved_model *m, const struct spot_job_note *note, const char *dir,
                      struct spot_err *err)
 {
-    struct spot_err why;
-
-    m->shape = (struct spot_shape){ .n_layer = note->layers,
-                                    .width = note->width,
-                                    .n_head = note->heads,
-                                    .seq = note->seq,
-                                    .vocab = note->vocab,
-                                    .n_shard = note->shards,
-                                    .n_kv_head = note->kv_heads,
-                                    .ffn = note->ffn,
-                                    .rope_theta = note->rope_theta,
-                                    .is_tied = note->tied,
-                                    .norm_eps = note->norm_eps };
-    if (note->config) {
-        struct spot_shape s;
-
-        if (spot_hf_config_parse(note->config, "job.json: /config", &s, err))
-            return -1;
-        m->shape.kind = s.kind;
-        m->shape.head_dim = s.head_dim;
-    } else if (spot_hf_family_kind(note->arch, &m->shape.kind))
-        return spot_err_set(err, SPOT_EDATA, "%s/job.json: /arch: expected gpt2 or llama, got '%s'",
-                            dir, note->arch);
-    if (spot_shape_check(&m->shape, &why))
-        return spot_err_set(err, SPOT_EDATA, "%s/job.json: %.300s", dir, why.msg);
+    if (spot_job_note_shape(note, dir, &m->shape, err))
+        return -1;
     m->tokens = spot_xstrdup(note->tokens);
     m->tokenizer = spot_xstrdup(note->tokenizer);
     m->n_bundle = spot_shape_bundles(&m->shape);

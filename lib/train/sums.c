@@ -268,6 +268,23 @@ static int tie(const struct spot_sums *s, struct spot_err *err)
     return 0;
 }
 
+void spot_sums_tie_overflow(const struct spot_shape *shape, uint32_t *first, uint32_t *last)
+{
+    struct spot_arena embed, head;
+    uint32_t wte_bit, head_bit;
+
+    if (!shape->is_tied)
+        return;
+    spot_arena_of(shape, 0, &embed);
+    spot_arena_of(shape, spot_shape_bundles(shape) - 1, &head);
+    wte_bit = UINT32_C(1) << spot_arena_find(&embed, "wte");
+    head_bit = UINT32_C(1) << spot_arena_find(&head, "head.w");
+    if (*first & wte_bit || *last & head_bit) {
+        *first |= wte_bit;
+        *last |= head_bit;
+    }
+}
+
 /* --- as soon as they are complete ------------------------------------------ */
 
 static bool has_replicas(const struct spot_sums *s)

@@ -46,6 +46,10 @@ void spot_sums_unwatch(struct spot_sums *sums);
  * comm/comm.h. */
 int spot_sums_finish(struct spot_sums *sums, struct spot_err *err);
 
+/* The exponent of a tied head is that of wte: where a mask of the first or last bundle has one of
+ * them, both have it. */
+void spot_sums_tie_overflow(const struct spot_shape *shape, uint32_t *first, uint32_t *last);
+
 struct spot_mirror {
     struct spot_comm *comm;
     const struct spot_form *form;

@@ -15,6 +15,7 @@
 #include "common/xalloc.h"
 #include "train/job_note.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
@@ -303,6 +304,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
+    spot_trainer_open_chain(c);
     return 0;
 }
 

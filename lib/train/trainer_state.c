@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 
 /* --- durable generations ------------------------------------------------- */
@@ -145,12 +146,14 @@ void spot_trainer_save(struct spot_trainer *c)
 {
     struct place to = { .nonce = 0 };
     struct spot_err why = { 0 };
+    char chain[SPOT_HASH_HEX];
 
     if (spot_store_has_all(c->saver.store, c->machine->round))
         return;
     c->saver.sent_byte = 0;
     spot_trainer_settle_savers(c, -1);
-    spot_store_begin(c->saver.store, c->machine->round);
+    spot_trainer_chain_hex(c, c->machine->round, chain);
+    spot_store_begin(c->saver.store, c->machine->round, chain);
     if (!spot_store_share(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */

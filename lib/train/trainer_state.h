@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "cluster/group.h"
 #include "common/err.h"
+#include "train/evidence.h"
 #include "train/form.h"
 #include "train/meter.h"
 #include "train/model_dir.h"
@@ -46,6 +47,7 @@ struct spot_trainer_member {
 
 struct spot_trainer_vote {
     double norm2;
+    struct spot_evidence evidence;
     struct spot_stage_times times; /* of one microbatch, of the slowest that computes it */
     uint32_t overflow, nonfinite;
     bool is_in;
@@ -90,8 +92,10 @@ struct spot_trainer {
     double await_until_s; /* after a restart, no step is chosen before: the holders' leases end */
     double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
-    double compute_s;               /* slowest member of the step */
-    float last_loss;                /* of the newest step, if known */
+    uint64_t samples_xxh3;          /* of the tokens of the step */
+    struct spot_chain chain;
+    double compute_s; /* slowest member of the step */
+    float last_loss;  /* of the newest step, if known */
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
     bool is_damage_reported;      /* the reason for the next epoch's rollback was reported */

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "train/model_wire.h"
+#include "train/sums.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
@@ -55,6 +58,18 @@ static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_rea
 }
 
 /* Pipelines' tokens, in order, are those of all microbatches. */
+static uint64_t hash_tokens(const struct spot_trainer *c, const struct spot_buf *token)
+{
+    struct spot_hash_stream *const stream = spot_hash_stream_new();
+    uint64_t hash;
+
+    for (uint32_t d = 0; d < c->form.D; d++)
+        spot_hash_stream_add(stream, token[d].data, token[d].n);
+    hash = spot_hash_stream_64(stream);
+    spot_hash_stream_free(stream);
+    return hash;
+}
+
 static void keep_still(struct spot_trainer *c, const struct spot_buf *token)
 {
     if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
@@ -101,6 +116,7 @@ int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_traine
         rc = put_tokens(c, d, read, &token[d], err);
     if (!rc) {
         keep_still(c, token);
+        c->samples_xxh3 = hash_tokens(c, token);
         send_all(c, order, token);
     }
     for (uint32_t d = 0; d < f->D; d++)
@@ -264,11 +280,15 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
 {
     const uint32_t got = spot_get_u32(in);
     struct spot_trainer_vote v = { .is_in = true }, *all;
+    struct spot_arena arena;
 
     v.norm2 = spot_get_f64(in);
     v.overflow = spot_get_tensors(in, &c->config.shape, b);
     v.nonfinite = spot_get_tensors(in, &c->config.shape, b);
     take_times(c, id, b, in);
+    spot_arena_of(&c->config.shape, (int)b, &arena);
+    if (spot_evidence_of_kernel(c->config.kernel))
+        spot_evidence_get(in, &v.evidence, arena.n_tensor);
     if (in->bad || got != b ||
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
         return 1;
@@ -279,6 +299,8 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
                             "replica: memory or network of one of them is faulty",
                             (long long)c->machine->round + 1, (unsigned)id, (unsigned)b);
     all->norm2 = v.norm2;
+    if (!all->is_in)
+        all->evidence = v.evidence;
     all->overflow |= v.overflow;
     all->nonfinite |= v.nonfinite;
     all->is_in = true;
@@ -350,32 +372,14 @@ static int check_finite(const struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* A tied head has the exponent of wte: both or neither is made smaller. */
-static void tie_overflow(struct spot_trainer *c)
-{
-    uint32_t *const wte = &c->vote[0].overflow, *const head = &c->vote[c->n_bundle - 1].overflow;
-    struct spot_arena embed, last;
-    uint32_t wte_bit, head_bit;
-
-    if (!c->config.shape.is_tied)
-        return;
-    spot_arena_of(&c->config.shape, 0, &embed);
-    spot_arena_of(&c->config.shape, c->n_bundle - 1, &last);
-    wte_bit = UINT32_C(1) << spot_arena_find(&embed, "wte");
-    head_bit = UINT32_C(1) << spot_arena_find(&last, "head.w");
-    if (*wte & wte_bit || *head & head_bit) {
-        *wte |= wte_bit;
-        *head |= head_bit;
-    }
-}
-
 /* Ask for the step again with smaller exponents where a sum would not fit. */
 static bool redo(struct spot_trainer *c)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
 
-    tie_overflow(c);
+    spot_sums_tie_overflow(&c->config.shape, &c->vote[0].overflow,
+                           &c->vote[c->n_bundle - 1].overflow);
     for (int b = 0; b < c->n_bundle; b++)
         n += c->vote[b].overflow != 0;
     if (!n)
@@ -391,28 +395,31 @@ static bool redo(struct spot_trainer *c)
     return true;
 }
 
-static int log_committed(struct spot_trainer *c, float loss, double norm, struct spot_err *err)
+static int log_committed(struct spot_trainer *c, float loss, double norm,
+                         const struct spot_step_parameters *parameters, struct spot_err *err)
 {
     struct spot_jw *jw =
         spot_journal_begin(c->journal, "committed", c->machine->epoch, c->machine->round + 1);
     uint32_t bits;
     char hex[16];
 
-    if (!jw)
+    if (!jw) {
+        spot_trainer_put_chain(c, NULL, parameters);
         return 0;
+    }
     memcpy(&bits, &loss, sizeof(bits));
     snprintf(hex, sizeof(hex), "%08" PRIx32, bits);
     spot_jw_real(jw, "loss", (double)loss);
     spot_jw_str(jw, "loss_hex", hex);
     spot_jw_real(jw, "grad_norm", norm);
-    if (spot_job_is_tuned(&c->config))
-        spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
+    spot_jw_real(jw, "lr", parameters->lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)
             spot_jw_int(jw, NULL, sample_of(c, c->machine->round, j, k));
     spot_jw_end(jw);
+    spot_trainer_put_chain(c, jw, parameters);
     return spot_journal_end(c->journal, err);
 }
 
@@ -432,8 +439,9 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
                         struct spot_err *err)
 {
     struct spot_trainer *const c = job;
-    double sum = 0, norm2 = 0, scale = 1, step_s;
+    double sum = 0, norm2 = 0, scale, step_s;
     struct spot_adamw adamw;
+    struct spot_step_parameters parameters;
     struct spot_buf out = { 0 };
 
     if (c->validator.batch >= 0) {
@@ -451,13 +459,13 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
         sum += c->loss[j];
     for (int b = 0; b < c->n_bundle; b++)
         norm2 += c->vote[b].norm2;
-    if (c->config.clip_norm > 0 && sqrt(norm2) > c->config.clip_norm)
-        scale = c->config.clip_norm / sqrt(norm2);
+    scale = spot_job_scale(&c->config, norm2);
     c->last_loss = (float)(sum / (double)c->n_microbatch);
     c->knows_loss = true;
-    if (log_committed(c, c->last_loss, sqrt(norm2), err))
-        return -1;
     adamw = spot_job_adamw(&c->config, c->machine->round + 1);
+    parameters = spot_step_parameters(&adamw, scale, c->last_loss);
+    if (log_committed(c, c->last_loss, sqrt(norm2), &parameters, err))
+        return -1;
     spot_put_f64(&out, scale);
     spot_put_f64(&out, adamw.lr);
     spot_put_f64(&out, adamw.weight_decay);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/bundle_io.h"
 #include "common/clock.h"
+#include "train/evidence.h"
 #include "train/model_wire.h"
 #include "train/pipeline.h"
 #include "train/sums.h"
@@ -87,6 +88,7 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
         struct spot_stage *keeper = keeper_of(w, b);
         struct spot_stage_fault fault;
         struct spot_stage_times spent;
+        struct spot_evidence evidence;
 
         if (!keeper)
             continue;
@@ -99,6 +101,10 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
             keeper == w->stage ? spot_stage_times(keeper, (int)b) : (struct spot_stage_times){ 0 };
         spot_put_f64(&out, spent.forward_s);
         spot_put_f64(&out, spent.backward_s);
+        if (spot_evidence_of_kernel(w->config.kernel)) {
+            spot_evidence_take(&evidence, w->bundle[b], spot_stage_sum(keeper, (int)b));
+            spot_evidence_put(&out, &evidence, w->bundle[b]->arena.n_tensor);
+        }
     }
     if (stage_status(w, err)) {
         spot_buf_release(&out);

@@ -11,7 +11,9 @@
  *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes
  *        bench_regret large FROM TO              traces of large changes, each with one job and one
  *                                                notice in turn (STEP as above)
- *        bench_regret trace K                    trace K of these, time_s,available */
+ *        bench_regret generated FROM TO          traces FROM..TO-1 of the protocol of up to SCALE, each with
+ *                                                one job and one notice in turn
+ *        bench_regret trace K                    trace K of the large ones, time_s,available */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -268,6 +270,28 @@ static void large(struct bench *b, int from, int to)
     }
 }
 
+static void generated(struct bench *b, int from, int to)
+{
+    static const char *const job_of[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
+    static const double notice_s[] = { 0, 30, 120 };
+
+    b->n = INTERVALS;
+    puts(header);
+    for (int k = from; k < to; k += setting("STEP", 1)) {
+        const struct family_spec spec = family_nth(PROTOCOL_SEED, k, b->n);
+        double samples[SHADOWS];
+
+        if (spec.most > setting("SCALE", 32))
+            continue;
+        load(b, job_of[k % 5]);
+        family_draw(&spec, b->count);
+        prepare(b);
+        play_all(b, notice_s[k / 40 % 3], samples);
+        print_row(job_of[k % 5], k, spec.most, notice_s[k / 40 % 3], samples);
+        unload(b);
+    }
+}
+
 static void print_trace(struct bench *b, int k)
 {
     const struct family_spec spec = family_large(PROTOCOL_SEED, k, LARGE_INTERVALS);
@@ -301,6 +325,8 @@ int main(int argc, char **argv)
         print_trace(b, atoi(argv[2]));
     else if (argc == 4 && !strcmp(argv[1], "large"))
         large(b, atoi(argv[2]), atoi(argv[3]));
+    else if (argc == 4 && !strcmp(argv[1], "generated"))
+        generated(b, atoi(argv[2]), atoi(argv[3]));
     else if (argc == 1 || argc == 4 || (argc > 4 && !strcmp(argv[2], "search")))
         one_job(b, argc, argv);
     else

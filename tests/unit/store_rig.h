@@ -65,7 +65,7 @@ static inline void save(struct spot_store *s, int64_t step)
 {
     int64_t got = -1;
 
-    spot_store_begin(s, step);
+    spot_store_begin(s, step, "");
     for (int b = BUNDLES; b-- > 0;)
         put(s, step, b);
     ck_assert_int_eq(result(s, &got, NULL), 1);

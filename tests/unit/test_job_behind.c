@@ -253,7 +253,7 @@ static int save(struct spot_store *s, int64_t step, struct spot_err *err)
     int rc;
 
     fill(copy, step);
-    spot_store_begin(s, step);
+    spot_store_begin(s, step, "");
     ck_assert(spot_store_share(s, where, &nonce));
     ck_assert_int_eq(strncmp(where, "command:", 8), 0);
     spot_store_put(s, step, 0, copy, BYTES);

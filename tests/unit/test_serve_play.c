@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: policies do to replicas what they say. Oracles: times of SpotServe's cost model summed by
- * hand; what comes later never changes what was; nobody is lost while the model fits. */
+ * hand; what an answer has not said yet changes nothing; nobody is lost while the model fits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,108 +230,8 @@ static double walk_s(void)
     return is_long() ? 3000 : 1500;
 }
 
-/* Steps and answers of before known_s are the same in both. Returns how many answers. */
-static size_t is_same_until(double known_s, const struct spot_serve_result *x,
-                            const struct spot_serve_result *y, size_t n_request)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < x->n_step && x->step[i].time_s < known_s; i++)
-        ck_assert_mem_eq(&x->step[i], &y->step[i], sizeof(x->step[i]));
-    for (size_t i = 0; i < n_request; i++)
-        if (x->served[i].end_s < known_s) {
-            ck_assert_double_eq(x->served[i].end_s, y->served[i].end_s);
-            ck_assert_double_eq(x->served[i].first_token_s, y->served[i].first_token_s);
-            n++;
-        }
-    return n;
-}
-
-/* What comes later comes faster, and of events there are those of before. Returns how many. */
-static size_t change_after(double cut_s, struct spot_load *load, struct spot_serve_event *to,
-                           const struct spot_serve_event *event, size_t n)
-{
-    size_t n_kept = 0;
-
-    for (size_t i = 0; i < load->n; i++)
-        if (load->time_s[i] > cut_s)
-            load->time_s[i] = cut_s + (load->time_s[i] - cut_s) / 3;
-    for (; n_kept < n && event[n_kept].time_s <= cut_s; n_kept++)
-        to[n_kept] = event[n_kept];
-    return n_kept;
-}
-
-/* A loss is known switch_s before it comes, and to ours when it is announced. */
-static double known_by(double cut_s, const struct spot_serve_play *p, enum spot_serve_policy policy)
-{
-    return cut_s - (policy == SPOT_SERVE_SPOT ? p->grace_s : p->switch_s);
-}
-
-START_TEST(what_comes_later_never_changes_what_was)
-{
-    const double end_s = walk_s(), cut_s = end_s / 2;
-    const size_t n_request = (size_t)(end_s / 2.5);
-
-    for (uint64_t seed = 0; seed < (is_long() ? 12 : 2); seed++) {
-        struct spot_load load = steady(n_request, 2.6), other = steady(n_request, 2.6);
-        struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
-        struct spot_serve_event *twin = spot_xcalloc(4000, sizeof(*twin));
-        const size_t n = draw_events(event, seed, end_s);
-        const size_t n_twin = change_after(cut_s, &other, twin, event, n);
-
-        for (int k = 0; k < SPOT_SERVE_CLAIRVOYANT; k++) {
-            const struct spot_serve_play a = play_of(&load, event, n, end_s);
-            const struct spot_serve_play b = play_of(&other, twin, n_twin, end_s);
-            struct spot_serve_result x = run(&a, (enum spot_serve_policy)k, 0);
-            struct spot_serve_result y = run(&b, (enum spot_serve_policy)k, 0);
-            const double known_s = known_by(cut_s, &a, (enum spot_serve_policy)k);
-
-            ck_assert_uint_eq(x.totals.finished, load.n); /* 3 instances hold the model */
-            ck_assert_uint_gt(is_same_until(known_s, &x, &y, load.n), 100);
-            spot_serve_result_release(&x);
-            spot_serve_result_release(&y);
-        }
-        free(event);
-        free(twin);
-        spot_load_release(&load);
-        spot_load_release(&other);
-    }
-}
-END_TEST
-
-/* The same of many short walks, each cut elsewhere, for one policy each. */
-START_TEST(whatever_is_appended_changes_nothing_before_it)
-{
-    enum { REQUESTS = 120 };
-
-    for (uint64_t seed = 0; seed < 200; seed++) {
-        const double cut_s = 60 + (double)(seed * 29 % 140), end_s = 300;
-        const enum spot_serve_policy policy =
-            (enum spot_serve_policy)(seed % SPOT_SERVE_CLAIRVOYANT);
-        struct spot_load load = steady(REQUESTS, 2.6), other = steady(REQUESTS, 2.6);
-        struct spot_serve_event event[600], twin[600];
-        struct spot_serve_play a, b;
-        struct spot_serve_result x, y;
-        const size_t n = draw_events(event, seed, end_s);
-        size_t n_twin = change_after(cut_s, &other, twin, event, n);
-
-        for (uint32_t i = 0; i < seed % 5; i++)
-            twin[n_twin++] = (struct spot_serve_event){ cut_s + 1 + i, true, 300 + i };
-        a = play_of(&load, event, n, end_s);
-        b = play_of(&other, twin, n_twin, end_s);
-        x = run(&a, policy, 0);
-        y = run(&b, policy, 0);
-        (void)is_same_until(known_by(cut_s, &a, policy), &x, &y, load.n);
-        spot_serve_result_release(&x);
-        spot_serve_result_release(&y);
-        spot_load_release(&load);
-        spot_load_release(&other);
-    }
-}
-END_TEST
-
-/* The same of how long answers are: those that at `cut_s` cannot have ended become others that
- * cannot. */
+/* Nor does how long answers are (test_no_future.c has the rest): those that at
+ * `cut_s` cannot have ended become others that cannot. */
 START_TEST(what_is_not_said_yet_changes_no_decision)
 {
     enum { REQUESTS = 120 };

@@ -167,7 +167,7 @@ START_TEST(a_full_disk_leaves_the_generation_before)
     limit = old;
     limit.rlim_cur = BYTES / 2;
     setrlimit(RLIMIT_FSIZE, &limit);
-    spot_store_begin(s, 20);
+    spot_store_begin(s, 20, "");
     for (int b = 0; b < BUNDLES; b++)
         put(s, 20, b);
     ck_assert_int_eq(result(s, &step, &err), -1);
@@ -230,7 +230,7 @@ START_TEST(a_whole_generation_waits_for_the_thread)
     make_dir();
     s = open_store(dir, 1, NULL);
     for (int64_t k = 10; k <= 20; k += 10) {
-        spot_store_begin(s, k);
+        spot_store_begin(s, k, "");
         for (int b = 0; b < BUNDLES; b++)
             put(s, k, b);
         ck_assert(spot_store_has_all(s, k));
@@ -253,7 +253,7 @@ START_TEST(bundles_of_another_step_twice_or_given_up_do_not_count)
 
     make_dir();
     s = open_store(dir, 1, NULL);
-    spot_store_begin(s, 10);
+    spot_store_begin(s, 10, "");
     put(s, 10, 0);
     put(s, 10, 0);
     put(s, 9, 1);
@@ -398,7 +398,7 @@ START_TEST(a_damaged_generation_keeps_no_place_of_a_sound_one)
         save(s, 10);
         save(s, 20);
         shell(damage_to[i]);
-        spot_store_begin(s, 30);
+        spot_store_begin(s, 30, "");
         for (int b = 0; b < BUNDLES; b++)
             put(s, 30, b);
         ck_assert_int_eq(result(s, &step, &err), 1);
@@ -431,7 +431,7 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
     shell("rm -r $D");
     ck_assert(!spot_store_confirm(s));
     ck_assert_int_eq(spot_store_newest(s), -1);
-    spot_store_begin(s, 30);
+    spot_store_begin(s, 30, "");
     for (int b = 0; b < BUNDLES; b++)
         put(s, 30, b);
     ck_assert_int_eq(result(s, &step, &err), 1);
@@ -441,7 +441,7 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
     ck_assert_ptr_null(open_store(dir, 1, &err)); /* and it is locked */
     ck_assert_ptr_nonnull(strstr(err.msg, "in use"));
     shell("mv $D $D.x && touch $D"); /* nothing can be written there */
-    spot_store_begin(s, 40);
+    spot_store_begin(s, 40, "");
     for (int b = 0; b < BUNDLES; b++)
         put(s, 40, b);
     ck_assert_int_eq(result(s, &step, &err), -1);
@@ -542,7 +542,7 @@ START_TEST(the_directory_of_another_job_in_its_place_is_left_alone)
     s = open_store(dir, 1, NULL);
     save(s, 40);
     shell("mv $D $D.ours && mv $D.other $D && find $D -type f | sort | xargs cksum >$D.was");
-    spot_store_begin(s, 50);
+    spot_store_begin(s, 50, "");
     for (int b = 0; b < BUNDLES; b++)
         put(s, 50, b);
     ck_assert_int_eq(result(s, &step, &err), -1);

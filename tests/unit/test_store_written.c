@@ -38,7 +38,7 @@ START_TEST(a_generation_of_files_and_of_bytes_is_one)
 
     make_dir();
     s = open_store(dir, 1, NULL);
-    spot_store_begin(s, 7);
+    spot_store_begin(s, 7, "");
     ck_assert(spot_store_share(s, at, &nonce));
     ck_assert(spot_store_is_shared(s));
     ck_assert(spot_bundle_file_sees(at, nonce));
@@ -60,7 +60,7 @@ START_TEST(a_generation_of_files_and_of_bytes_is_one)
     s = open_store(dir, 1, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 0);
     check_content(s, 7);
-    spot_store_begin(s, 7);
+    spot_store_begin(s, 7, "");
     ck_assert(!spot_store_share(s, at, &nonce)); /* a step has one state */
     spot_store_close(s);
     drop_dir();
@@ -79,11 +79,11 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
     make_dir();
     s = open_store(dir, 1, NULL);
     save(s, 5);
-    spot_store_begin(s, 7);
+    spot_store_begin(s, 7, "");
     ck_assert(spot_store_share(s, old, &before));
     spot_store_cancel(s); /* a writer died */
     ck_assert(!spot_store_is_shared(s));
-    spot_store_begin(s, 7);
+    spot_store_begin(s, 7, "");
     ck_assert(spot_store_share(s, at, &nonce));
     ck_assert_str_ne(at, old);
     ck_assert_int_ne(access(old, F_OK), 0); /* what it left goes with the next */
@@ -101,12 +101,12 @@ START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
     ck_assert_ptr_nonnull(strstr(err.msg, "bundle-0000' has 300 bytes, 301 were written"));
     check_content(s, 5);
     ck_assert_int_eq(count("tmp"), 0);
-    spot_store_begin(s, 8);
+    spot_store_begin(s, 8, "");
     ck_assert(spot_store_share(s, at, &nonce));
     spot_store_close(s);
     ck_assert_int_eq(count("tmp"), 0);
     s = open_store(NULL, 1, NULL);
-    spot_store_begin(s, 1);
+    spot_store_begin(s, 1, "");
     ck_assert(spot_store_share(s, at, &nonce)); /* in a directory that goes with the store */
     ck_assert_ptr_null(strstr(at, dir));
     ck_assert(spot_bundle_file_sees(at, nonce));
@@ -127,7 +127,7 @@ START_TEST(a_file_that_was_changed_after_it_was_told_of_is_found_damaged)
     make_dir();
     s = open_store(dir, 1, NULL);
     save(s, 5);
-    spot_store_begin(s, 7);
+    spot_store_begin(s, 7, "");
     ck_assert(spot_store_share(s, at, &nonce));
     for (int b = 0; b < BUNDLES; b++) {
         const struct spot_written w = write_bundle(at, 7, b);

@@ -15,11 +15,11 @@
 
 static struct {
     uint64_t step;
+    double timeout_s;
     bool durable, all_ranks, is_quiet;
-} o = { .step = UINT64_MAX };
+} o = { .step = UINT64_MAX, .timeout_s = 600 };
 
-static const double limit_s = 600; /* for the other ranks, and a coordinator that is away */
-static const double answer_s = 5;  /* for the answer that says why it took too long */
+static const double answer_s = 5; /* for the answer that says why it took too long */
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "step", &o.step, "n", "number of the step (default: the next one)", 0,
@@ -27,6 +27,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 0, "durable", &o.durable, NULL, "wait until another node holds it too", 0, 0 },
     { SPOT_OPT_FLAG, 0, "all-ranks", &o.all_ranks, NULL,
       "all ranks have files of their own: wait until each has called this", 0, 0 },
+    { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time",
+      "time limit for the other ranks and the coordinator (default: 10m)", 0, 1e7 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -68,7 +70,7 @@ static int compose(char *line, size_t n, struct spot_err *err)
     if (o.step != UINT64_MAX)
         snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
                  (unsigned long long)o.step);
-    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s%s}", limit_s,
+    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s%s}", o.timeout_s,
              o.all_ranks ? "" : ",\"alone\":true", o.durable ? ",\"durable\":true" : "");
     return 0;
 }
@@ -120,7 +122,7 @@ static int run_commit(struct spot_err *err)
     signal(SIGPIPE, SIG_IGN);
     if (compose(line, sizeof(line), err))
         return -1;
-    rc = spot_rank_ask(path, line, strlen(line), limit_s + answer_s, &answer, err) ||
+    rc = spot_rank_ask(path, line, strlen(line), o.timeout_s + answer_s, &answer, err) ||
                  read_answer(&answer, err)
              ? -1
              : 0;

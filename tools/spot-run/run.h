@@ -25,5 +25,6 @@ extern const struct spot_command run_status_command;
 extern const struct spot_command run_report_command;
 extern const struct spot_command run_eval_command;
 extern const struct spot_command run_export_command;
+extern const struct spot_command run_audit_command;
 
 #endif /* SPOT_RUN_RUN_H */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/audit_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "model/event.h"
+
+static void drop_commit(struct spot_audit_commit *commit)
+{
+    free(commit->state);
+    free(commit->sums);
+    *commit = (struct spot_audit_commit){ 0 };
+}
+
+void spot_audit_log_release(struct spot_audit_log *log)
+{
+    for (int64_t i = 0; log->commit && i <= log->end - log->begin; i++)
+        drop_commit(&log->commit[i]);
+    free(log->commit);
+    log->commit = NULL;
+}
+
+static char (*take_tags(const struct spot_audit_log *log,
+                        const struct spot_json_value *all))[SPOT_EVIDENCE_TAGS]
+{
+    char(*const tags)[SPOT_EVIDENCE_TAGS] = spot_xcalloc((size_t)log->n_bundle, sizeof(*tags));
+
+    for (int b = 0; b < log->n_bundle; b++)
+        snprintf(tags[b], sizeof(tags[b]), "%s", spot_json_text(spot_json_entry(all, (size_t)b)));
+    return tags;
+}
+
+static int take_commit(struct spot_audit_log *log, const struct spot_event_log *from,
+                       const struct spot_event *e, struct spot_err *err)
+{
+    struct spot_audit_commit *const c = &log->commit[e->step - log->begin];
+
+    drop_commit(c);
+    if (!e->chain || !e->samples_hex || !e->parameters_hex || !e->state || !e->sums)
+        return 0;
+    if (spot_json_array_size(e->state) != (size_t)log->n_bundle)
+        return spot_json_fail(&from->doc, "/state", err, "expected %d bundles", log->n_bundle);
+    if (spot_json_array_size(e->sums) != (size_t)log->n_bundle)
+        return spot_json_fail(&from->doc, "/sums", err, "expected %d bundles", log->n_bundle);
+    if (!spot_chain_parse(e->chain, &c->chain))
+        return spot_json_fail(&from->doc, "/chain", err, "expected 32 hex digits");
+    c->is_there = true;
+    c->is_anew = e->is_anew;
+    c->samples = strtoull(e->samples_hex, NULL, 16);
+    c->parameters = strtoull(e->parameters_hex, NULL, 16);
+    c->loss_bits = (uint32_t)strtoul(e->loss_hex, NULL, 16);
+    c->lr = e->lr;
+    c->state = take_tags(log, e->state);
+    c->sums = take_tags(log, e->sums);
+    return 0;
+}
+
+int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t begin, int64_t end,
+                        int n_bundle, struct spot_err *err)
+{
+    struct spot_event_log from = { .source = path, .drops_cut = true };
+    struct spot_event event;
+    int rc;
+
+    *log = (struct spot_audit_log){ .begin = begin, .end = end, .n_bundle = n_bundle };
+    from.in = fopen(path, "re");
+    if (!from.in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    log->commit = spot_xcalloc((size_t)(end - begin) + 1, sizeof(*log->commit));
+    while ((rc = spot_event_next(&from, &event, err)) > 0)
+        if (event.kind == SPOT_EVENT_COMMITTED && event.step >= begin && event.step <= end &&
+            take_commit(log, &from, &event, err)) {
+            rc = -1;
+            break;
+        }
+    spot_event_log_release(&from);
+    fclose(from.in);
+    return rc;
+}
+
+const struct spot_audit_commit *spot_audit_log_find(const struct spot_audit_log *log, int64_t step)
+{
+    return step >= log->begin && step <= log->end && log->commit[step - log->begin].is_there
+               ? &log->commit[step - log->begin]
+               : NULL;
+}
