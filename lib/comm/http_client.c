@@ -41,7 +41,7 @@ struct asked {
 struct spot_http_client {
     CURLM *multi;
     int epoll_fd; /* of the sockets that libcurl watches: only those with something are looked at */
-    double timer_s; /* when libcurl wants to be called anyway; INFINITY: never */
+    double timer_s; /* when libcurl is to be called anyway; INFINITY: never */
     struct asked *asked;
     struct spot_http_tls tls; /* ca NULL: in the clear */
 };
