@@ -13,6 +13,7 @@
 #include "serve/output_guess.h"
 #include "serve/relay.h"
 #include "serve/server.h"
+#include "serve/size_route.h"
 #include "serve/token_log.h"
 
 #ifdef __cplusplus
@@ -68,6 +69,7 @@ struct spot_seat {
     struct spot_peer *peer;
     struct spot_replica *replica; /* NULL: it has not joined */
     int position;                 /* its last one, whose weights it has; -1: none */
+    char type[SPOT_NAME_MAX], market[SPOT_NAME_MAX]; /* of its machine; "": it has not said */
 };
 
 /* A view: P x M members that compute together. */
@@ -124,6 +126,14 @@ struct spot_server_logged {
 
 struct spot_follower; /* server_follow.c */
 
+/* Of the plan. */
+struct spot_server_routes {
+    struct spot_route *node; /* [n_node]; the first that matches a replica counts */
+    size_t n_node;
+    struct spot_size_route size; /* by the size of requests */
+    bool is_of_fleet;            /* machines come where there is work, which waits */
+};
+
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
@@ -137,8 +147,7 @@ struct spot_server {
     uint64_t given_hash;                /* of the model this server was started with */
     struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
-    struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
-    size_t n_route;
+    struct spot_server_routes routes;
     struct spot_workload foreign; /* the table where the model is in engines */
     char engine_model[256];       /* which is in all of them; "": not known yet */
     bool is_regrouping;           /* all replicas stop, and are formed anew */
@@ -209,8 +218,10 @@ double spot_server_left(const struct spot_server *s, const struct spot_sequence 
 /* Of the prompt, as far as the replica does not hold it, and of the tokens so far. */
 double spot_server_prompt_work(const struct spot_server *s, const struct spot_replica *place,
                                struct spot_sequence *q);
-/* NULL: nobody can. */
-struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot_sequence *q);
+/* The one that has copies of its pages; else of the machines whose turn it is, by the plan's route
+ * for its size, that which is done with it first; else, where the route names none with room, of
+ * all. Who is chosen takes it: the turn counts. NULL: nobody can. */
+struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q);
 bool spot_server_has_room(const struct spot_server *s);
 /* A new choice waits; it waits no more. */
 void spot_server_queue(struct spot_server *s, struct spot_sequence *q);
