@@ -527,7 +527,7 @@ static const struct spot_opt_need need[] = {
     { "availability", "offers" },
     { "availability", "!load" },
     { "cold-start", "offers" },
-    { "join", "load" },
+    { "join", "load|plan-command" },
     { NULL, NULL },
 };
 
