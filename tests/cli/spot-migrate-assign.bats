@@ -92,3 +92,18 @@ bats_require_minimum_version 1.5.0
     run -3 bash -c "$little; tr '\\0' x </dev/zero | spot-migrate assign -"
     [[ "$output" == *"<stdin>:1: a line of more than 67108864 bytes"* ]]
 }
+
+@test "a matrix of NumPy is a problem, several in one file are several, compressed or not" {
+    matrix() { # CELL... of 2 x 2
+        printf "\223NUMPY\1\0\74\0{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }\n"
+        printf '%b' "$@"
+    }
+    cd "$BATS_TEST_TMPDIR"
+    { matrix '\4' '\1' '\2' '\3' && matrix '\377' '\0' '\0' '\377'; } >two.npy
+    run -0 spot-migrate assign two.npy
+    [ "$(jq -c '[.cost, .assignment]' <<<"$output" | paste -sd ' ')" = '[3,[1,0]] [-2,[0,1]]' ]
+    gzip two.npy
+    [ "$(spot-migrate assign two.npy.gz)" = "$output" ]
+    run -3 spot-migrate assign - < <(matrix '\1' '\2')
+    [[ "$output" == *"<stdin>: "* ]]
+}

@@ -143,10 +143,10 @@ START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
     FILE *out = fmemopen(text, sizeof(text), "w");
 
     ck_assert(!spot_fleet_arrivals_came(&a, 10) && !spot_fleet_arrivals_is_at_rest(&a));
-    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 0, 5, 50, 100 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 0, 5, 50, 100, 0 });
     ck_assert(!spot_fleet_arrivals_came(&a, 10)); /* of before it is not known when */
-    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10, 7, 70, 104 });
-    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 20, 8, 170, 104 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10, 7, 70, 104, 0 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 20, 8, 170, 104, 0 });
     ck_assert(spot_fleet_arrivals_came(&a, 10));
     spot_fleet_arrivals_write(&a, out);
     fclose(out);
@@ -154,13 +154,17 @@ START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
                            "5.000,10,2\n10.000,10,2\n20.000,100,1\n");
     for (int i = 0; i < 12; i++) {
         ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 9);
-        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104 });
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104, 0 });
     }
     ck_assert(spot_fleet_arrivals_is_at_rest(&a) && !spot_fleet_arrivals_came(&a, 60));
-    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 150, 9, 170, 104 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 150, 9, 170, 104, 0 });
     ck_assert(!spot_fleet_arrivals_is_at_rest(&a) && spot_fleet_arrivals_came(&a, 60));
-    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 160, 0, 0, 0 }); /* another front */
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 160, 0, 0, 0, 0 }); /* another front */
     ck_assert_uint_eq(a.n, 1);
+    for (int i = 0; i < 12; i++) { /* one waits: it was counted long ago, and is no rest */
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 170 + i * 10, 0, 0, 0, 1 });
+        ck_assert(!spot_fleet_arrivals_is_at_rest(&a));
+    }
 }
 END_TEST
 

@@ -9,6 +9,7 @@
 #include "common/edit_distance.h"
 #include "common/json.h"
 #include "common/line.h"
+#include "common/npy.h"
 #include "common/out.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
@@ -189,8 +190,9 @@ static int write_answer(const struct run *run, const struct spot_assign_problem 
     return spot_jw_close(&jw, err);
 }
 
+/* `number`: which problem of the source, or its line. */
 static int solve(struct run *run, const struct spot_assign_problem *problem, const char *source,
-                 unsigned long line, struct spot_err *err)
+                 unsigned long number, struct spot_err *err)
 {
     const double begin_s = spot_clock_cpu_s();
     struct result result = { 0 };
@@ -199,7 +201,7 @@ static int solve(struct run *run, const struct spot_assign_problem *problem, con
                                 : spot_assign(problem, &result.answer, err);
 
     if (!rc) {
-        spot_tool_info("%s:%lu: %d x %d in %.6f s", source, line, problem->n_row, problem->n_col,
+        spot_tool_info("%s:%lu: %d x %d in %.6f s", source, number, problem->n_row, problem->n_col,
                        spot_clock_cpu_s() - begin_s);
         run->n_infeasible += !result.answer.is_feasible;
         rc = write_answer(run, problem, &result, err);
@@ -229,6 +231,29 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     return rc;
 }
 
+/* Matrices of NumPy, one after another. */
+static int solve_matrices(struct run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    int c;
+
+    for (unsigned long n = 1; (c = getc(in)) != EOF; n++) {
+        struct spot_npy m;
+        int rc;
+
+        ungetc(c, in);
+        if (spot_npy_read(&m, in, source, SPOT_ASSIGN_SIDE_MAX, err))
+            return -1;
+        rc = solve(run,
+                   &(struct spot_assign_problem){
+                       .n_row = (int)m.n_row, .n_col = (int)m.n_col, .cost = m.cell },
+                   source, n, err);
+        free(m.cell);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
 static int solve_lines(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
     struct spot_line line = { 0 };
@@ -249,7 +274,11 @@ static int solve_stream(struct run *run, FILE *in, const char *source, struct sp
 
     if (spot_unpack_open(&unpack, in, source, err))
         return -1;
-    return spot_unpack_close(&unpack, solve_lines(run, unpack.in, source, err), err);
+    return spot_unpack_close(&unpack,
+                             spot_npy_begins(unpack.in)
+                                 ? solve_matrices(run, unpack.in, source, err)
+                                 : solve_lines(run, unpack.in, source, err),
+                             err);
 }
 
 static int run_assign(const struct options *options, const char *path, struct spot_err *err)
@@ -292,7 +321,7 @@ static const struct spot_cli cli = {
     .synopsis = "[options] FILE|-",
     .summary = "Solve assignment problems exactly, each with its proof.",
     .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n"
-                "  spot-migrate assign --objective bottleneck costs.jsonl\n",
+                "  spot-migrate assign --objective bottleneck costs.npy\n",
     .option = option,
 };
 

@@ -13,6 +13,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
+#include "model/plan_doc.h"
 #include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
@@ -178,25 +179,32 @@ static void write_buy(struct spot_jw *jw, const struct plan_fleet *s)
 
 static void write_route(struct spot_jw *jw, const struct plan_fleet *s)
 {
-    spot_jw_array(jw, "route");
-    for (size_t b = 0; b < s->demand.n_bucket; b++)
-        for (size_t g = 0; g < s->demand.n_offer; g++) {
-            const double share = s->answer.share[b * s->demand.n_offer + g];
-            char number[32];
+    const size_t n_offer = s->demand.n_offer, n_cell = s->demand.n_bucket * n_offer;
+    struct spot_plan_route *const route = spot_xcalloc(n_cell, sizeof(*route));
+    struct number {
+        char text[24];
+    } *const number = spot_xcalloc(s->demand.n_bucket, sizeof(*number));
+    size_t n = 0;
 
-            if (!(share > 1e-12))
-                continue;
-            snprintf(number, sizeof(number), "%zu", b);
-            spot_jw_object(jw, NULL);
-            spot_jw_str(jw, "bucket", s->bucket[b] ? s->bucket[b] : number);
-            spot_jw_str(jw, "instance_type", s->offer[g].type);
-            if (*s->offer[g].zone)
-                spot_jw_str(jw, "zone", s->offer[g].zone);
-            spot_jw_str(jw, "market", market_of(&s->offer[g]));
-            spot_jw_real(jw, "share", share);
-            spot_jw_end(jw);
-        }
-    spot_jw_end(jw);
+    for (size_t i = 0; i < n_cell; i++) {
+        const struct spot_demand_bucket *const b = &s->doc.bucket[i / n_offer];
+        const struct plan_fleet_offer *const offer = &s->offer[i % n_offer];
+
+        if (!(s->answer.share[i] > 1e-12))
+            continue;
+        snprintf(number[i / n_offer].text, sizeof(number->text), "%zu", i / n_offer);
+        route[n++] =
+            (struct spot_plan_route){ .bucket = b->name ? b->name : number[i / n_offer].text,
+                                      .type = offer->type,
+                                      .zone = *offer->zone ? offer->zone : NULL,
+                                      .market = market_of(offer),
+                                      .prompt_token = b->prompt_token,
+                                      .output_token = b->output_token,
+                                      .share = s->answer.share[i] };
+    }
+    spot_plan_route_write(jw, route, n);
+    free(number);
+    free(route);
 }
 
 static void write_risk(struct spot_jw *jw, const struct plan_fleet *s)

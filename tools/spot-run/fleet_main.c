@@ -522,7 +522,7 @@ static const struct spot_opt_need need[] = {
     { "offers", "catalogue" },
     { "load|n|availability|cold-start", "offers" },
     { "n|availability", "!load" },
-    { "join", "load" },
+    { "join", "load|plan-command" },
     { NULL, NULL },
 };
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* npy.h - matrices of integers as NumPy saves them (.npy, format versions 1 to 3). */
+#ifndef SPOT_COMMON_NPY_H
+#define SPOT_COMMON_NPY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_npy {
+    int64_t n_row, n_col;
+    int64_t *cell; /* [n_row][n_col], whatever the order in the file; free() it */
+};
+
+/* Does a matrix begin here? Waits for one byte, and takes none. */
+bool spot_npy_begins(FILE *in);
+
+/* Read one array with at most side_max rows and columns; what follows it stays in `in`. Integers of
+ * 8 to 64 bits in either order of bytes, all of which int64_t can hold. Returns 0, or -1 with *err
+ * (SPOT_EDATA, SPOT_ESYS) and nothing to free. */
+int spot_npy_read(struct spot_npy *matrix, FILE *in, const char *source, int64_t side_max,
+                  struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_NPY_H */
