@@ -38,6 +38,8 @@ enum spot_event_kind {
     SPOT_EVENT_QUIESCE,
     SPOT_EVENT_STEP,
     SPOT_EVENT_DURABLE,
+    SPOT_EVENT_DIFFERS, /* a microbatch computed twice is not the same */
+    SPOT_EVENT_CORRUPT, /* a member is proved to be at fault */
     SPOT_EVENT_SERVING, /* this and the following: of a serving job */
     SPOT_EVENT_REQUEST,
     SPOT_EVENT_TOKEN,
@@ -78,6 +80,8 @@ struct spot_event {
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
     /* committed, NULL: not given. Hashes of the chain of commits, the tokens read, the parameters;
      * 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
+    const char *what, *tensor; /* corrupt; tensor NULL: not given */
+    int64_t stage, microbatch; /* differs; stage also of corrupt, 0 if not given */
     const char *chain, *samples_hex, *parameters_hex;
     const struct spot_json_value *state, *sums;
     bool is_anew;          /* committed: the chain begins here */

@@ -37,7 +37,7 @@ static int take_held(const struct spot_trainer *c, struct spot_trainer_member *w
 
         if (in->bad || step < 0)
             return 1;
-        who->held[bundle] = step > until ? -1 : step;
+        who->held[bundle] = step > until || spot_peer_is_convicted(who->peer) ? -1 : step;
     }
     return in->bad;
 }
@@ -54,6 +54,7 @@ static void add_member(struct spot_trainer *c, struct spot_peer *peer)
     spot_movement_members(&c->movement, c->machine->n_member);
     who->peer = peer;
     who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
+    who->reported = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->reported));
     for (int b = 0; b < c->n_bundle; b++)
         who->held[b] = -1;
     spot_peer_set_data(peer, who);
@@ -116,6 +117,7 @@ void spot_trainer_forget(void *job, struct spot_peer *peer)
     c->movement.n_gone++;
     spot_saver_lost(&c->saver, spot_peer_id(peer), spot_trainer_pulling(c));
     free(who->held);
+    free(who->reported);
     free(who);
 }
 
