@@ -11,8 +11,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l layer-time -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -x -a 'spread whole'
-complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -x -a 'duplex shared'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l plot -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l output -r
@@ -86,8 +84,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l streams -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l epoch -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l quiet
@@ -184,7 +180,6 @@ complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l requests -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l time -r
-complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l scenarios -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l job -r
 complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l loss -r
@@ -213,7 +208,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
-complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
@@ -290,6 +285,9 @@ complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima auto e
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
+complete -c spot-predict -n 'true' -l next-probes -r
+complete -c spot-predict -n 'true' -l probe-usd -r
+complete -c spot-predict -n 'true' -l hour-usd -r
 complete -c spot-predict -n 'true' -l backtest
 complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
@@ -459,7 +457,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
-complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l hour-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
@@ -483,7 +481,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l rounds -x -a 'exact gavel'
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l round -r
-complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reset -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
@@ -580,7 +577,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl nccl-fast'
@@ -600,6 +597,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l follow -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -681,14 +679,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l standalone
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l role -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-backend -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-conf -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l monitor-interval -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l start-method -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l local-addr -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l redirects -r
-complete -c spot-run -n '__fish_seen_subcommand_from exec' -l tee -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l rdzv-id -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l node-rank -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l master-addr -r
@@ -706,8 +696,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l step -r
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rank -r
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l world -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l dataset-size -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l seed -r
@@ -715,7 +703,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rest -x -a 'wrap
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l order -x -a 'shuffled sequential'
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l format -x -a 'json csv'
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l ranges
-complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l alone
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l check
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l help
@@ -755,7 +742,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
@@ -781,6 +768,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l machine -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l device -x -a 'cpu cuda auto'
@@ -801,7 +789,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from notice' -l once
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l ack
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l interval -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l lead -r
-complete -c spot-run -n '__fish_seen_subcommand_from notice' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from notice' -l help
@@ -816,7 +803,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from replan' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join-timeout -r
-complete -c spot-run -n '__fish_seen_subcommand_from roll' -l no-wait
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l error-format -r
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
@@ -888,7 +874,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from eval' -l stride -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l across
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l threads -r
-complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l device -x -a 'auto cpu cuda fma fma-bf16 portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet

@@ -14,7 +14,7 @@ children() { echo "$others"; }
 . "$(dirname "$0")/demo-parts.sh"
 seconds=${SPOT_DEMO_SECONDS:-80} rate=8 want=2 spot_usd=.3 usd=1
 export CLOUD="$tmp/cloud" CLOUD_TRACE="$tmp/trace.csv" CLOUD_FROM="${SPOT_DEMO_FROM:-6960}" CLOUD_SPEED=60 CLOUD_GRACE="${SPOT_DEMO_GRACE:-2}"
-export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID"
+export CLOUD_RUN="exec spot-run worker --quiet --join unix:$tmp/job --name \$SPOT_ID \${SPOT_ZONE:+--domain \$SPOT_ZONE} --machine \$SPOT_TYPE/\$SPOT_MARKET"
 cloud=examples/fleet/cloud.sh
 
 # The controller first: what it launches while it ends is ended behind it.

@@ -67,7 +67,7 @@ awk -F '\t' -v n="$n" '
       wrong[kind] += $6 == "false"
       in_time[kind] += $6 == "false" && $5 == 0
       once = kind ~ /once/
-      if ($5 < 0 || $5 > (once ? 0 : 6) || $4 > 0 || $2 != 0 || (!$3 && $6 == "false") || $3 > 1 || ($6 == "false" && !$5))
+      if ($5 < 0 || $5 > (once ? 0 : 5) || $4 > 0 || $2 != 0 || (!$3 && $6 == "false") || $3 > 1 || ($6 == "false" && !$5))
           failed++ }
     END { printf "%-28s %6s %6s %8s %8s %8s %14s %14s\n", "grid share fault", "faults", "found", "no harm", "accused",
               "latest", "weights wrong", "though in time"

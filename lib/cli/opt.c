@@ -338,6 +338,21 @@ static int take_error_format(char **argv, int argc, int *i, struct spot_err *err
     return 1;
 }
 
+/* Whether argv[*i] is an option of another program, which is taken with its value and not used. */
+static bool is_passed_over(const struct spot_cli *cli, char **argv, int *i)
+{
+    const char *const name = argv[*i] + (argv[*i][1] == '-' ? 2 : 1);
+    const size_t n = strcspn(name, "=");
+
+    for (const char *const *at = cli->passed_over; at && *at; at++)
+        if (strlen(*at) == n && is_name(*at, name)) {
+            if (!name[n] && argv[*i + 1])
+                ++*i;
+            return true;
+        }
+    return false;
+}
+
 void spot_cli_find_error_format(int argc, char **argv, int i)
 {
     while (++i < argc && strcmp(argv[i], "--") != 0)
@@ -377,8 +392,9 @@ static int parse_options(const struct spot_cli *cli, int argc, char **argv, char
             return -2;
         } else if ((rc = take_error_format(argv, argc, &i, err)) < 0) {
             return -1;
-        } else if (!rc && (arg[1] == '-' ? parse_long(cli, argv, argc, &i, given, err)
-                                         : parse_short(cli, argv, argc, &i, given, err))) {
+        } else if (!rc && !is_passed_over(cli, argv, &i) &&
+                   (arg[1] == '-' ? parse_long(cli, argv, argc, &i, given, err)
+                                  : parse_short(cli, argv, argc, &i, given, err))) {
             if (!cli->runs_command)
                 spot_cli_find_error_format(argc, argv, i);
             return -1;

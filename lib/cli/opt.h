@@ -77,6 +77,9 @@ struct spot_cli {
     const char *const *reads; /* options that name inputs; operands do too; NULL ends */
     bool *given; /* [one for each option], set if it was given, --no- too; NULL: not needed */
     const char *const *writes; /* options that name outputs: no input, no other output */
+    /* Options with a value that mean something to another program, whose command lines are taken:
+     * long and short names, NULL ends. */
+    const char *const *passed_over;
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };

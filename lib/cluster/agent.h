@@ -76,6 +76,7 @@ struct spot_agent_options {
     const char *key_file; /* the job's key; NULL: no TLS, and local connections only */
     const char *name;     /* NULL: "PID" */
     const char *domain;   /* failure domain, such as a zone; NULL: its own */
+    const char *machine;  /* for a workload that asks: TYPE or TYPE/MARKET; NULL: not told */
     bool is_private; /* no other coordinator will ever listen at `join`: once it has answered, a
                         refused connection means that there is nothing to wait for */
     double join_timeout_s;                                /* time limit for joining or rejoining */

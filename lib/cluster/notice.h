@@ -47,7 +47,6 @@ struct spot_notice {
 struct spot_notice_options {
     const char *from;     /* "aws", "gcp", "azure", "auto", "cmd:COMMAND"; "sigterm": no source */
     const char *endpoint; /* "http://ADDRESS[:PORT]" instead of the cloud's; NULL */
-    const char *name;     /* of this machine in Azure's events; NULL: asked of the service */
     double interval_s;    /* between questions; 0: 1 s */
     /* from a notice without a deadline to the end; 0: 30 s for GCP, else not known */
     double lead_s;

@@ -70,3 +70,13 @@ void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf
         }
     }
 }
+
+void spot_metric_escape(const char *text, char *to)
+{
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"')
+            *to++ = '\\';
+        *to++ = *text;
+    }
+    *to = '\0';
+}

@@ -32,6 +32,9 @@ struct spot_metric {
 /* Metrics of one name must be adjacent: HELP and TYPE are written before the first known one. */
 void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out);
 
+/* Text of one line as the value of a label; `to` has room for twice its bytes and a NUL. */
+void spot_metric_escape(const char *text, char *to);
+
 #ifdef __cplusplus
 }
 #endif

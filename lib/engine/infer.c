@@ -132,7 +132,6 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
 {
     const struct spot_shape *const s = &head->shape;
     const int n_bundle = head->end - head->begin;
-    bool runs_here = false;
     int64_t widest;
 
     f->shape = *s;
@@ -143,10 +142,7 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->head_dim = spot_shape_head_dim(s);
     f->n_head = s->n_head / s->n_shard;
     f->n_kv_head = spot_shape_kv_heads(s) / s->n_shard;
-    for (size_t i = 0; !runs_here; i++) {
-        f->vec = spot_cpu_kernel_variant(i)->vec;
-        runs_here = spot_cpu_kernel_variant(i)->runs_here();
-    }
+    f->vec = spot_cpu_vec();
     f->arena = spot_xcalloc((size_t)n_bundle, sizeof(*f->arena));
     f->tensor = spot_xcalloc((size_t)(n_bundle * SPOT_TENSORS_MAX * s->n_shard), sizeof(void *));
     spot_infer_walk(s, f->type, head->begin, head->end, note, f);

@@ -36,10 +36,11 @@ static const struct spot_kernel *find_on(const struct spot_backend *backend, con
     if (is_known)
         spot_err_set(err, SPOT_ESYS, "kernel '%s' needs instructions that this CPU lacks", name);
     else
-        spot_err_set(err, SPOT_EUSAGE,
-                     "unknown kernel '%s', expected auto, fma, portable, cuda-bf16, cuda-fp32, "
-                     "cuda-bf16-tp or cuda-fp32-tp",
-                     name);
+        spot_err_set(
+            err, SPOT_EUSAGE,
+            "unknown kernel '%s', expected auto, fma, fma-bf16, portable, cuda-bf16, cuda-fp32, "
+            "cuda-bf16-tp or cuda-fp32-tp",
+            name);
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "common/rng.h"
 #include "engine/cpu/kernel_cpu.h"
 #include "engine/rope.h"
+#include "engine/tree.h"
 
 const struct spot_sample spot_sample_plain = { .temperature = 1, .top_p = 1, .repetition = 1 };
 
@@ -15,25 +16,43 @@ double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position)
     return (double)(spot_rng_mix(spot_rng_mix(seed, choice), position) >> 11) * 0x1p-53;
 }
 
-struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n)
-{
-    float max = -INFINITY;
-    double sum = 0;
+/* --- log probabilities ----------------------------------------------------------- */
 
-    for (int64_t i = 0; i < n; i++)
-        max = logit[i] > max ? logit[i] : max;
-    for (int64_t i = 0; i < n; i++)
-        if (logit[i] <= max)
-            sum += spot_exp_down((double)logit[i] - (double)max);
-    return (struct spot_sample_norm){ .max = (double)max, .log_sum = spot_log(sum) };
+struct exponentials {
+    const struct spot_vec *vec;
+    const float *logit;
+    int64_t n, per_shard;
+    float top;
+};
+
+/* Their sum over shards [s, s + n), as engine/tree.h says; behind the words there is padding. */
+static float sum_shards(const struct exponentials *e, int s, int n)
+{
+    const int half = spot_tree_half(n);
+    const int64_t begin = s * e->per_shard, left = e->n - begin;
+
+    if (n == 1)
+        return e->vec->exp_total(e->logit + begin, left < e->per_shard ? left : e->per_shard,
+                                 e->top);
+    return sum_shards(e, s, half) + sum_shards(e, s + half, n - half);
 }
 
-double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
+double spot_sample_norm(const struct spot_shape *shape, const float *logit)
 {
-    const struct spot_sample_norm norm = spot_sample_norm(logit, n);
+    const struct spot_vec *const vec = spot_cpu_vec();
+    const struct exponentials e = { vec, logit, shape->vocab,
+                                    spot_shape_vocab_rows(shape) / shape->n_shard,
+                                    vec->max(logit, shape->vocab) };
 
-    return (double)logit[token] - norm.max - norm.log_sum;
+    return spot_log((double)sum_shards(&e, 0, (int)shape->n_shard)) + (double)e.top;
 }
+
+double spot_sample_logprob(const struct spot_shape *shape, const float *logit, uint32_t token)
+{
+    return (double)logit[token] - spot_sample_norm(shape, logit);
+}
+
+/* --- choosing -------------------------------------------------------------------- */
 
 static double penalised(const struct spot_sample *s, double x, uint32_t prompt, uint32_t generated)
 {
@@ -138,18 +157,14 @@ static uint32_t largest(const float *logit, int64_t n)
 
 uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int64_t n,
                             const struct spot_sample_past *past, uint64_t choice, uint64_t position,
-                            struct spot_sample_work *work, double *logprob)
+                            struct spot_sample_work *work)
 {
     const double u = spot_sample_noise(s->seed, choice, position);
     int64_t m = 0, best = 0, kept;
     uint32_t token = 0;
 
-    if (s->temperature <= 0 && !knows_tokens(past)) {
-        token = largest(logit, n);
-        if (logprob)
-            *logprob = spot_sample_logprob(logit, n, token);
-        return token;
-    }
+    if (s->temperature <= 0 && !knows_tokens(past))
+        return largest(logit, n);
     for (int64_t i = 0; i < n; i++) {
         const uint32_t prompt = past && past->n_prompt ? past->n_prompt[i] : 0;
         const uint32_t generated = past && past->n_generated ? past->n_generated[i] : 0;
@@ -175,7 +190,5 @@ uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int
             token = draw(work, m, 1, u);
         }
     }
-    if (logprob)
-        *logprob = spot_sample_logprob(logit, n, token);
     return token;
 }

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "model/shape.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -38,26 +40,23 @@ struct spot_sample_past {
 /* [0, 1), 53 bits */
 double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position);
 
-/* Choose the token for a position of one of a request's choices; *logprob, unless NULL, is the
- * logarithm of its probability by the logits alone. work has n elements, n >= 1. NaN logits are
- * never chosen, unless all are NaN: then 0. */
+/* Choose the token for a position of one of a request's choices. work has n elements, n >= 1. NaN
+ * logits are never chosen, unless all are NaN: then 0. */
 struct spot_sample_work {
     double logit, weight;
     uint32_t token;
 };
 uint32_t spot_sample_choose(const struct spot_sample *sample, const float *logit, int64_t n,
                             const struct spot_sample_past *past, uint64_t choice, uint64_t position,
-                            struct spot_sample_work *work, double *logprob);
+                            struct spot_sample_work *work);
 
-/* What all log probabilities of logit[n] have in common: that of token t is logit[t] - max -
- * log_sum, in this order. */
-struct spot_sample_norm {
-    double max, log_sum;
-};
-struct spot_sample_norm spot_sample_norm(const float *logit, int64_t n);
+/* What all log probabilities of a shape's logits have in common: that of token t is logit[t] less
+ * this, and the negative loss that a CPU's forward pass in training gives, bit for bit. So the sum
+ * is one over the shards of the vocabulary. NaN where a logit is. */
+double spot_sample_norm(const struct spot_shape *shape, const float *logit);
 
 /* Logarithm of a token's probability by the logits alone. */
-double spot_sample_logprob(const float *logit, int64_t n, uint32_t token);
+double spot_sample_logprob(const struct spot_shape *shape, const float *logit, uint32_t token);
 
 #ifdef __cplusplus
 }

@@ -13,8 +13,9 @@ void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fl
 
     if (a->n && look->request < a->look[a->n - 1].request)
         a->n = 0;
-    while (old < a->n &&
-           (a->look[old].time_s < look->time_s - a->kept_s || a->n - old == SPOT_FLEET_LOOKS))
+    /* The newest of the older ones stays: turns may take long. */
+    while (a->n - old == SPOT_FLEET_LOOKS ||
+           (old + 1 < a->n && a->look[old + 1].time_s < look->time_s - a->kept_s))
         old++;
     a->n -= old;
     memmove(a->look, a->look + old, a->n * sizeof(*a->look));
@@ -32,10 +33,11 @@ bool spot_fleet_arrivals_came(const struct spot_fleet_arrivals *a, double window
 
 bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *a)
 {
-    const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0];
+    const struct spot_fleet_look *const last = &a->look[a->n ? a->n - 1 : 0], *since = last;
 
-    return last->request == a->look[0].request &&
-           last->time_s - a->look[0].time_s >= rest_share * a->kept_s;
+    while (since > a->look && since[-1].request == last->request && !since[-1].open)
+        since--;
+    return !last->open && last->time_s - since->time_s >= rest_share * a->kept_s;
 }
 
 void spot_fleet_arrivals_write(const struct spot_fleet_arrivals *a, FILE *out)

@@ -14,10 +14,10 @@ extern "C" {
 
 enum { SPOT_FLEET_LOOKS = 1024 };
 
-/* Totals since the front began. */
+/* Totals since the front began; open: choices that wait or are computed now. */
 struct spot_fleet_look {
     double time_s;
-    int64_t request, prompt_token, output_token;
+    int64_t request, prompt_token, output_token, open;
 };
 
 struct spot_fleet_arrivals {
@@ -31,7 +31,7 @@ void spot_fleet_arrivals_add(struct spot_fleet_arrivals *arrivals,
                              const struct spot_fleet_look *look);
 /* Did a request come in the last window_s? */
 bool spot_fleet_arrivals_came(const struct spot_fleet_arrivals *arrivals, double window_s);
-/* Was the front looked at for nine tenths of kept_s without any? */
+/* Was the front looked at for nine tenths of kept_s without any, and without one that is open? */
 bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *arrivals);
 /* A request trace (CSV): those between two looks came evenly, of their mean size. */
 void spot_fleet_arrivals_write(const struct spot_fleet_arrivals *arrivals, FILE *out);

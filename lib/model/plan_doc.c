@@ -52,6 +52,23 @@ static const struct spot_field weight_field[] = {
     { 0 },
 };
 
+#define ROUTE(member) offsetof(struct spot_plan_route, member)
+static const struct spot_field route_field[] = {
+    { "bucket", SPOT_F_STR, ROUTE(bucket), NULL, 0, 0, true },
+    { "instance_type", SPOT_F_STR, ROUTE(type), NULL, 0, 0, true },
+    { "zone", SPOT_F_STR, ROUTE(zone), NULL, 0, 0, false },
+    { "market", SPOT_F_STR, ROUTE(market), NULL, 0, 0, true },
+    { "share", SPOT_F_REAL, ROUTE(share), "1", 0, 1, true },
+    { 0 },
+};
+
+/* Absent: any size. */
+static const struct spot_field size_field[] = {
+    { "prompt_tokens", SPOT_F_REAL, ROUTE(prompt_token), "1", 0, 1e9, false },
+    { "output_tokens", SPOT_F_REAL, ROUTE(output_token), "1", 0, 1e9, false },
+    { 0 },
+};
+
 static const struct spot_field path_field[] = {
     { "D", SPOT_F_INT, offsetof(struct spot_plan_path, d), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, offsetof(struct spot_plan_path, p), "1", 0, SPOT_GRID_MAX, true },
@@ -117,6 +134,8 @@ const struct spot_doc_part spot_plan_part[] = {
     { "expected", serve_expected_field, false, 0, NULL },
     { "place[]", place_field, false, SPOT_PLAN_PLACE_MAX, NULL },
     { "weights[]", weight_field, false, SPOT_PLAN_WEIGHT_MAX, NULL },
+    { "route[]", route_field, false, SPOT_PLAN_ROUTE_MAX, NULL },
+    { "route[]", size_field, false, SPOT_PLAN_ROUTE_MAX, NULL },
     { "path[]", path_field, false, SPOT_PLAN_PATH_MAX, NULL },
     { "alternatives[]", alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
     { "alternatives[]", serve_alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
@@ -233,15 +252,59 @@ static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
     return rc || plan->kind == SPOT_PLAN_SERVE ? rc : check_nodes(plan, err);
 }
 
+static const char *const kind_name[] = { "train", "serve", "fleet" };
+
 /* Absent: a plan to train. */
 static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_json_value *value = spot_json_get(plan->json.root, "kind");
     const char *kind = spot_json_text(value);
 
-    if (value && (!kind || (strcmp(kind, "train") != 0 && strcmp(kind, "serve") != 0)))
-        return spot_json_fail(&plan->json, "/kind", err, "expected \"train\" or \"serve\"");
-    plan->kind = kind && !strcmp(kind, "serve") ? SPOT_PLAN_SERVE : SPOT_PLAN_TRAIN;
+    for (int i = 0; kind && i < (int)(sizeof(kind_name) / sizeof(*kind_name)); i++)
+        if (!strcmp(kind, kind_name[i])) {
+            plan->kind = (enum spot_plan_kind)i;
+            return 0;
+        }
+    return value ? spot_json_fail(&plan->json, "/kind", err,
+                                  "expected \"train\", \"serve\" or \"fleet\"")
+                 : 0;
+}
+
+/* Rows of a bucket are about the same requests. */
+static int check_route(const struct spot_plan_doc *plan, size_t i, const char *at,
+                       struct spot_err *err)
+{
+    const struct spot_plan_route *const r = &plan->route[i], *const last = i ? r - 1 : r;
+
+    if (strcmp(r->market, "spot") != 0 && strcmp(r->market, "on-demand") != 0)
+        return spot_json_fail(&plan->json, at, err,
+                              "/market: expected \"spot\" or \"on-demand\", got \"%.40s\"",
+                              r->market);
+    if (!strcmp(r->bucket, last->bucket) &&
+        (r->prompt_token < last->prompt_token || r->prompt_token > last->prompt_token ||
+         r->output_token < last->output_token || r->output_token > last->output_token))
+        return spot_json_fail(&plan->json, at, err, "'%.64s' has other sizes in the row before",
+                              r->bucket);
+    return 0;
+}
+
+static int read_route(struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+
+    if (read_objects(&plan->json, "route", SPOT_PLAN_ROUTE_MAX, route_field, sizeof(*plan->route),
+                     (void **)&plan->route, &plan->n_route, err))
+        return -1;
+    list = spot_json_get(plan->json.root, "route");
+    for (size_t i = 0; i < plan->n_route; i++) {
+        char at[64];
+
+        snprintf(at, sizeof(at), "/route/%zu", i);
+        if (spot_json_read_fields(&plan->json, spot_json_entry(list, i), at, size_field,
+                                  &plan->route[i], err) ||
+            check_route(plan, i, at, err))
+            return -1;
+    }
     return 0;
 }
 
@@ -269,8 +332,11 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
     const struct spot_json_value *next, *expected;
 
     if (spot_json_expect_schema(json, "spot.plan", 1, err) || read_kind(plan, err) ||
-        spot_json_read_fields(json, json->root, "", head_field, plan, err) ||
-        spot_json_object(json, json->root, "", "next", true, &next, err) ||
+        spot_json_read_fields(json, json->root, "", head_field, plan, err) || read_route(plan, err))
+        return -1;
+    if (plan->kind == SPOT_PLAN_FLEET)
+        return 0;
+    if (spot_json_object(json, json->root, "", "next", true, &next, err) ||
         spot_json_read_fields(json, next, "/next", next_field, plan, err) ||
         spot_json_read_fields(json, next, "/next", batch_field, plan, err) ||
         spot_json_read_fields(json, next, "/next", parts_field, plan, err) ||
@@ -324,11 +390,25 @@ void spot_plan_doc_release(struct spot_plan_doc *plan)
 {
     free(plan->place);
     free(plan->weight);
+    free(plan->route);
     free(plan->path);
     free(plan->alternative);
     free(plan->why);
     spot_json_release(&plan->json);
     memset(plan, 0, sizeof(*plan));
+}
+
+void spot_plan_route_write(struct spot_jw *jw, const struct spot_plan_route *route, size_t n)
+{
+    spot_jw_array(jw, "route");
+    for (size_t i = 0; i < n; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, route_field, &route[i]);
+        if (route[i].prompt_token > 0 || route[i].output_token > 0)
+            spot_jw_fields(jw, size_field, &route[i]);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
 }
 
 static void write_path(struct spot_jw *jw, const struct spot_plan_doc *plan)
@@ -431,12 +511,18 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.plan", 1, prov);
-    if (is_serve)
-        spot_jw_str(&jw, "kind", "serve");
+    if (plan->kind != SPOT_PLAN_TRAIN)
+        spot_jw_str(&jw, "kind", kind_name[plan->kind]);
     spot_jw_str(&jw, "job", plan->job);
     spot_jw_real(&jw, "time_s", plan->time_s);
     if (plan->epoch >= 0)
         spot_jw_int(&jw, "epoch", plan->epoch);
+    if (plan->n_route)
+        spot_plan_route_write(&jw, plan->route, plan->n_route);
+    if (plan->kind == SPOT_PLAN_FLEET) {
+        spot_jw_end(&jw);
+        return spot_jw_close(&jw, err);
+    }
     spot_jw_object(&jw, "next");
     spot_jw_fields(&jw, next_field, plan);
     if (!is_serve || plan->micro_batch > 0)

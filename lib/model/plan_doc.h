@@ -27,6 +27,7 @@ enum {
     SPOT_PLAN_WHY_MAX = 64,
     SPOT_PLAN_ALTERNATIVE_MAX = 256,
     SPOT_PLAN_WEIGHT_MAX = 4096,
+    SPOT_PLAN_ROUTE_MAX = 16384,
 };
 
 /* Which node is where: pipeline d, stage p, rank m, counted from 0. */
@@ -40,6 +41,15 @@ struct spot_plan_weight {
     const char *node; /* the worker at its first position; NULL: any */
     const char *zone; /* its failure domain; NULL: any */
     double weight;    /* 2 takes twice the load of 1, the default */
+};
+
+/* Of a fleet: the share of the requests of a size that such machines take. */
+struct spot_plan_route {
+    const char *bucket, *type;
+    const char *zone;                  /* NULL: any */
+    const char *market;                /* "spot" or "on-demand" */
+    double prompt_token, output_token; /* of the bucket's requests; 0: any */
+    double share;                      /* 0..1, of the bucket's */
 };
 
 /* The most likely grid of a later interval and its probability. */
@@ -78,7 +88,7 @@ struct spot_plan_expected {
     double rate_per_s;     /* arrival rate; 0: not given */
 };
 
-enum spot_plan_kind { SPOT_PLAN_TRAIN, SPOT_PLAN_SERVE };
+enum spot_plan_kind { SPOT_PLAN_TRAIN, SPOT_PLAN_SERVE, SPOT_PLAN_FLEET };
 
 /* docs/schema/plan.json is made from this. */
 extern const struct spot_doc_part spot_plan_part[];
@@ -97,6 +107,8 @@ struct spot_plan_doc {
     /* [n_weight], to serve; the first that matches a replica counts */
     struct spot_plan_weight *weight;
     size_t n_weight;
+    struct spot_plan_route *route; /* [n_route], to serve, or of a fleet */
+    size_t n_route;
     struct spot_plan_path *path; /* [n_path], from the next interval on */
     size_t n_path;
     struct spot_plan_expected expected;
@@ -112,14 +124,18 @@ struct spot_plan_doc {
 /* True if the plan says to stop and keep the state. */
 static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
 {
-    return plan->next.D == 0;
+    return plan->kind != SPOT_PLAN_FLEET && plan->next.D == 0;
 }
 
-/* Read a plan from memory. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed. A
- * grid beyond SPOT_GRID_MAX, a place outside the grid, a place given twice or a node with two
- * places are rejected. Strings are as in the document; job may be empty. */
+/* Read a plan from memory. Of one of kind fleet it is what a server can obey: there is no `next`,
+ * and `buy` is read by plan_buy.h. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan
+ * zeroed. A grid beyond SPOT_GRID_MAX, a place outside the grid, a place given twice or a node with
+ * two places are rejected. Strings are as in the document; job may be empty. */
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
+
+/* The key `route`. */
+void spot_plan_route_write(struct spot_jw *jw, const struct spot_plan_route *route, size_t n);
 
 /* Free what a loaded plan owns. Not for a plan built for writing. */
 void spot_plan_doc_release(struct spot_plan_doc *plan);

@@ -131,6 +131,12 @@ static double price_of_day(const struct market *m, size_t offer, int64_t day, do
     return usd_per_h;
 }
 
+static void note(const struct spot_price_job *job, int64_t day, size_t offer)
+{
+    if (job->taken && day - job->start_day < (int64_t)job->n_taken)
+        job->taken[day - job->start_day] = offer;
+}
+
 static double slowed(const struct spot_price_job *job)
 {
     return 1 + job->loss_per_h * job->restart_h;
@@ -159,6 +165,7 @@ static int play_published(struct market *m, enum spot_price_policy policy,
         const double need_h = left_h / speed + pending_h;
         const double here_h = need_h > HOURS && day < last ? HOURS : need_h;
 
+        note(job, day, offer);
         r->is_cut = r->is_cut || day >= last;
         r->usd += here_h * usd_per_h / (double)o->gpus;
         r->hours += here_h;
@@ -277,6 +284,7 @@ static int play_ours(struct market *m, enum spot_price_policy policy, struct spo
             }
         }
         offer = to;
+        note(m->job, (int64_t)(time_s / DAY_S), offer);
         r->is_cut = r->is_cut || time_s > last_s;
         time_s = stay(m, offer, time_s, time_s + DAY_S, &left_h, &pending_h, &r->usd);
     }

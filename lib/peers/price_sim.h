@@ -58,6 +58,7 @@ struct spot_price_job {
     double work_h; /* at speed 1 */
     double restart_h, egress_usd, loss_per_h;
     int64_t start_day;
+    size_t *taken, n_taken; /* [n_taken] the offer of each of its first days, unless NULL */
 };
 
 struct spot_price_result {

@@ -332,11 +332,12 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
 /* --- choosing a token ---------------------------------------------------------- */
 
 /* The n most probable, in order; of equal ones the lower token first. */
-static void put_top(const float *logit, int64_t vocab, uint32_t n, struct spot_token *t)
+static void put_top(const struct spot_shape *shape, const float *logit, uint32_t n,
+                    struct spot_token *t)
 {
-    const struct spot_sample_norm norm = spot_sample_norm(logit, vocab);
+    const double norm = spot_sample_norm(shape, logit);
 
-    for (int64_t v = 0; v < vocab; v++) {
+    for (int64_t v = 0; v < shape->vocab; v++) {
         uint32_t k = t->n_top;
 
         if (!(logit[v] > -INFINITY) || (k == n && !(logit[v] > logit[t->top[k - 1].id])))
@@ -350,7 +351,7 @@ static void put_top(const float *logit, int64_t vocab, uint32_t n, struct spot_t
         t->top[k].id = (uint32_t)v;
     }
     for (uint32_t k = 0; k < t->n_top; k++)
-        t->top[k].logprob = (double)logit[t->top[k].id] - norm.max - norm.log_sum;
+        t->top[k].logprob = (double)logit[t->top[k].id] - norm;
 }
 
 static bool is_end_token(const struct spot_served_model *m, uint32_t token)
@@ -359,15 +360,6 @@ static bool is_end_token(const struct spot_served_model *m, uint32_t token)
         if (m->end[i] == token)
             return true;
     return false;
-}
-
-/* A token of the prompt that is echoed: how probable it was, if that is asked for. */
-static void tell_echo(const struct spot_batch_loop *l, const struct spot_strand *s,
-                      const float *logit, struct spot_token *t)
-{
-    t->id = s->request.prompt[s->n_token];
-    if (s->request.n_logprob >= 0)
-        t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
 }
 
 static void add_biases(const struct spot_request *r, float *logit)
@@ -412,14 +404,14 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
                   "repetitions overlap";
         return true;
     }
-    if (t->position < s->n_echo)
-        tell_echo(l, s, logit, &t->token);
-    else
-        t->token.id = spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice,
-                                         t->position - s->n_echo, l->work,
-                                         r->n_logprob < 0 ? NULL : &t->token.logprob);
+    t->token.id = t->position < s->n_echo
+                      ? r->prompt[s->n_token]
+                      : spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice,
+                                           t->position - s->n_echo, l->work);
+    if (r->n_logprob >= 0)
+        t->token.logprob = spot_sample_logprob(&l->model->shape, logit, t->token.id);
     if (r->n_logprob > 0)
-        put_top(logit, l->vocab, (uint32_t)r->n_logprob, &t->token);
+        put_top(&l->model->shape, logit, (uint32_t)r->n_logprob, &t->token);
     ends = t->position >= s->n_echo && ends_at(l, r, t->token.id);
     if (!ends && append(s, t->token.id))
         t->is_end = true; /* no token was allowed: a schema whose text this vocabulary cannot say */

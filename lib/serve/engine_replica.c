@@ -182,8 +182,10 @@ static int start(struct replica *r, struct spot_err *err)
 static void hello(void *job, struct spot_buf *out)
 {
     const struct replica *const r = job;
+    const char *const machine = r->options->agent.machine;
 
     spot_put_text(out, SPOT_SERVE_ENGINES_NAME);
+    spot_put_text(out, machine ? machine : "");
     spot_put_text(out, r->preset->name);
     spot_put_u8(out, r->preset->takes_ids);
     spot_put_text(out, r->about.model);

@@ -58,8 +58,11 @@ static void drop_model(struct replica *r)
 
 static void hello(void *job, struct spot_buf *out)
 {
-    (void)job;
+    const struct replica *const r = job;
+    const char *const machine = r->agent.options->machine;
+
     spot_put_text(out, SPOT_SERVE_NAME);
+    spot_put_text(out, machine ? machine : "");
 }
 
 static int open_model(struct replica *r, const char *dir, const char *adapters,

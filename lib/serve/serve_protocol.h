@@ -2,11 +2,11 @@
 /* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and its contents of
  * those parts that are left to the workload.
  *
- * HELLO: text SPOT_SERVE_NAME
+ * HELLO: text SPOT_SERVE_NAME, text machine: TYPE or TYPE/MARKET, "": not told
  *
  * or, of a worker whose model is in an engine (engine_replica.h): text SPOT_SERVE_ENGINES_NAME,
- * text kind of engine, u8 whether it takes tokens, text name of its model, u64 its context (0: not
- * known)
+ * text machine, text kind of engine, u8 whether it takes tokens, text name of its model, u64 its
+ * context (0: not known)
  *
  * WELCOME, to such a worker: u8 whether tokens are pieces of text, u32 tokens of the vocabulary,
  * u32 one that ends a choice. To others: text directory of the model that replicas are to use, text

@@ -27,12 +27,13 @@ static int path_in(char path[PATH_MAX_BYTE], const char *dir, const char *name,
     return spot_err_set(err, SPOT_EUSAGE, "the path of %s is too long", dir);
 }
 
-/* The most up to 4 that the shape allows. */
+/* As many as are asked for, or as its training had. */
 static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err *err)
 {
-    s->n_shard = n_shard ? n_shard : 4;
-    while (!n_shard && s->n_shard > 1 && spot_shape_check(s, NULL))
-        s->n_shard--;
+    if (n_shard)
+        s->n_shard = n_shard;
+    else if (!s->n_shard)
+        s->n_shard = spot_hf_config_shards(s);
     return spot_shape_check(s, err);
 }
 

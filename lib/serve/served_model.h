@@ -44,9 +44,9 @@ struct spot_served_model {
 };
 
 /* config.json, weights, tokenizer, end tokens, and adapters of a list (adapter_list.h), NULL or "":
- * none. n_shard 0: as many canonical shards as divide
- * heads and widths, up to 4; they affect the bits. Returns 0, or -1 with *err (SPOT_EDATA,
- * SPOT_ESYS); release it in both cases. */
+ * none. n_shard 0: as many canonical shards as
+ * config.json says ("spot_shards"), or as divide heads and widths, up to 4; they affect the bits.
+ * Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS); release it in both cases. */
 int spot_served_model_open(struct spot_served_model *m, const char *dir, const char *adapters,
                            int64_t n_shard, struct spot_err *err);
 /* The same of a model that is in engines: `name` is the directory of its tokenizer, or else only

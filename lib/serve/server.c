@@ -17,17 +17,31 @@ static const double tell_s = 1; /* clients that wait, why nothing comes */
 
 /* --- members ------------------------------------------------------------------------ */
 
+/* TYPE, TYPE/spot or TYPE/on-demand. */
+static void take_machine(struct spot_seat *seat, const char *machine)
+{
+    const char *const slash = strrchr(machine, '/');
+    const bool has_market =
+        slash && (!strcmp(slash + 1, "spot") || !strcmp(slash + 1, "on-demand"));
+
+    snprintf(seat->type, sizeof(seat->type), "%.*s",
+             has_market ? (int)(slash - machine) : SPOT_NAME_MAX - 1, machine);
+    if (has_market)
+        snprintf(seat->market, sizeof(seat->market), "%s", slash + 1);
+}
+
 static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
                          struct spot_wire_in *hello, char *why, size_t n)
 {
     struct spot_server *const s = job;
     struct spot_seat *seat;
-    char name[32];
+    char name[32], machine[SPOT_NAME_MAX];
 
     (void)was_ours;
     spot_get_text(hello, name, sizeof(name));
     if (strcmp(name, s->options->is_foreign ? SPOT_SERVE_ENGINES_NAME : SPOT_SERVE_NAME) != 0)
         return 2;
+    spot_get_plain(hello, machine, sizeof(machine));
     if (s->options->is_foreign && spot_server_accept_engine(s, hello, why, n))
         return 1;
     if (!spot_wire_in_done(hello)) {
@@ -37,6 +51,7 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
     seat = spot_xcalloc(1, sizeof(*seat));
     seat->peer = peer;
     seat->position = -1;
+    take_machine(seat, machine);
     s->seat = spot_xgrow(s->seat, &s->cap_seat, s->n_seat + 1, sizeof(struct spot_seat *));
     s->seat[s->n_seat++] = seat;
     spot_peer_set_data(peer, seat);
@@ -444,6 +459,8 @@ static int open_all(struct spot_server *s, struct spot_err *err)
     if (spot_server_open_log(s, err) || spot_group_open(s->group, &round, err) ||
         spot_server_log_serving(s, err) || open_front(s, err))
         return -1;
+    if (spot_server_follow(s, err))
+        return -1;
     if (s->options->batch && !(s->batch = spot_batch_open(s, err)))
         return -1;
     return spot_group_read_plan(s->group, err);
@@ -475,6 +492,7 @@ static void release(struct spot_server *s)
     }
     free(s->place);
     free(s->route);
+    spot_size_route_release(&s->size);
     free(s->seat);
     spot_token_log_close(s->log);
     spot_server_release_versions(s);

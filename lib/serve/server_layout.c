@@ -196,6 +196,12 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
             ? (uint32_t)plan->micro_batch
             : (uint32_t)s->options->n_sequence;
 
+    if (plan->kind == SPOT_PLAN_FLEET) {
+        if (spot_size_route_take(&s->size, plan, err))
+            return -1;
+        s->has_fleet = true;
+        return 0;
+    }
     if (plan->kind != SPOT_PLAN_SERVE)
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "the plan is not for serving, but this job serves");
@@ -204,9 +210,10 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
         s->is_regrouping = true;
         return 0;
     }
-    if (check_grid(s, &want, err))
+    if (check_grid(s, &want, err) || spot_size_route_take(&s->size, plan, err))
         return -1;
     take_routes(s, plan);
+    s->has_fleet = false;
     *changed = !spot_grid_equal(&s->grid, &want) || s->n_at_once != n_at_once;
     s->is_regrouping |= want.P != s->grid.P || want.M != s->grid.M;
     s->grid = want;

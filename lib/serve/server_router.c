@@ -11,6 +11,7 @@
 /* Of a prompt, in tokens of an answer: many are computed in one pass. */
 static const double prompt_counts = 0.25;
 static const double retry_most_s = 600;
+static const double byte_per_token = 4;
 
 /* --- work ------------------------------------------------------------------------ */
 
@@ -102,9 +103,56 @@ bool spot_server_has_room(const struct spot_server *s)
     return false;
 }
 
-/* The one with copies of its pages; else that which is done first with all that it has and with
- * this, and the one that just failed it last. */
-struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot_sequence *q)
+static bool can(const struct spot_server *s, const struct spot_sequence *q,
+                const struct spot_replica *p)
+{
+    return has_room(s, p) && p->version == q->work->version && !has(q, p);
+}
+
+static bool just_failed(const struct spot_sequence *q, const struct spot_replica *p)
+{
+    return !strcmp(spot_peer_name(p->peer), q->failed);
+}
+
+/* Whose size it is, for the plan's route. Of text the tokens are not known, but its bytes. */
+static struct spot_size_bucket *bucket_of(const struct spot_server *s,
+                                          const struct spot_sequence *q)
+{
+    const struct spot_request *const r = &q->work->completion->request;
+    const double output = r->ignores_end ? (double)r->n_token_max
+                                         : spot_output_guess_left(&s->guess, r->n_token_max, 0);
+    const double per_token = q->work->version->model.vocabulary.has_pieces ? byte_per_token : 1;
+
+    return r->pool ? NULL : spot_size_route_find(&s->size, (double)r->n_prompt / per_token, output);
+}
+
+static bool is_of(const struct spot_size_way *way, const struct spot_replica *p)
+{
+    const struct spot_seat *const seat = spot_peer_data(p->peer);
+
+    return spot_size_way_is_of(way, seat->type, spot_peer_domain(p->peer), seat->market);
+}
+
+/* A way is open where one of its machines has room, and has not just failed it: what the plan would
+ * send to machines that are full, or not there, goes to others at once. */
+static struct spot_size_way *choose_way(const struct spot_server *s, const struct spot_sequence *q,
+                                        const struct spot_size_bucket *b)
+{
+    for (size_t k = 0; k < b->n_way; k++) {
+        struct spot_size_way *const way = &b->way[k];
+
+        way->is_open = false;
+        for (size_t i = 0; i < s->n_place && !way->is_open; i++)
+            way->is_open =
+                can(s, q, s->place[i]) && !just_failed(q, s->place[i]) && is_of(way, s->place[i]);
+    }
+    return spot_size_bucket_choose(b);
+}
+
+/* That which is done first with all that it has and with this, the one that just failed it last.
+ * way NULL: of all. */
+static struct spot_replica *least_work(const struct spot_server *s, struct spot_sequence *q,
+                                       const struct spot_size_way *way)
 {
     struct spot_replica *best = NULL;
     bool best_failed = false;
@@ -115,11 +163,9 @@ struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot
         bool failed;
         double load;
 
-        if (!has_room(s, p) || p->version != q->work->version || has(q, p))
+        if (!can(s, q, p) || (way && !is_of(way, p)))
             continue;
-        failed = !strcmp(spot_peer_name(p->peer), q->failed);
-        if (spot_sequence_has_copies(q, p))
-            return p;
+        failed = just_failed(q, p);
         load =
             (p->work + spot_server_prompt_work(s, p, q) + spot_server_left(s, q)) / weight_of(s, p);
         if (!best || (best_failed && !failed) || (best_failed == failed && load < best_load)) {
@@ -129,6 +175,20 @@ struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot
         }
     }
     return best;
+}
+
+struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q)
+{
+    struct spot_size_bucket *const b = bucket_of(s, q);
+    struct spot_size_way *way;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        if (can(s, q, s->place[i]) && spot_sequence_has_copies(q, s->place[i]))
+            return s->place[i];
+    way = b ? choose_way(s, q, b) : NULL;
+    if (way)
+        spot_size_bucket_take(b, way);
+    return least_work(s, q, way);
 }
 
 /* --- which ----------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "serve/output_guess.h"
 #include "serve/relay.h"
 #include "serve/server.h"
+#include "serve/size_route.h"
 #include "serve/token_log.h"
 
 #ifdef __cplusplus
@@ -68,6 +69,7 @@ struct spot_seat {
     struct spot_peer *peer;
     struct spot_replica *replica; /* NULL: it has not joined */
     int position;                 /* its last one, whose weights it has; -1: none */
+    char type[SPOT_NAME_MAX], market[SPOT_NAME_MAX]; /* of its machine; "": it has not said */
 };
 
 /* A view: P x M members that compute together. */
@@ -122,6 +124,8 @@ struct spot_server_logged {
     double looked_s, running_s, queued_s; /* since time_s, up to looked_s: choices times seconds */
 };
 
+struct spot_follower; /* server_follow.c */
+
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
@@ -130,12 +134,15 @@ struct spot_server {
     struct spot_model_version **ended;  /* [n_ended] that still have requests */
     size_t n_ended, cap_ended;
     struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
+    struct spot_follower *follower;     /* NULL: no job is followed */
     struct spot_roll_result rolled;     /* result of the last roll-out requested */
     uint64_t given_hash;                /* of the model this server was started with */
     struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
     struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
     size_t n_route;
+    struct spot_size_route size; /* by the size of requests */
+    bool has_fleet; /* its plan is of a fleet: machines come where there is work, which waits */
     struct spot_workload foreign; /* the table where the model is in engines */
     char engine_model[256];       /* which is in all of them; "": not known yet */
     bool is_regrouping;           /* all replicas stop, and are formed anew */
@@ -206,8 +213,10 @@ double spot_server_left(const struct spot_server *s, const struct spot_sequence 
 /* Of the prompt, as far as the replica does not hold it, and of the tokens so far. */
 double spot_server_prompt_work(const struct spot_server *s, const struct spot_replica *place,
                                struct spot_sequence *q);
-/* NULL: nobody can. */
-struct spot_replica *spot_server_choose(const struct spot_server *s, struct spot_sequence *q);
+/* The one that has copies of its pages; else of the machines whose turn it is, by the plan's route
+ * for its size, that which is done with it first; else, where the route names none with room, of
+ * all. Who is chosen takes it: the turn counts. NULL: nobody can. */
+struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q);
 bool spot_server_has_room(const struct spot_server *s);
 /* A new choice waits; it waits no more. */
 void spot_server_queue(struct spot_server *s, struct spot_sequence *q);
@@ -297,6 +306,14 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
 /* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
+/* Give all replicas a version. */
+int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *version_take,
+                           struct spot_err *err);
+/* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
+ * the caller's; end. */
+int spot_server_follow(struct spot_server *s, struct spot_err *err);
+struct spot_model_version *spot_server_followed(struct spot_server *s);
+void spot_server_stop_following(struct spot_server *s);
 /* Advance: stop the next replica, or finish if none is left. */
 int spot_server_roll(struct spot_server *s, struct spot_err *err);
 /* A client requests another version. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Status and metrics of a server. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/metric.h"
+#include "common/xalloc.h"
 #include "serve/server_state.h"
 
 size_t spot_server_running(const struct spot_server *s)
@@ -151,6 +154,50 @@ static double page_rate(const struct spot_server *s)
     return rate;
 }
 
+static char *name_way(const struct spot_size_bucket *b, const struct spot_size_way *w)
+{
+    const char *const text[] = { b->name, w->type, w->zone, w->market };
+    static const char *const key[] = { "bucket", ",instance_type", ",zone", ",market" };
+    char *label;
+    size_t n;
+    FILE *const out = spot_xmemory_open(&label, &n);
+
+    for (size_t i = 0; i < 4; i++) {
+        char *const value = spot_xcalloc(2 * strlen(text[i]) + 1, 1);
+
+        spot_metric_escape(text[i], value);
+        fprintf(out, "%s=\"%s\"", key[i], value);
+        free(value);
+    }
+    spot_xmemory_close(out);
+    return label;
+}
+
+/* What became of the plan's route. */
+static void put_ways(const struct spot_server *s, struct spot_buf *out)
+{
+    struct spot_metric *metric = NULL;
+    size_t n = 0, cap = 0;
+
+    for (size_t i = 0; i < s->size.n_bucket; i++)
+        for (size_t k = 0; k < s->size.bucket[i].n_way; k++) {
+            const struct spot_size_way *const w = &s->size.bucket[i].way[k];
+
+            metric = spot_xgrow(metric, &cap, n + 1, sizeof(*metric));
+            metric[n++] =
+                (struct spot_metric){ .name = "spot_serve_routed_total",
+                                      .type = SPOT_COUNTER,
+                                      .help = "Choices that went where the plan's route sends "
+                                              "their size.",
+                                      .label = name_way(&s->size.bucket[i], w),
+                                      .value = (double)w->n_taken };
+        }
+    spot_metric_put(metric, n, out);
+    for (size_t i = 0; i < n; i++)
+        free((void *)(uintptr_t)metric[i].label);
+    free(metric);
+}
+
 void spot_server_metrics(void *server, struct spot_buf *out)
 {
     const struct spot_server *const s = server;
@@ -205,6 +252,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     };
 
     spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
+    put_ways(s, out);
     spot_group_status(s->group, &census, &status); /* the workers present, as it counts them */
     spot_group_metrics(s->group, &census, out);
     spot_buf_release(&status);

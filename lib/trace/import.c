@@ -30,7 +30,7 @@ const struct spot_import_format spot_import_format[] = {
       .read_document = spot_import_skypilot },
     { "aws-price", "aws ec2 describe-spot-price-history", SPOT_IMPORT_PRICE, true,
       .read_document = spot_import_aws_price },
-    { "aws-score", "aws ec2 get-spot-placement-scores", SPOT_IMPORT_SCORE, false,
+    { "aws-score", "aws ec2 get-spot-placement-scores", SPOT_IMPORT_PROBE, false,
       .read_document = spot_import_aws_score },
     { "aws-advisor", "spot-advisor-data.json", SPOT_IMPORT_HAZARD, false,
       .read_document = spot_import_aws_advisor },
@@ -163,15 +163,29 @@ static int own_price(const struct spot_csv_row *row, void *user, struct spot_err
     return 0;
 }
 
-static int own_score(const struct spot_csv_row *row, void *user, struct spot_err *err)
+void spot_import_probe(struct spot_import *imp, const char *zone, const char *instance_type,
+                       const struct spot_probe *probe)
 {
-    double time_s, x;
+    struct spot_import_row *row =
+        spot_import_add(imp, probe->time_s, zone, instance_type, probe->asked ? "probe" : "told");
 
-    if (spot_csv_real(row, 0, 0, SPOT_TRACE_TIME_MAX_S, &time_s, err) ||
-        spot_csv_real(row, 3, 0, 100, &x, err))
-        return -1;
-    spot_import_add(user, time_s, row->field[1], row->field[2], "")->value[0] = x;
-    return 0;
+    row->value[0] = probe->asked;
+    row->value[1] = probe->granted;
+    row->value[2] = probe->usd_per_h;
+    row->value[3] = probe->score;
+}
+
+static int own_probes(struct spot_import *imp, FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_probe_trace trace;
+    int rc = spot_probe_trace_read(&trace, in, source, err);
+
+    for (size_t i = 0; i < trace.n_series; i++)
+        for (size_t k = 0; k < trace.series[i].n; k++)
+            spot_import_probe(imp, trace.series[i].zone, trace.series[i].instance_type,
+                              &trace.series[i].row[k]);
+    spot_probe_trace_release(&trace);
+    return rc;
 }
 
 int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
@@ -179,7 +193,6 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
 {
     static const char *const price[] = { "time_s", "zone", "instance_type", "market",
                                          "price_usd_per_h" };
-    static const char *const score[] = { "time_s", "zone", "instance_type", "score" };
 
     switch (imp->kind) {
     case SPOT_IMPORT_COUNT:
@@ -188,8 +201,8 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
         return spot_trace_stream(in, source, own_node, &(struct own){ imp, source }, NULL, err);
     case SPOT_IMPORT_PRICE:
         return spot_csv_read(in, source, price, 5, own_price, imp, NULL, err);
-    case SPOT_IMPORT_SCORE:
-        return spot_csv_read(in, source, score, 4, own_score, imp, NULL, err);
+    case SPOT_IMPORT_PROBE:
+        return own_probes(imp, in, source, err);
     case SPOT_IMPORT_HAZARD:
         break;
     }

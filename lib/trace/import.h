@@ -17,6 +17,7 @@
 #include "common/err.h"
 #include "common/json.h"
 #include "trace/names.h"
+#include "trace/probe_trace.h"
 #include "trace/trace.h"
 
 #ifdef __cplusplus
@@ -27,7 +28,7 @@ enum spot_import_kind {
     SPOT_IMPORT_COUNT = 1, /* samples of a count */
     SPOT_IMPORT_NODE,      /* machines that come and go */
     SPOT_IMPORT_PRICE,     /* time_s,zone,instance_type,market,price_usd_per_h */
-    SPOT_IMPORT_SCORE,     /* time_s,zone,instance_type,score */
+    SPOT_IMPORT_PROBE,     /* trace/probe_trace.h */
     SPOT_IMPORT_HAZARD,    /* zone,instance_type,os,... per month */
 };
 
@@ -53,8 +54,9 @@ struct spot_import_ask {
 /* One value; texts live as long as the collection. */
 struct spot_import_row {
     double time_s;
-    const char *zone, *instance_type, *extra; /* extra: market or os */
-    double value[3];                          /* count, price or score; hazard: min, max, savings */
+    const char *zone, *instance_type, *extra; /* extra: market, os, or what a probe tells */
+    double value[4]; /* count or price; hazard: min, max, savings; probe: asked, granted, price,
+                        score, NaN where not told */
 };
 
 struct spot_import_node {
@@ -141,6 +143,10 @@ void spot_import_release(struct spot_import *imp);
 const char *spot_import_text(struct spot_import *imp, const char *text);
 struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
                                         const char *instance_type, const char *extra);
+
+/* A probe; `extra` keeps apart what asks and what only tells. */
+void spot_import_probe(struct spot_import *imp, const char *zone, const char *instance_type,
+                       const struct spot_probe *probe);
 
 /* A page was read of the query whose rows have `query` in common, "" if nothing is known of them. A
  * last page of a query "" is that of any. */

@@ -85,12 +85,13 @@ static int read_aws_score(struct spot_import *imp, const struct spot_json_doc *d
         { 0 },
     };
     struct aws_score s = { 0 };
+    struct spot_probe p = { .time_s = imp->ask.time_s, .usd_per_h = NAN };
 
     if (spot_json_read_fields(doc, item, pointer, field, &s, err))
         return -1;
-    spot_import_add(imp, imp->ask.time_s, s.zone_id ? s.zone_id : s.region,
-                    imp->ask.instance_type ? imp->ask.instance_type : "", "")
-        ->value[0] = (double)s.score;
+    p.score = (double)s.score;
+    spot_import_probe(imp, s.zone_id ? s.zone_id : s.region,
+                      imp->ask.instance_type ? imp->ask.instance_type : "", &p);
     return 0;
 }
 

@@ -348,6 +348,10 @@ int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct 
 
 static void write_row(const struct spot_import_row *r, enum spot_import_kind kind, FILE *out)
 {
+    static const int n_value[] = {
+        [SPOT_IMPORT_PRICE] = 1, [SPOT_IMPORT_PROBE] = 4, [SPOT_IMPORT_HAZARD] = 3
+    };
+
     if (kind != SPOT_IMPORT_HAZARD) {
         spot_trace_put_real(out, r->time_s);
         putc(',', out);
@@ -355,13 +359,14 @@ static void write_row(const struct spot_import_row *r, enum spot_import_kind kin
     spot_csv_put(out, r->zone, ',');
     putc(',', out);
     spot_csv_put(out, r->instance_type, ',');
-    if (kind != SPOT_IMPORT_SCORE) {
+    if (kind != SPOT_IMPORT_PROBE) {
         putc(',', out);
         spot_csv_put(out, r->extra, ',');
     }
-    for (int i = 0; i < (kind == SPOT_IMPORT_HAZARD ? 3 : 1); i++) {
+    for (int i = 0; i < n_value[kind]; i++) {
         putc(',', out);
-        spot_trace_put_real(out, r->value[i]);
+        if (!isnan(r->value[i]))
+            spot_trace_put_real(out, r->value[i]);
     }
     if (kind == SPOT_IMPORT_HAZARD) {
         /* The highest bucket is open: 0.35 stands for "more than 0.20". */
@@ -380,7 +385,7 @@ void spot_import_write(const struct spot_import *imp, FILE *out)
 {
     static const char *const header[] = {
         [SPOT_IMPORT_PRICE] = "time_s,zone,instance_type,market,price_usd_per_h",
-        [SPOT_IMPORT_SCORE] = "time_s,zone,instance_type,score",
+        [SPOT_IMPORT_PROBE] = "time_s,zone,instance_type,asked,granted,price_usd_per_h,score",
         [SPOT_IMPORT_HAZARD] = HAZARD_HEADER,
     };
 

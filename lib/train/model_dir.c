@@ -334,6 +334,8 @@ static int write_config(const struct spot_model_dir *d, const struct spot_shape 
     spot_jw_str(&jw, "torch_dtype", dtype == SPOT_DT_F32 ? "float32" : "bfloat16");
     if (is_of_bytes)
         spot_jw_str(&jw, "spot_tokens", "bytes");
+    if (shape->n_shard != spot_hf_config_shards(shape))
+        spot_jw_int(&jw, "spot_shards", shape->n_shard); /* its bits are those of these */
     return end_document(&out, &jw, err);
 }
 

@@ -227,6 +227,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
         c->verify.must_break = false;
         return spot_view_break(view, c->machine->epoch, err);
     }
+    spot_trainer_show(c);
     if (!spot_trainer_val_is_due(c))
         c->validator.batch = -1; /* the job is to stop */
     if (c->machine->round >= c->config.n_step) {

@@ -524,6 +524,7 @@ int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shap
 {
     struct spot_hf_source s = { .doc = doc, .root = doc->root, .at = "" };
     struct spot_hf_values *const c = &s.c;
+    const struct spot_json_value *shards;
     struct spot_decoder kind;
 
     if (spot_json_read_fields(doc, doc->root, "", kind_field, c, err) || find_family(&s, err))
@@ -553,6 +554,9 @@ int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shap
     } else if (shape->ffn == 4 * c->width) {
         shape->ffn = 0;
     }
+    shards = spot_json_get(s.root, "spot_shards");
+    if (spot_json_is_integer(shards))
+        shape->n_shard = spot_json_integer(shards);
     return 0;
 }
 
@@ -567,6 +571,15 @@ int spot_hf_config_parse(const char *text, const char *source, struct spot_shape
     rc = spot_hf_config_read(&doc, shape, err);
     spot_json_release(&doc);
     return rc;
+}
+
+int64_t spot_hf_config_shards(const struct spot_shape *shape)
+{
+    struct spot_shape s = *shape;
+
+    for (s.n_shard = 4; s.n_shard > 1 && spot_shape_check(&s, NULL);)
+        s.n_shard--;
+    return s.n_shard;
 }
 
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err)

@@ -16,11 +16,16 @@
 extern "C" {
 #endif
 
-/* Fills *shape except n_shard, which is 0; seq is the maximum number of positions. Nulls in the
- * document are dropped. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+/* Fills *shape; n_shard is that of "spot_shards", which a training may have left, or 0; seq is the
+ * maximum number of positions. Nulls in the document are dropped. Returns 0, or -1 with *err
+ * (SPOT_EDATA, SPOT_ESYS). */
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err);
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
+
+/* Into how many canonical shards a model is cut that does not say so: the most up to 4 that the
+ * shape allows, whatever its own n_shard. */
+int64_t spot_hf_config_shards(const struct spot_shape *shape);
 
 /* Keys of an open object that are read again as the same shape, but for its shards; the model has
  * no experts. */

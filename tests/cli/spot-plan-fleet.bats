@@ -59,7 +59,7 @@ zones() { # a forecast of two zones, their prices
 
 @test "replicas refuse what they do not look at, and two types for a series of none" {
     zones
-    for option in --market=on-demand --unserved=.5 --time=5 --scenarios=10 --format=table --explain; do
+    for option in --market=on-demand --unserved=.5 --time=5 --format=table --explain; do
         run -2 replicas --n 2 "$option"
     done
     cut -d, -f1,2,4 "$T/t.csv" | spot-predict --interval 300 --horizon 2 >"$T/f"
@@ -207,7 +207,7 @@ risky() { c=$T/c fleet --forecast "$T/f" "$@"; }
 
 @test "what scenarios there are, and others on which the plan is tested" {
     forecast 9 0.05
-    risky --scenarios 400 | jq -e '.expected.scenarios == 400 and .expected.fresh.scenarios == 2000'
+    risky | jq -e '.expected.scenarios == 1000 and .expected.fresh.scenarios == 2000'
 }
 
 @test "caps of zones are kept" {

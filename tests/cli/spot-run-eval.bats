@@ -143,3 +143,24 @@ assert abs(total / count - float(sys.argv[2])) < 1e-5, (total / count, sys.argv[
 PY
     done
 }
+
+@test "log probabilities of serving are those of the training forward: eval adds up the very numbers" {
+    shape="--layers 2 --width 32 --heads 8 --seq 16 --shards 8" # 4 would be usual
+    spot-run train -q --data corpus $shape --global-batch 5 --steps 5 --lr 3e-3 --save dir
+    jq -e '.spot_shards == 8' dir/config.json
+    head -c 15 corpus >line
+    jq -n --rawfile text line '{custom_id: "a", url: "/v1/completions",
+        body: {prompt: $text, max_tokens: 1, echo: true, logprobs: 1}}' -c >in.jsonl
+    for kind in "fma fp32" "fma-bf16 bf16"; do
+        rc=0 # 4: a processor without this arithmetic
+        spot-run train -n -q --data corpus $shape --steps 1 --device "${kind% *}" >plan || rc=$?
+        [ $rc -ne 4 ] || continue
+        evaluates --data line --load dir --device "${kind% *}"
+        for grid in 1x1x1 1x2x2; do
+            rm -f out
+            spot-run serve -q --model dir --dtype "${kind#* }" --grid $grid --workers 4 --batch in.jsonl -o out
+            jq -e --argjson loss "$(value loss)" '.response.body.choices[0].logprobs.token_logprobs[1:15]
+                | length == 14 and ([.[] | -.] | add / 14) == $loss' out
+        done
+    done
+}

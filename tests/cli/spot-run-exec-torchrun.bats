@@ -85,7 +85,7 @@ ends() { # STATUS NAME...
 
 @test "torchrun: all variables of its manual, and python with -u before a script" {
     : >finish
-    timeout 60 env -u OMP_NUM_THREADS -u TORCH_NCCL_ASYNC_ERROR_HANDLING spot-run exec -q --nproc-per-node=2 --role worker train.py a b
+    timeout 60 env -u OMP_NUM_THREADS -u TORCH_NCCL_ASYNC_ERROR_HANDLING ROLE_NAME=worker spot-run exec -q --nproc-per-node=2 train.py a b
     for name in LOCAL_RANK RANK GROUP_RANK ROLE_RANK LOCAL_WORLD_SIZE WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT \
         TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE TORCH_NCCL_ASYNC_ERROR_HANDLING OMP_NUM_THREADS; do
         [ "$(said 0.1 $name)" ] || { echo "no $name" >&2 && false; }
@@ -108,7 +108,7 @@ ends() { # STATUS NAME...
     timeout 60 spot-run exec -q --no_python ./program.py --q
     [ "$(cat said.by.sh)" = --q ]
     # what means nothing here is no reason to refuse a line that works elsewhere
-    timeout 60 spot-run exec -q --nnodes=1 --nproc_per_node=1 --monitor_interval 5 --start_method spawn --rdzv_conf timeout=900 --tee 3 -r 3 train.py
+    timeout 60 spot-run exec -q --nnodes=1 --nproc_per_node=1 --monitor_interval 5 --start_method spawn --rdzv_conf timeout=900 --rdzv-backend=c10d --tee 3 -r 3 train.py
     refuses 2 "not-an-option" exec --not-an-option train.py
     refuses 2 "2 nodes need a place" exec --nnodes 2 train.py
     refuses 2 "--nproc-per-node" exec --nproc_per_node x train.py

@@ -314,6 +314,34 @@ events() { jq -r .event state/events.jsonl; }
     stop
 }
 
+@test "no request, no machine: the first one wakes the fleet, waits and is answered" {
+    [ -e "$tools/engine" ] || skip "make check builds engine"
+    ldconfig -p | grep -q libcurl.so.4 || skip "no libcurl here"
+    mkdir M
+    echo '{"spot_tokens": "bytes", "vocab_size": 257, "eos_token_id": 256, "max_position_embeddings": 4096}' >M/config.json
+    printf '%s\n' time_s,zone,instance_type,available 0,a,gpu,4 0,b,gpu,4 60,a,gpu,4 60,b,gpu,4 >offers.csv
+    echo '{"schema": "spot.demand/1", "buckets": [{"rate_per_s": 1, "per_s": {"gpu": 4}, "prompt_tokens": 10, "output_tokens": 10}]}' >demand
+    export CLOUD_RUN="exec spot-run worker -q --join unix:$PWD/j --domain \$SPOT_ZONE --machine \$SPOT_TYPE/\$SPOT_MARKET --engine 'exec $tools/engine \$PORT' --engine-kind llama-server"
+    spot-run serve -q --dtype engine --model M --served-model-name M --http unix:h --listen unix:j 2>serve.err 3>&- &
+    server=$!
+    eventually '[ -S j ]'
+    common=(--state state --offers 'cat offers.csv' --catalogue catalogue.csv --load demand --join unix:j --launch '"$SPOT_CLOUD" launch'
+        --terminate '"$SPOT_CLOUD" terminate' --list '"$SPOT_CLOUD" list')
+    SPOT_TEST_FLEET_REST_S=2 begin
+    for round in 1 2; do
+        eventually '[ -s cloud/number ] && [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]'
+        eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 0 ]'
+        before=$(cat cloud/number)
+        [ "$(curl -s -o answer -w '%{http_code}' --max-time 100 --unix-socket h http://x/v1/completions \
+            -d '{"model": "M", "prompt": "a", "max_tokens": 40, "ignore_eos": true}')" = 200 ]
+        jq -e '.usage.completion_tokens == 40' answer
+        [ "$(cat cloud/number)" -gt "$before" ]
+    done
+    curl -s --unix-socket h http://x/metrics | grep '^spot_serve_routed_total{bucket="0",instance_type="gpu",.* [1-9]'
+    kill "$server"
+    stop
+}
+
 @test "a page and metrics tell what is held, paid, forecast and why, and examples ask for nothing else" {
     cat >plan.sh <<'P'
 cat trace.csv | sed '1s/$/,instance_type/; 1!s/$/,gpu/' | sed '$p; $s/^0/60/' | spot-predict -q --interval 60s >"$SPOT_DIR/forecast.json"

@@ -12,7 +12,7 @@ setup() { job_setup; }
 teardown() { job_teardown; }
 
 alone() { # STEP RANK WORLD ARGUMENTS...
-    spot-run ledger --alone --step "$1" --rank "$2" --world "$3" --dataset-size 50 "${@:4}"
+    RANK=$2 WORLD_SIZE=$3 spot-run ledger --step "$1" --dataset-size 50 "${@:4}"
 }
 
 # a trainer: its state is the step that it has reached, of each rank its own, since a rank that starts late must not
@@ -81,7 +81,7 @@ refuses() { # STATUS TEXT COMMAND...
 @test "what cannot be is refused by name" {
     refuses 2 "global_batch: expected 1 to 50" alone 0 0 1 --global-batch 51
     refuses 2 "rank: expected 0 to 1, got 2" alone 0 2 2 --global-batch 5
-    refuses 2 "have not been declared" spot-run ledger --alone --step 1
+    refuses 2 "have not been declared" spot-run ledger --step 1
     refuses 2 "--step is missing" spot-run ledger --dataset-size 5 --global-batch 1
     refuses 2 "RANK: expected a whole number" env RANK=x spot-run ledger --step 1
     refuses 2 "16384 samples of a list" spot-run ledger --step 1 --dataset-size 100000 --global-batch 50000
@@ -127,7 +127,7 @@ ask_in_a_job() { # ASK...
 @test "an agent refuses another plan, a step that is committed, and a commit that leaves samples out" {
     ask_in_a_job 'spot-run ledger --dataset-size 20 --global-batch 5' 'spot-run ledger --step 1 --seed 9' \
         'spot-run commit' 'spot-run commit --step 3' 'spot-run ledger --ranges' 'spot-run ledger --ranges' 'spot-run ledger --ranges' 'spot-run commit --step 4' 'spot-run ledger --step 3' \
-        'spot-run ledger --step 2000' 'TORCHELASTIC_RESTART_COUNT=7 spot-run ledger' 'spot-run ledger --world 2 --rank 1 --step 3'
+        'spot-run ledger --step 2000' 'TORCHELASTIC_RESTART_COUNT=7 spot-run ledger' 'RANK=1 WORLD_SIZE=2 spot-run ledger --step 3'
     cp said answers # each as it came
     grep -q '"step":0,.*"samples":\[' answers
     grep -q 'seed: it was declared as 0 before, and is 9 now' answers
@@ -202,24 +202,16 @@ END
 spot-run ledger --dataset-size "$(cat size)" --global-batch 5 >"said.$(cat run)" 2>&1 || exit 1
 echo 1 >"$SPOT_STATE_DIR/step"
 [ "$(cat run)" = 1 ] || exit 0
-if [ -e by-manifest ]; then
-    echo '{"step":1,"files":["step"]}' >"$SPOT_STATE_DIR/new" && mv "$SPOT_STATE_DIR/new" "$SPOT_STATE_DIR/manifest"
-    until [ -e "$SPOT_STATE_DIR/manifest.answer" ]; do sleep 0.05; done
-else
-    spot-run commit -q --all-ranks --step 1
-fi
+spot-run commit -q --all-ranks --step 1
 END
     chmod +x trainer
-    for way in by-rank by-manifest; do
-        : >$way
-        echo 20 >size && echo 1 >run
-        timeout 60 spot-run exec -q --workers 1 --state kept.$way --state-every 0 --events log.first.$way -- ./trainer
-        grep -q '"step":0,' said.1
-        echo 21 >size && echo 2 >run
-        run -1 timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept.$way --resume --events log.$way -- ./trainer
-        grep -q 'dataset_size: it was declared as 20 before, and is 21 now' said.2
-        echo 20 >size && echo 3 >run
-        timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept.$way --resume --events log.$way -- ./trainer
-        grep -q '"step":1,' said.3 # where the state stands
-    done
+    echo 20 >size && echo 1 >run
+    timeout 60 spot-run exec -q --workers 1 --state kept --state-every 0 --events log.first -- ./trainer
+    grep -q '"step":0,' said.1
+    echo 21 >size && echo 2 >run
+    run -1 timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept --resume --events log -- ./trainer
+    grep -q 'dataset_size: it was declared as 20 before, and is 21 now' said.2
+    echo 20 >size && echo 3 >run
+    timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept --resume --events log -- ./trainer
+    grep -q '"step":1,' said.3 # where the state stands
 }

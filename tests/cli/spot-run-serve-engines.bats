@@ -45,7 +45,7 @@ batch() {
 }
 
 one() { # name, what its engine does; --engine-kind
-    SPOT_TEST_ENGINE_SILENT_S=${silent:-1} spot-run worker --join unix:j --name "$1" --engine "exec '$tests/engine' \$PORT log=$1.log ${*:2}" \
+    SPOT_TEST_ENGINE_SILENT_S=${silent:-1} spot-run worker --join unix:j --name "$1" ${machine:+--machine "$machine"} --engine "exec '$tests/engine' \$PORT log=$1.log ${*:2}" \
         --engine-kind "${kind:-llama-server}" 2>"$1.err" 3>&- &
     declare -g "pid_$1=$!"
     pids="$pids $!"
@@ -399,6 +399,46 @@ bad() { # fault, a word of what is said
     "$tests/load" unix:h n=40 clients=40 out=60 plain=1
     [ "$(grep -c begin e.log)" -gt 25 ]
     [ "$(grep -c begin f.log)" -ge 5 ]
+}
+
+routed() { # bucket, type
+    curl -s --unix-socket h http://x/metrics | sed -n "s/^spot_serve_routed_total{bucket=\"$1\",instance_type=\"$2\".* //p"
+}
+
+@test "the route of a fleet's plan holds for engines: sizes by type, as long as there are such machines" {
+    printf 'instance_type,spot_usd_per_h\nA,1\nB,4\n' >catalogue
+    echo '{"schema": "spot.demand/1", "buckets": [
+        {"name": "short", "rate_per_s": 3, "per_s": {"A": 4}, "prompt_tokens": 8, "output_tokens": 8},
+        {"name": "long", "rate_per_s": 3, "per_s": {"B": 4}, "prompt_tokens": 400, "output_tokens": 8}]}' >demand
+    spot-plan fleet -q --kind serve --market spot --catalogue catalogue --load demand -o plan
+    [ "$(jq -c '.route | map([.bucket, .instance_type, .share])' plan)" = '[["short","A",1],["long","B",1]]' ]
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --max-batch 64 --plan plan 2>>serve.err 3>&- &
+    pids="$pids $!"
+    machine=A/spot one e
+    machine=B/spot one f
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 2 ]'
+    "$tests/load" unix:h n=12 clients=12 in=6 out=8 plain=1
+    "$tests/load" unix:h n=7 clients=7 in=300 out=8 plain=1
+    [ "$(routed short A) $(routed long B)" = '12 7' ]
+    [ "$(grep -c begin e.log) $(grep -c begin f.log)" = '12 7' ]
+
+    jq '.route |= [.[] | select(.bucket == "short")] + [{bucket: "long", instance_type: "A", market: "spot", share: 0.75,
+        prompt_tokens: 400, output_tokens: 8}, {bucket: "long", instance_type: "B", market: "spot", share: 0.25,
+        prompt_tokens: 400, output_tokens: 8}]' plan >next
+    mv next plan
+    eventually '[ "$(routed long A)" = 0 ]'
+    "$tests/load" unix:h n=8 clients=8 in=300 out=8 plain=1
+    [ "$(routed long A) $(routed long B)" = '6 9' ]
+    # shellcheck disable=SC2154
+    kill_own -9 $pid_f
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 1 ]'
+    "$tests/load" unix:h n=8 clients=8 in=300 out=8 plain=1
+    [ "$(routed long B)" = 9 ]
+    echo '{"schema": "spot.plan/1", "kind": "fleet", "route": [{"bucket": "a", "instance_type": "A", "market": "spot", "share": 1},
+        {"bucket": "b", "instance_type": "A", "market": "spot", "share": 1}]}' >next
+    mv next plan
+    eventually 'grep -q "prompt_tokens.*in force stays" serve.err'
+    [ "$(routed long B)" = 9 ]
 }
 
 # tier: world

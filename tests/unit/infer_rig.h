@@ -31,11 +31,12 @@ struct rig {
     bool has_lora;
 };
 
-static inline void rig_open(struct rig *r, int pick)
+/* A shape of stage_rig.h. */
+static inline void rig_open_shape(struct rig *r, int shape, bool is_tied)
 {
     memset(r, 0, sizeof(*r));
-    model_init(&r->m, picks[pick]);
-    if (pick == N_PICK - 1) {
+    model_init(&r->m, shape);
+    if (is_tied) {
         const struct spot_bundle *const head = &r->m.bundle[r->m.n_bundle - 1];
         const int at = spot_arena_find(&head->arena, "head.w");
 
@@ -62,6 +63,11 @@ static inline void rig_open(struct rig *r, int pick)
         for (int64_t t = 0; t < r->T; t++)
             r->token[s][t] = r->m.token[(t + 3 * s) % r->T];
     }
+}
+
+static inline void rig_open(struct rig *r, int pick)
+{
+    rig_open_shape(r, picks[pick], pick == N_PICK - 1);
 }
 
 static inline void rig_close(struct rig *r)

@@ -68,6 +68,7 @@ static char *written(struct spot_import *imp, bool is_events)
 #define RANGES "\"ranges\":[{\"index\":0,\"max\":5},{\"index\":1,\"max\":11}]"
 
 static const char prices[] = "time_s,zone,instance_type,market,price_usd_per_h\n";
+static const char probes[] = "time_s,zone,instance_type,asked,granted,price_usd_per_h,score\n";
 
 static const struct {
     const char *format, *text, *head, *rows;
@@ -105,7 +106,7 @@ static const struct {
     { "aws-score",
       "{\"SpotPlacementScores\":[{\"Region\":\"r\",\"AvailabilityZoneId\":\"z\",\"Score\":3},"
       "{\"Region\":\"q\",\"Score\":9}]}",
-      "time_s,zone,instance_type,score\n", "0,q,,9\n0,z,,3\n", false },
+      probes, "0,q,,0,0,,9\n0,z,,0,0,,3\n", false },
     { "gcp-price", "{\"skus\":[" SKU("Preemptible", "0") "," SKU("OnDemand", "2") "]}", prices,
       "3600,us-east1,V100 GPU,on_demand,2.74\n3600,us-east1,V100 GPU,spot,0.74\n", false },
     { "azure-price",
@@ -323,7 +324,7 @@ START_TEST(a_document_of_another_kind_is_not_merged)
           "own:1:1: expected the node form (time_s,event,node)", SPOT_EDATA },
         { SPOT_IMPORT_PRICE, "time_s,zone,instance_type,market,price_usd_per_h\n0,a,b,spot,-1\n",
           "own:2:12: price_usd_per_h: -1 is outside [0, 1000000000]", SPOT_EDATA },
-        { SPOT_IMPORT_SCORE, "time_s,zone,instance_type,score\n-1,a,b,1\n",
+        { SPOT_IMPORT_PROBE, "time_s,zone,instance_type,asked,granted\n-1,a,b,1,1\n",
           "own:2:1: time_s: -1 is outside [0, 100000000000]", SPOT_EDATA },
         { SPOT_IMPORT_HAZARD, "", "this format has no times to merge by", SPOT_EUSAGE },
     };

@@ -14,6 +14,10 @@ static int parse(struct spot_plan_doc *plan, const char *text, struct spot_err *
 #define PLAN(body) "{\"schema\":\"spot.plan/1\"," body "}"
 #define NEXT       "\"next\":{\"D\":2,\"P\":1}"
 
+#define WAY(bucket, market, share)                                            \
+    "{\"bucket\":\"" bucket "\",\"instance_type\":\"T\",\"market\":\"" market \
+    "\",\"share\":" share "}"
+
 static const struct bad_case {
     const char *text, *message;
 } bad_cases[] = {
@@ -44,8 +48,16 @@ static const struct bad_case {
     { PLAN(NEXT ",\"alternatives\":[{\"D\":1}]"), "t:1:62: /alternatives/0: lacks the key 'P'" },
     { PLAN(NEXT ",\"alternatives\":[{\"D\":1,\"P\":1,\"B\":-1}]"),
       "t:1:79: /alternatives/0/B: -1 is outside [0, 1073741824]" },
-    { PLAN("\"kind\":\"sleep\"," NEXT), "t:1:32: /kind: expected \"train\" or \"serve\"" },
-    { PLAN("\"kind\":1," NEXT), "t:1:32: /kind: expected \"train\" or \"serve\"" },
+    { PLAN("\"kind\":\"sleep\"," NEXT),
+      "t:1:32: /kind: expected \"train\", \"serve\" or \"fleet\"" },
+    { PLAN("\"kind\":1," NEXT), "t:1:32: /kind: expected \"train\", \"serve\" or \"fleet\"" },
+    { PLAN("\"kind\":\"fleet\",\"route\":[" WAY("a", "spot", "2") "]"),
+      "t:1:107: /route/0/share: 2 is outside [0, 1]" },
+    { PLAN("\"kind\":\"fleet\",\"route\":[" WAY("a", "cheap", "1") "]"),
+      "t:1:49: /route/0: /market: expected \"spot\" or \"on-demand\", got \"cheap\"" },
+    { PLAN("\"kind\":\"fleet\",\"route\":[" WAY("a", "spot", "1") "," WAY(
+          "a", "spot", "1,\"prompt_tokens\":8") "]"),
+      "t:1:110: /route/1: 'a' has other sizes in the row before" },
 };
 
 /* An instance has a rank of the pipeline on each of its GPUs. */
@@ -130,9 +142,14 @@ static const char serves[] =
          "\"weight\":2},{\"zone\":\"z\",\"weight\":0.5}],\"expected\":{\"requests_per_s\":4,"
          "\"usd_per_h\":2,\"latency_s\":0.5}");
 
+static const char fleet[] = PLAN("\"kind\":\"fleet\",\"job\":\"\",\"time_s\":60,\"route\":[" WAY(
+    "a", "spot",
+    "0.25,\"zone\":\"z\",\"prompt_tokens\":8,\"output_tokens\":0.5") "," WAY("b", "on-demand",
+                                                                             "1") "]");
+
 START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
 {
-    const char *const text[] = { trains, serves };
+    const char *const text[] = { trains, serves, fleet };
     struct spot_err err = { 0 };
     struct spot_plan_doc p;
     char *out[2] = { NULL, NULL };
@@ -148,7 +165,13 @@ START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
         ck_assert_msg(!parse(&p, out[i], &err), "%s", err.msg);
     }
     ck_assert_str_eq(out[0], out[1]);
-    if (_i) {
+    if (_i == 2) {
+        ck_assert(p.kind == SPOT_PLAN_FLEET && p.n_route == 2 && !spot_plan_doc_is_suspend(&p));
+        ck_assert(p.route[0].prompt_token == 8 && p.route[0].output_token == 0.5);
+        ck_assert(p.route[0].share == 0.25 && p.route[1].prompt_token == 0 && !p.route[1].zone);
+        ck_assert_str_eq(p.route[0].zone, "z");
+        ck_assert_str_eq(p.route[1].market, "on-demand");
+    } else if (_i) {
         ck_assert(p.n_weight == 2 && p.weight[0].weight == 2 && p.weight[1].weight == 0.5);
         ck_assert_str_eq(p.weight[1].zone, "z");
         ck_assert(p.expected.requests_per_s == 4 && p.expected.latency_s == 0.5);
@@ -190,7 +213,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_wrong_plans_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
-    tcase_add_loop_test(tc, what_is_written_reads_back_and_writes_the_same_bytes, 0, 2);
+    tcase_add_loop_test(tc, what_is_written_reads_back_and_writes_the_same_bytes, 0, 3);
     add_tests(tc);
     return run_suite("plan_doc", tc);
 }

@@ -92,7 +92,7 @@ START_TEST(draws_have_the_distribution_of_their_settings)
         }
         oracle(&s, logit, prompt, generated, p);
         for (uint64_t k = 0; k < DRAWS; k++)
-            n[spot_sample_choose(&s, logit, V, &past, k % 3, k, work, NULL)]++;
+            n[spot_sample_choose(&s, logit, V, &past, k % 3, k, work)]++;
         for (int i = 0; i < V; i++) {
             const double want = p[i] * DRAWS;
 
@@ -113,14 +113,14 @@ START_TEST(noise_is_of_seed_choice_and_position)
 
     for (uint64_t k = 0; k < 2000; k++) {
         s.seed = 5;
-        const uint32_t x = spot_sample_choose(&s, logit, V, NULL, 1, k, work, NULL);
+        const uint32_t x = spot_sample_choose(&s, logit, V, NULL, 1, k, work);
 
         ck_assert_uint_eq(x, (uint32_t)(V * spot_sample_noise(5, 1, k)));
-        ck_assert_uint_eq(x, spot_sample_choose(&s, logit, V, NULL, 1, k, work, NULL));
-        n_same[0] += x == spot_sample_choose(&s, logit, V, NULL, 2, k, work, NULL);
-        n_same[1] += x == spot_sample_choose(&s, logit, V, NULL, 1, k + 1, work, NULL);
+        ck_assert_uint_eq(x, spot_sample_choose(&s, logit, V, NULL, 1, k, work));
+        n_same[0] += x == spot_sample_choose(&s, logit, V, NULL, 2, k, work);
+        n_same[1] += x == spot_sample_choose(&s, logit, V, NULL, 1, k + 1, work);
         s.seed = 6;
-        n_same[2] += x == spot_sample_choose(&s, logit, V, NULL, 1, k, work, NULL);
+        n_same[2] += x == spot_sample_choose(&s, logit, V, NULL, 1, k, work);
     }
     for (int i = 0; i < 3; i++) /* 2000 / 7 = 286, 16 is a standard deviation */
         ck_assert(n_same[i] > 190 && n_same[i] < 382);
@@ -132,24 +132,22 @@ START_TEST(ties_and_ends_are_decided)
     const float logit[V] = { 1, 3, 3, -INFINITY, NAN, 3, 2 }, none[2] = { NAN, NAN };
     struct spot_sample s = spot_sample_plain;
     struct spot_sample_work work[V];
-    double logprob;
 
     s.temperature = 0;
-    ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, 0, work, &logprob), 1);
-    ck_assert_double_eq_tol(logprob, -log(3 + exp(-1) + exp(-2)), 1e-12);
-    ck_assert_uint_eq(spot_sample_choose(&s, none, 2, NULL, 0, 0, work, NULL), 0);
+    ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, 0, work), 1);
+    ck_assert_uint_eq(spot_sample_choose(&s, none, 2, NULL, 0, 0, work), 0);
     s.temperature = 1;
     for (uint64_t k = 0; k < 500; k++) {
         uint32_t x;
 
         s.top_k = 2; /* of three that are equal, the lower two */
-        x = spot_sample_choose(&s, logit, V, NULL, 0, k, work, NULL);
+        x = spot_sample_choose(&s, logit, V, NULL, 0, k, work);
         ck_assert(x == 1 || x == 2);
         s.top_k = 0;
-        x = spot_sample_choose(&s, logit, V, NULL, 0, k, work, NULL);
+        x = spot_sample_choose(&s, logit, V, NULL, 0, k, work);
         ck_assert(x != 3 && x != 4);
         s.top_k = 1;
-        ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, k, work, NULL), 1);
+        ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, k, work), 1);
     }
 }
 END_TEST
@@ -168,14 +166,31 @@ START_TEST(the_largest_is_the_same_with_and_without_a_past)
     spot_rng_init(&rng, 7, 0);
     for (int k = 0; k < 5000; k++) {
         float logit[V];
-        double a, b;
 
         for (int i = 0; i < V; i++)
             logit[i] = some[spot_rng_below(&rng, sizeof(some) / sizeof(*some) - (k % 3 == 0))];
-        ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, 0, work, &a),
-                          spot_sample_choose(&s, logit, V, &past, 0, 0, work, &b));
-        ck_assert(a == b || (isnan(a) && isnan(b)));
+        ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, 0, work),
+                          spot_sample_choose(&s, logit, V, &past, 0, 0, work));
     }
+}
+END_TEST
+
+/* What has no words is padding; what is not a number is no probability. */
+START_TEST(log_probabilities_are_those_of_the_logits)
+{
+    struct spot_shape shape = { .vocab = V, .n_shard = 1 };
+    float logit[V] = { 1, 3, 3, -INFINITY, -2, 3, 2 };
+    const double norm = log(3 * exp(3) + exp(2) + exp(1) + exp(-2));
+
+    for (; shape.n_shard < 12; shape.n_shard++)
+        for (uint32_t v = 0; v < V; v++) {
+            const double got = spot_sample_logprob(&shape, logit, v);
+
+            ck_assert(v == 3 ? isinf(got) && got < 0 : fabs(got - (logit[v] - norm)) < 1e-6);
+            ck_assert(got == logit[v] - spot_sample_norm(&shape, logit));
+        }
+    logit[4] = NAN;
+    ck_assert(isnan(spot_sample_logprob(&shape, logit, 0)));
 }
 END_TEST
 

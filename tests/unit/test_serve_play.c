@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: policies do to replicas what they say. Oracles: times of SpotServe's cost model summed by
- * hand; what comes later never changes what was; nobody is lost while the model fits. */
-#define _POSIX_C_SOURCE 200809L /* fmemopen */
+ * hand; what an answer has not said yet changes nothing; nobody is lost while the model fits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,98 +230,8 @@ static double walk_s(void)
     return is_long() ? 3000 : 1500;
 }
 
-START_TEST(what_comes_later_never_changes_what_was)
-{
-    const double end_s = walk_s(), cut_s = end_s / 2;
-    const size_t n_request = (size_t)(end_s / 2.5);
-
-    for (uint64_t seed = 0; seed < (is_long() ? 12 : 2); seed++) {
-        struct spot_load load = steady(n_request, 2.6), other = steady(n_request, 2.6);
-        struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
-        struct spot_serve_event *twin = spot_xcalloc(4000, sizeof(*twin));
-        const size_t n = draw_events(event, seed, end_s);
-        size_t n_twin = 0;
-
-        for (; n_twin < n && event[n_twin].time_s <= cut_s; n_twin++)
-            twin[n_twin] = event[n_twin]; /* and nothing afterwards */
-        for (size_t i = 0; i < other.n; i++)
-            if (other.time_s[i] > cut_s)
-                other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
-        for (int k = 0; k < SPOT_SERVE_CLAIRVOYANT; k++) {
-            const struct spot_serve_play a = play_of(&load, event, n, end_s);
-            const struct spot_serve_play b = play_of(&other, twin, n_twin, end_s);
-            struct spot_serve_result x = run(&a, (enum spot_serve_policy)k, 0);
-            struct spot_serve_result y = run(&b, (enum spot_serve_policy)k, 0);
-            size_t same = 0;
-
-            ck_assert_uint_eq(x.totals.finished, load.n); /* 3 instances hold the model */
-            /* a loss is known switch_s before it comes, and to ours when it is announced */
-            const double known_s = cut_s - (k == SPOT_SERVE_SPOT ? a.grace_s : a.switch_s);
-
-            for (size_t i = 0; i < x.n_step && x.step[i].time_s < known_s; i++)
-                ck_assert_mem_eq(&x.step[i], &y.step[i], sizeof(x.step[i]));
-            for (size_t i = 0; i < load.n; i++)
-                if (x.served[i].end_s < known_s) {
-                    ck_assert_double_eq(x.served[i].end_s, y.served[i].end_s);
-                    ck_assert_double_eq(x.served[i].first_token_s, y.served[i].first_token_s);
-                    same++;
-                }
-            ck_assert_uint_gt(same, 100);
-            spot_serve_result_release(&x);
-            spot_serve_result_release(&y);
-        }
-        free(event);
-        free(twin);
-        spot_load_release(&load);
-        spot_load_release(&other);
-    }
-}
-END_TEST
-
-/* The same of many short walks, each cut elsewhere, for one policy each. */
-START_TEST(whatever_is_appended_changes_nothing_before_it)
-{
-    enum { REQUESTS = 120 };
-
-    for (uint64_t seed = 0; seed < 200; seed++) {
-        const double cut_s = 60 + (double)(seed * 29 % 140), end_s = 300;
-        const enum spot_serve_policy policy =
-            (enum spot_serve_policy)(seed % SPOT_SERVE_CLAIRVOYANT);
-        struct spot_load load = steady(REQUESTS, 2.6), other = steady(REQUESTS, 2.6);
-        struct spot_serve_event event[600], twin[600];
-        struct spot_serve_play a, b;
-        struct spot_serve_result x, y;
-        const size_t n = draw_events(event, seed, end_s);
-        size_t n_twin = 0;
-        double known_s;
-
-        for (; n_twin < n && event[n_twin].time_s <= cut_s; n_twin++)
-            twin[n_twin] = event[n_twin];
-        for (uint32_t i = 0; i < seed % 5; i++)
-            twin[n_twin++] = (struct spot_serve_event){ cut_s + 1 + i, true, 300 + i };
-        for (size_t i = 0; i < other.n; i++)
-            if (other.time_s[i] > cut_s)
-                other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
-        a = play_of(&load, event, n, end_s);
-        b = play_of(&other, twin, n_twin, end_s);
-        x = run(&a, policy, 0);
-        y = run(&b, policy, 0);
-        known_s = cut_s - (policy == SPOT_SERVE_SPOT ? a.grace_s : a.switch_s);
-        for (size_t i = 0; i < x.n_step && x.step[i].time_s < known_s; i++)
-            ck_assert_mem_eq(&x.step[i], &y.step[i], sizeof(x.step[i]));
-        for (size_t i = 0; i < load.n; i++)
-            if (x.served[i].end_s < known_s)
-                ck_assert_double_eq(x.served[i].end_s, y.served[i].end_s);
-        spot_serve_result_release(&x);
-        spot_serve_result_release(&y);
-        spot_load_release(&load);
-        spot_load_release(&other);
-    }
-}
-END_TEST
-
-/* The same of how long answers are: those that at `cut_s` cannot have ended become others that
- * cannot. */
+/* Nor does how long answers are (test_no_future.c has the rest): those that at
+ * `cut_s` cannot have ended become others that cannot. */
 START_TEST(what_is_not_said_yet_changes_no_decision)
 {
     enum { REQUESTS = 120 };
@@ -442,63 +351,6 @@ START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
 }
 END_TEST
 
-START_TEST(a_trace_in_both_forms_gives_comings_and_goings)
-{
-    static const char count[] = "time_s,available,zone\n0,2,a\n5,3,a\n9,1,a\n2,1,b\n10,0,b\n";
-    static const char node[] = "time_s,event,node\n0,add,x\n4,notice,x\n6,remove,x\n6,add,y\n";
-    static const char *const text[] = { count, node };
-
-    for (int k = 0; k < 2; k++) {
-        struct spot_serve_play play = { 0 };
-        struct spot_trace trace;
-        struct spot_err err;
-        FILE *in = fmemopen((void *)(uintptr_t)text[k], strlen(text[k]), "r");
-        int there = 0;
-
-        ck_assert_int_eq(spot_trace_load(&trace, in, "t", &err), 0);
-        fclose(in);
-        spot_serve_play_trace(&play, &trace, 1);
-        ck_assert_uint_eq(play.n_event, k ? 3 : 7);
-        for (size_t i = 0; i < play.n_event; i++) {
-            ck_assert(!i || play.event[i].time_s >= play.event[i - 1].time_s);
-            there += play.event[i].comes ? 1 : -1;
-            for (size_t j = 0; j < i; j++) /* a name comes once */
-                ck_assert(!play.event[i].comes || !play.event[j].comes ||
-                          play.event[i].instance != play.event[j].instance);
-        }
-        ck_assert_int_eq(there, 1);
-        ck_assert(k == 0 || !play.event[1].comes); /* at one time losses come first */
-        free(play.event);
-        spot_trace_release(&trace);
-    }
-}
-END_TEST
-
-START_TEST(who_comes_and_goes_at_one_time_was_never_there)
-{
-    static const char text[] = "time_s,event,node\n0,add,x\n6,add,z\n6,remove,z\n"
-                               "7,remove,x\n7,add,x\n8,remove,x\n8,add,x\n8,remove,x\n9,add,y\n";
-    static const struct {
-        double time_s;
-        bool comes;
-    } want[] = { { 0, true }, { 7, false }, { 7, true }, { 8, false }, { 9, true } };
-    struct spot_serve_play play = { 0 };
-    struct spot_trace trace;
-    struct spot_err err;
-    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-
-    ck_assert_msg(!spot_trace_load(&trace, in, "t", &err), "%s", err.msg);
-    fclose(in);
-    spot_serve_play_trace(&play, &trace, 1);
-    ck_assert_uint_eq(play.n_event, 5);
-    for (size_t i = 0; i < 5; i++)
-        ck_assert(play.event[i].time_s == want[i].time_s && play.event[i].comes == want[i].comes);
-    ck_assert_uint_eq(play.event[3].instance, play.event[2].instance);
-    free(play.event);
-    spot_trace_release(&trace);
-}
-END_TEST
-
 /* The rule asks again between events if more comes than its grid answers. */
 START_TEST(a_step_tells_the_grid_from_when_it_was_chosen)
 {
@@ -507,8 +359,7 @@ START_TEST(a_step_tells_the_grid_from_when_it_was_chosen)
     struct spot_serve_play play;
     struct spot_serve_result r;
 
-    for (uint32_t i = 0; i < 8; i++)
-        event[i] = (struct spot_serve_event){ 0, true, i };
+    fill(event, 8);
     for (int i = 0; i < 6; i++)
         spot_load_add(&load, 100 * i, 512, 128, NULL);
     for (int i = 0; i < 600; i++)
@@ -585,27 +436,6 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
         }
     spot_load_release(&load);
     job.serve.spread = NULL;
-}
-END_TEST
-
-START_TEST(who_comes_shortly_before_a_loss_comes_with_it)
-{
-    struct spot_serve_event event[] = {
-        { 0, true, 0 },   { 10, true, 1 }, { 25, true, 2 },
-        { 30, false, 0 }, { 31, true, 3 }, { 40, false, 1 },
-    };
-    static const struct spot_serve_event want[] = {
-        { 0, true, 0 },  { 10, true, 1 },  { 30, false, 0 },
-        { 30, true, 2 }, { 40, false, 1 }, { 40, true, 3 },
-    };
-    struct spot_serve_play play = { .event = event, .n_event = 6 };
-
-    spot_serve_play_merge(&play, 9);
-    for (int i = 0; i < 6; i++)
-        ck_assert_msg(event[i].time_s == want[i].time_s && event[i].comes == want[i].comes &&
-                          event[i].instance == want[i].instance,
-                      "event %d: %g %d %u", i, event[i].time_s, event[i].comes,
-                      (unsigned)event[i].instance);
 }
 END_TEST
 

@@ -395,9 +395,10 @@ static void assert_same(const struct member *a, const struct member *b)
 static const struct {
     const char *kernel;
     int n_stage, n_thread;
-} ways[] = { { "portable", 1, 1 }, { "portable", 3, 2 },     { "fma", 3, 1 },
-             { "fma", 2, 3 },      { "cuda-fp32-tp", 3, 1 }, { "cuda-bf16-tp", 2, 1 } };
-enum { N_WAY = sizeof(ways) / sizeof(ways[0]), CUDA_WAY = 4, WIDE_MAX = 64, SHORT_MAX = 20 };
+} ways[] = { { "portable", 1, 1 },    { "portable", 3, 2 }, { "fma", 3, 1 },
+             { "fma", 2, 3 },         { "fma-bf16", 2, 2 }, { "cuda-fp32-tp", 3, 1 },
+             { "cuda-bf16-tp", 2, 1 } };
+enum { N_WAY = sizeof(ways) / sizeof(ways[0]), CUDA_WAY = 5, WIDE_MAX = 64, SHORT_MAX = 20 };
 
 static void member_init(struct member *me, int shape, int way, int M)
 {

@@ -248,105 +248,6 @@ START_TEST(sampled_costs_average_to_the_expected_ones)
 }
 END_TEST
 
-/* A short trace: PAST intervals, and of those that follow the counts as drawn, in another order, or
- * of many more instances. */
-enum { PAST = 20, AFTER = 8, MANY = 60 };
-
-static void draw_trace(struct fixture *f, int future)
-{
-    enum { LEAST = 14, MOST = 30, N = PAST + AFTER };
-    struct spot_rng rng;
-    int x = 24;
-
-    spot_rng_init(&rng, 5, 0);
-    f->sim.n_interval = N;
-    for (int i = 0; i < N; i++) {
-        if (spot_rng_below(&rng, 3) == 0)
-            x += (int)spot_rng_below(&rng, 7) - 3;
-        x = x < LEAST ? LEAST : x > MOST ? MOST : x;
-        f->available[i] = x;
-    }
-    for (int i = PAST; future && i < N; i++)
-        f->available[i] = future == 1 ? f->available[N - 1 - (i - PAST) / 2] : MANY - i % 5;
-}
-
-/* Losses are announced two intervals ahead, so that what is compared ends there. */
-START_TEST(what_comes_later_changes_no_decision)
-{
-    enum { SEEN = PAST - 2, POLICIES_MAX = 32 };
-    static struct spot_sim_row first[POLICIES_MAX][PAST + AFTER];
-    struct fixture *f = spot_xcalloc(1, sizeof(*f));
-
-    for (int future = 0; future < (is_long() ? 3 : 2); future++) {
-        load(f, "gpt-6.7b", future < 2 ? 32 : 64);
-        draw_trace(f, future);
-        for (int k = 0; spot_registry_at("train", (size_t)k); k++) {
-            const struct spot_sim_policy *const p = spot_registry_at("train", (size_t)k);
-
-            ck_assert_int_lt(k, POLICIES_MAX);
-            if (p->is_on_demand || !strcmp(p->name, "optimal") || !strcmp(p->name, "parcae-truth"))
-                continue; /* yardsticks that know the trace */
-            run(f, p->name);
-            if (!future)
-                memcpy(first[k], f->row, sizeof(first[k]));
-            for (int i = 0; i < SEEN; i++) {
-                const struct spot_sim_row *a = &first[k][i], *b = &f->row[i];
-
-                ck_assert_msg(
-                    a->d == b->d && a->p == b->p && a->cost_s == b->cost_s &&
-                        a->class_s[SPOT_SIM_CHECKPOINT] == b->class_s[SPOT_SIM_CHECKPOINT],
-                    "%s, future %d, interval %d: %dx%d %g s, %g s saved; was %dx%d %g s, "
-                    "%g s saved",
-                    p->name, future, i, b->d, b->p, b->cost_s, b->class_s[SPOT_SIM_CHECKPOINT],
-                    a->d, a->p, a->cost_s, a->class_s[SPOT_SIM_CHECKPOINT]);
-            }
-        }
-        unload(f);
-    }
-    free(f);
-}
-END_TEST
-
-/* The same on random traces: rows after a time are replaced by others, and by more of them. */
-START_TEST(rows_that_are_appended_change_no_decision)
-{
-    enum { SEEN = 12, LONGER = 20 };
-    struct fixture *f = spot_xcalloc(1, sizeof(*f));
-    struct spot_sim_row first[SEEN];
-    struct spot_rng rng;
-    const int cases = is_long() ? 200 : 10;
-
-    spot_rng_init(&rng, 17, 0);
-    for (int c = 0; c < 200; c++)
-        for (size_t k = 0; spot_registry_at("train", k); k++) {
-            const struct spot_sim_policy *const p = spot_registry_at("train", k);
-
-            if (p->is_on_demand || !strcmp(p->name, "optimal") ||
-                !strcmp(p->name, "parcae-truth") ||
-                !strcmp(p->name, "bamboo-released") || /* by its release: the whole trace */
-                (c >= cases && !strcmp(p->name, "spot")))
-                continue;
-            for (int later = 0; later < 2; later++) {
-                if (!later && !k) /* all policies of a case have one trace */
-                    load(f, "demo", 8);
-                f->sim.notice_loss_s = c % 2 ? 30 : 0;
-                for (int i = later ? SEEN : 0; i < LONGER && (later || !k); i++)
-                    f->available[i] = (int)spot_rng_below(&rng, 9);
-                f->sim.n_interval = later ? LONGER : SEEN;
-                run(f, p->name);
-                if (!later)
-                    memcpy(first, f->row, sizeof(first));
-            }
-            for (int i = 0; i < SEEN - 2; i++) /* gains are told two intervals ahead */
-                ck_assert_msg(first[i].d == f->row[i].d && first[i].p == f->row[i].p,
-                              "%s, case %d, interval %d", p->name, c, i);
-            if (!spot_registry_at("train", k + 1))
-                unload(f);
-        }
-    free(f);
-}
-END_TEST
-
 /* The remainder of a migration, a resume of 147 s say, is not made shorter by a change. */
 START_TEST(a_change_never_shortens_an_unfinished_migration)
 {
@@ -473,8 +374,6 @@ int main(void)
     tcase_add_test(tc, optimal_is_the_best_of_all_decision_sequences);
     tcase_add_test(tc, no_policy_that_migrates_beats_optimal);
     tcase_add_loop_test(tc, sampled_costs_average_to_the_expected_ones, 0, 2);
-    tcase_add_test(tc, what_comes_later_changes_no_decision);
-    tcase_add_test(tc, rows_that_are_appended_change_no_decision);
     tcase_add_test(tc, a_change_never_shortens_an_unfinished_migration);
     tcase_add_test(tc, on_demand_rents_what_its_grid_uses);
     tcase_add_loop_test(tc, large_changes_are_expected_as_large_as_they_were, 0,

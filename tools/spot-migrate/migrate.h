@@ -21,11 +21,10 @@
 /* What pack does, for those that stream to standard output. */
 struct pack_options {
     const struct spot_tool_common *common;
-    const char *base_path, *plan;
+    const char *base_path;
     enum spot_codec codec;
     uint64_t n_thread;
     uint32_t chunk_byte;
-    int64_t epoch;
 };
 int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
 

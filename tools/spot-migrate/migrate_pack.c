@@ -147,8 +147,6 @@ static int write_stream(struct pack *p, struct spot_err *err)
 {
     const struct spot_stream_options options = { .codec = p->options->codec,
                                                  .chunk_byte = p->options->chunk_byte,
-                                                 .plan = p->options->plan,
-                                                 .epoch = p->options->epoch,
                                                  .source = p->in.name };
     struct spot_buf bytes = { 0 };
     int rc = -1;

@@ -16,7 +16,7 @@
 struct options {
     struct spot_tool_common common;
     enum spot_format format;
-    const char *from, *to, *cluster, *plot, *tensor_groups, *links;
+    const char *from, *to, *cluster, *plot;
     double deadline_s, memory_cap_byte, layer_s;
     bool explain;
 };
@@ -73,8 +73,6 @@ static int run_plan(const struct options *options, struct spot_err *err)
     spot_prov_add(&prov, options->from, from.json.hash);
     spot_prov_add(&prov, options->to, to.json.hash);
     spot_prov_add(&prov, options->cluster, cluster.json.hash);
-    cluster.tensor_groups = options->tensor_groups ? options->tensor_groups : cluster.tensor_groups;
-    cluster.links = options->links ? options->links : cluster.links;
     if (spot_migration_of_layouts(&problem, &from, &to, &cluster, err))
         goto out;
     if (options->deadline_s >= 0)
@@ -121,10 +119,6 @@ static const struct spot_opt option[] = {
     SPOT_ROW_MEMORY_CAP(&options.memory_cap_byte),
     { SPOT_OPT_SECS, 0, "layer-time", &options.layer_s, "duration",
       "order moves for the earliest restart of serving; pass time of a layer", 0, 1e6 },
-    { SPOT_OPT_STRING, 0, "tensor-groups", &options.tensor_groups, "how",
-      "spread, or whole: on one node (default: the cluster's)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "links", &options.links, "how",
-      "duplex, or shared: both directions add up (default: the cluster's)", 0, 0 },
     SPOT_ROW_EXPLAIN(&options.explain),
     SPOT_ROW_PLOT(&options.plot),
     SPOT_TOOL_OPTIONS(&options.common),
@@ -139,9 +133,6 @@ static const struct spot_cli cli = {
                                                     { "to", "the layout wanted" },
                                                     { "cluster", "nodes and links" },
                                                     { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "tensor-groups", "spread|whole" },
-                                                { "links", "duplex|shared" },
-                                                { NULL, NULL } },
     .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
     .summary = "Decide who sends what to whom when the grid changes.",
     .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"

@@ -15,8 +15,8 @@
 struct send {
     struct spot_tool_common common;
     struct net net;
-    const char *codec_name, *plan;
-    uint64_t n_stream, n_thread, epoch;
+    const char *codec_name;
+    uint64_t n_stream, n_thread;
     double chunk_byte, deadline_s;
 
     struct input in;
@@ -169,9 +169,7 @@ static int open_sender(struct send *s, enum spot_codec codec, const char *path,
     const struct spot_sender_options options = {
         .codec = codec,
         .chunk_byte = (uint32_t)s->chunk_byte,
-        .plan = s->plan,
         .source = path,
-        .epoch = (int64_t)s->epoch,
         .silence_s = 3 * s->net.silence_s,
         .deadline_s = s->deadline_s >= 0 ? spot_clock_s() + s->deadline_s : 0,
     };
@@ -233,7 +231,7 @@ static void report(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, 
 
 static int run(struct send *s, const char *path, struct spot_err *err)
 {
-    struct pack_options pack = { .common = &s->common, .plan = s->plan };
+    struct pack_options pack = { .common = &s->common };
     uint64_t raw_byte, wire_byte;
     bool is_one_way;
     int rc = -1;
@@ -243,10 +241,6 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     pack.codec = (enum spot_codec)spot_codec_parse(s->codec_name);
     if (!strcmp(s->codec_name, "auto"))
         pack.codec = is_one_way ? SPOT_CODEC_PLANES : SPOT_CODEC_AUTO;
-    if (s->plan && (strlen(s->plan) >= SPOT_STREAM_NAME_MAX || !spot_utf8_is_plain(s->plan)))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--plan must be one line of at most %d bytes of UTF-8",
-                            SPOT_STREAM_NAME_MAX - 1);
     if (is_one_way && s->deadline_s >= 0)
         return spot_err_set(
             err, SPOT_EUSAGE,
@@ -254,7 +248,6 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     if (is_one_way) {
         pack.n_thread = threads_of(s->n_thread);
         pack.chunk_byte = (uint32_t)s->chunk_byte;
-        pack.epoch = (int64_t)s->epoch;
         return pack_to_output(&pack, path, err);
     }
     if (s->common.output)
@@ -286,10 +279,6 @@ static const struct spot_opt option[] = {
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     { SPOT_OPT_SECS, 0, "deadline", &sender.deadline_s, "duration",
       "stop sending at this time; exit 75 if the transfer is not complete", 0, 1e9 },
-    { SPOT_OPT_STRING, 0, "plan", &sender.plan, "id", "id of the plan that this move belongs to", 0,
-      0 },
-    { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "epoch of the plan (default: 0)", 0,
-      9007199254740991 },
     SPOT_ROW_THREADS(&sender.n_thread),
     SPOT_TOOL_OPTIONS_WRITE(&sender.common, "write a one-way stream here (default: stdout)"),
     { SPOT_OPT_END },

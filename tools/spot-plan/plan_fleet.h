@@ -17,14 +17,14 @@
 #include "plan/fleet_scale.h"
 
 enum { PLAN_FLEET_WHY = 384, PLAN_FLEET_WHY_MAX = 64 };
-/* Other scenarios, on which a plan is tested. */
-enum { PLAN_FLEET_FRESH = 2000 };
+/* Scenarios of a plan, and others, on which it is tested. */
+enum { PLAN_FLEET_SCENARIOS = 1000, PLAN_FLEET_FRESH = 2000 };
 
 struct plan_fleet_options {
     struct spot_tool_common common;
     const char *kind, *catalogue, *load, *policy, *market;
     const char *forecast, *prices, *current, *requests;
-    uint64_t slices, scenarios, zone_max;
+    uint64_t slices, zone_max;
     double rho, limit_s, unserved, cold_start_s, time_s, window_s;
     bool explain;
 };

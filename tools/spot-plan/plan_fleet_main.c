@@ -13,6 +13,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/catalogue.h"
+#include "model/plan_doc.h"
 #include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
@@ -24,7 +25,6 @@ static struct plan_fleet_hold hold = { .n = 1, .availability = 0.9995 };
 static struct plan_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                        .kind = "serve",
                                        .policy = "spot",
-                                       .scenarios = 1000,
                                        .rho = 0.9,
                                        .limit_s = 60,
                                        .unserved = 0.01,
@@ -179,25 +179,32 @@ static void write_buy(struct spot_jw *jw, const struct plan_fleet *s)
 
 static void write_route(struct spot_jw *jw, const struct plan_fleet *s)
 {
-    spot_jw_array(jw, "route");
-    for (size_t b = 0; b < s->demand.n_bucket; b++)
-        for (size_t g = 0; g < s->demand.n_offer; g++) {
-            const double share = s->answer.share[b * s->demand.n_offer + g];
-            char number[32];
+    const size_t n_offer = s->demand.n_offer, n_cell = s->demand.n_bucket * n_offer;
+    struct spot_plan_route *const route = spot_xcalloc(n_cell, sizeof(*route));
+    struct number {
+        char text[24];
+    } *const number = spot_xcalloc(s->demand.n_bucket, sizeof(*number));
+    size_t n = 0;
 
-            if (!(share > 1e-12))
-                continue;
-            snprintf(number, sizeof(number), "%zu", b);
-            spot_jw_object(jw, NULL);
-            spot_jw_str(jw, "bucket", s->bucket[b] ? s->bucket[b] : number);
-            spot_jw_str(jw, "instance_type", s->offer[g].type);
-            if (*s->offer[g].zone)
-                spot_jw_str(jw, "zone", s->offer[g].zone);
-            spot_jw_str(jw, "market", market_of(&s->offer[g]));
-            spot_jw_real(jw, "share", share);
-            spot_jw_end(jw);
-        }
-    spot_jw_end(jw);
+    for (size_t i = 0; i < n_cell; i++) {
+        const struct spot_demand_bucket *const b = &s->doc.bucket[i / n_offer];
+        const struct plan_fleet_offer *const offer = &s->offer[i % n_offer];
+
+        if (!(s->answer.share[i] > 1e-12))
+            continue;
+        snprintf(number[i / n_offer].text, sizeof(number->text), "%zu", i / n_offer);
+        route[n++] =
+            (struct spot_plan_route){ .bucket = b->name ? b->name : number[i / n_offer].text,
+                                      .type = offer->type,
+                                      .zone = *offer->zone ? offer->zone : NULL,
+                                      .market = market_of(offer),
+                                      .prompt_token = b->prompt_token,
+                                      .output_token = b->output_token,
+                                      .share = s->answer.share[i] };
+    }
+    spot_plan_route_write(jw, route, n);
+    free(number);
+    free(route);
 }
 
 static void write_risk(struct spot_jw *jw, const struct plan_fleet *s)
@@ -324,7 +331,6 @@ static const struct spot_cli cli = {
     .need = (const struct spot_opt_need[]){ { "slices", "policy melange" },
                                             { "unserved", "forecast" },
                                             { "cold-start", "forecast" },
-                                            { "scenarios", "forecast" },
                                             { "load", "kind serve" },
                                             { "prices", "kind serve" },
                                             { "rho", "kind serve" },
@@ -335,7 +341,6 @@ static const struct spot_cli cli = {
                                             { "per-replica", "requests" },
                                             { "limit", "kind serve" },
                                             { "unserved", "kind serve" },
-                                            { "scenarios", "kind serve" },
                                             { "time", "kind serve" },
                                             { "cold-start", "!kind train" },
                                             { "market", "!kind replicas" },
@@ -396,9 +401,7 @@ static const struct spot_cli cli = {
               "request trace; rates are those of its last --window", 0, 0 },
             SPOT_ROW_WINDOW(&o.window_s),
             SPOT_ROW_TIME(&o.time_s),
-            { SPOT_OPT_MORE, .help = "scenarios and solver" },
-            { SPOT_OPT_U64, 0, "scenarios", &o.scenarios, "n", "scenarios to draw (default: 1000)",
-              1, SPOT_FLEET_SCENARIOS_MAX },
+            { SPOT_OPT_MORE, .help = "solver" },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default: 60s)", 1, 1e6 },
             { SPOT_OPT_GROUP, .help = "--kind train" },

@@ -106,7 +106,7 @@ static int build(struct plan_fleet *s, struct problem *p, struct spot_err *err)
 {
     const size_t n = s->demand.n_offer;
 
-    s->n_scenario = s->o->forecast ? (size_t)s->o->scenarios : 1;
+    s->n_scenario = s->o->forecast ? PLAN_FLEET_SCENARIOS : 1;
     if (n * s->n_scenario > 1 << 24 || n > 2000)
         return spot_err_set(
             err, SPOT_EUSAGE,

@@ -175,8 +175,11 @@ static int add_row(struct spot_table *table, const struct session *s, enum spot_
     int64_t cut = 0;
 
     for (size_t i = first; i < end; i++) {
-        const struct spot_price_job job = { o.work_s / 3600, o.restart_s / 3600, o.egress_usd,
-                                            o.loss_per_h, s->day[i] };
+        const struct spot_price_job job = { .work_h = o.work_s / 3600,
+                                            .restart_h = o.restart_s / 3600,
+                                            .egress_usd = o.egress_usd,
+                                            .loss_per_h = o.loss_per_h,
+                                            .start_day = s->day[i] };
         struct spot_price_result r;
 
         if (spot_price_play(&s->history, &job, policy, &r, err))

@@ -18,13 +18,12 @@
 static struct options {
     struct spot_tool_common common;
     const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot;
-    double round_s, reset_s, switch_s, checkpoint_s;
+    double round_s, switch_s, checkpoint_s;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "spot,max-min-perf,makespan,fifo-perf,isolated",
         .rounds = "exact",
-        .round_s = 360,
-        .reset_s = 1920 };
+        .round_s = 360 };
 
 enum { PLAYED_MAX = 32 };
 
@@ -84,7 +83,7 @@ static int read_all(struct session *s, struct spot_err *err)
                                         .speeds = &s->speeds,
                                         .rate = s->rate,
                                         .round_s = o.round_s,
-                                        .reset_s = o.reset_s,
+                                        .reset_s = 1920,
                                         .switch_s = o.switch_s,
                                         .checkpoint_s = o.checkpoint_s,
                                         .is_released = !strcmp(o.rounds, "gavel"),
@@ -241,8 +240,6 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "rounds", &o.rounds, "what",
               "exact (default), or gavel: as released, nothing is lost", 0, 0 },
             SPOT_ROW_ROUND(&o.round_s),
-            { SPOT_OPT_SECS, 0, "reset", &o.reset_s, "time",
-              "time between solutions of a policy with shares (default: 32m)", 0, 1e8 },
             SPOT_ROW_SWITCH_JOB(&o.switch_s),
             SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
             { SPOT_OPT_GROUP, .help = "output" },

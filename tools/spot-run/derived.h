@@ -9,7 +9,9 @@
  *   SPOT_TEST_ENGINE_START_S   an engine that is not well by then is given up
  *   SPOT_TEST_ENGINE_SILENT_S  an engine's answer without a token for so long has stopped
  *   SPOT_TEST_ENGINE_ROOM      bytes of free memory below which an engine that has grown begins
- * anew SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
+ * anew
+ *   SPOT_TEST_FLEET_REST_S     without a request for so long a fleet holds no machine
+ *   SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
  *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied
  *   SPOT_TEST_STOP_TIME_S      time of a rank from SIGTERM to SIGKILL
  *   SPOT_TEST_MIRROR_RATE      bytes of commits per second from node to node; 0: no limit

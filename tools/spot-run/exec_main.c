@@ -91,14 +91,6 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 'q', "quiet", &o.node.is_quiet, NULL, "no warnings", 0, 0 },
     { SPOT_OPT_MORE, .help = "spellings of torchrun" },
     { SPOT_OPT_FLAG, 0, "standalone", &o.is_standalone, NULL, "one node, on this host", 0, 0 },
-    { SPOT_OPT_STRING, 0, "role", &o.torchrun.role, "name", "ROLE_NAME of the ranks", 0, 0 },
-    { SPOT_OPT_STRING, 0, "rdzv-backend", &o.torchrun.ignored, "name", "not used", 0, 0 },
-    { SPOT_OPT_STRING, 0, "rdzv-conf", &o.torchrun.ignored, "list", "not used", 0, 0 },
-    { SPOT_OPT_STRING, 0, "monitor-interval", &o.torchrun.ignored, "s", "not used", 0, 0 },
-    { SPOT_OPT_STRING, 0, "start-method", &o.torchrun.ignored, "name", "not used", 0, 0 },
-    { SPOT_OPT_STRING, 0, "local-addr", &o.torchrun.ignored, "addr", "not used", 0, 0 },
-    { SPOT_OPT_STRING, 'r', "redirects", &o.torchrun.ignored, "n", "not used: --log-dir", 0, 0 },
-    { SPOT_OPT_STRING, 't', "tee", &o.torchrun.ignored, "n", "not used: --log-dir", 0, 0 },
     { SPOT_OPT_STRING, 0, "rdzv-id", &o.torchrun.id, "id",
       "name of the job: nodes with another one are refused", 0, 0 },
     { SPOT_OPT_U64, 0, "node-rank", &o.torchrun.node_rank, "n",
@@ -160,6 +152,9 @@ static const struct spot_cli cli = {
                                             { "join-timeout", "join|rdzv-endpoint|master-addr" },
                                             { "notice-rebalance", "notice" },
                                             { NULL, NULL } },
+    .passed_over =
+        (const char *const[]){ "rdzv-backend", "rdzv-conf", "monitor-interval", "start-method",
+                               "local-addr", "redirects", "tee", "r", "t", NULL },
     .reads = (const char *const[]){ "key-file", NULL },
     .writes = (const char *const[]){ "events", NULL },
     .synopsis = "[options] SCRIPT.py|-m MODULE|-- COMMAND",
@@ -404,8 +399,6 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     if (exec_torchrun_ranks(&o.torchrun, &o.node.n_rank, err))
         return -1;
     o.node.ranks.command = exec_torchrun_command(&o.torchrun, operand, n);
-    if (o.torchrun.role)
-        setenv("ROLE_NAME", o.torchrun.role, 1); /* ranks inherit it */
     o.node.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
     spot_tool_warn_shared(o.job.state);
     spot_tool_warn_shared(o.node.state_dir);

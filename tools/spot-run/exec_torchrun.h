@@ -9,9 +9,8 @@
 #include "common/err.h"
 
 struct exec_torchrun {
-    const char *nproc, *endpoint, *master_addr, *id, *role; /* as given; NULL */
-    const char *ignored;                                    /* what means nothing here */
-    uint64_t master_port, node_rank;                        /* UINT64_MAX: not given */
+    const char *nproc, *endpoint, *master_addr, *id; /* as given; NULL */
+    uint64_t master_port, node_rank;                 /* UINT64_MAX: not given */
     bool is_module, no_python;
 };
 

@@ -473,8 +473,7 @@ static const struct spot_opt option[] = {
     SPOT_ROW_DEMAND(&o.plan.load),
     SPOT_ROW_JOIN(&o.plan.join),
     { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1, 256 },
-    { SPOT_OPT_REAL, 0, "availability", &o.plan.availability, "share",
-      "share of the time that all answer (default: 0.9995)", 1e-6, 0.999999 },
+    SPOT_ROW_AVAILABILITY(&o.plan.availability),
     SPOT_ROW_COLD_START(&o.plan.cold_s),
     { SPOT_OPT_GROUP, .help = "machines" },
     { SPOT_OPT_STRING, 0, "launch", &o.launch, "cmd",
@@ -528,7 +527,7 @@ static const struct spot_opt_need need[] = {
     { "availability", "offers" },
     { "availability", "!load" },
     { "cold-start", "offers" },
-    { "join", "load" },
+    { "join", "load|plan-command" },
     { NULL, NULL },
 };
 

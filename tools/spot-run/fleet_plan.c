@@ -9,13 +9,14 @@
 
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
+#include "derived.h"
 #include "fleet/arrivals.h"
 #include "model/plan_buy.h"
 #include "model/status_doc.h"
 
 enum { PLAN_MAX = 16 << 20, STATUS_MAX = 16 << 20, STEPS = 12 };
 /* of the rate; without a request for that long nothing is wanted */
-static const double window_s = 60, rest_s = 600;
+static const double window_s = 60, usual_rest_s = 600;
 
 struct fleet_plan {
     struct fleet_plan_options o;
@@ -52,7 +53,7 @@ struct fleet_plan *fleet_plan_new(const struct fleet_plan_options *options)
     fprintf(out, "%s%s%s", self, *self && path ? ":" : "", path ? path : "");
     spot_xmemory_close(out);
     p->o = *options;
-    p->arrivals.kept_s = rest_s;
+    p->arrivals.kept_s = derived("SPOT_TEST_FLEET_REST_S", usual_rest_s);
     return p;
 }
 
@@ -123,12 +124,30 @@ static int look(struct fleet_plan *p, struct fleet_runner *runner, double time_s
         return -1;
     spot_fleet_arrivals_add(
         &p->arrivals,
-        &(struct spot_fleet_look){ time_s, status.requests, status.prompt_tokens, status.tokens });
+        &(struct spot_fleet_look){ time_s, status.requests, status.prompt_tokens, status.tokens,
+                                   status.running + status.queued });
     spot_status_release(&status);
     return write_load(p, err);
 }
 
 /* --- the plan --- */
+
+/* The front obeys its route, and holds requests while nobody is there: machines come. It may have
+ * been begun anew since the last turn. */
+static int push(const struct fleet_plan *p, struct fleet_runner *runner, struct spot_err *err)
+{
+    struct fleet_command c = { .script = "spot-run replan --join \"$SPOT_JOIN\" --force "
+                                         "\"$SPOT_DIR/plan.json\"",
+                               .out_max = STATUS_MAX };
+    int rc;
+
+    fleet_command_set(&c, "SPOT_JOIN", p->o.join);
+    fleet_command_set(&c, "SPOT_DIR", p->o.dir);
+    fleet_command_set(&c, "PATH", p->path);
+    rc = fleet_run_one(runner, &c, "the plan for --join", err);
+    fleet_command_release(&c);
+    return rc;
+}
 
 static void set_number(struct fleet_command *c, const char *name, double x, const char *unit)
 {
@@ -197,7 +216,7 @@ int fleet_plan_make(struct fleet_plan *p, struct fleet_runner *runner, struct sp
         if (look(p, runner, time_s, err))
             return -1;
         has_rate = spot_fleet_arrivals_came(&p->arrivals, window_s);
-        if (spot_fleet_arrivals_is_at_rest(&p->arrivals))
+        if (p->o.load && spot_fleet_arrivals_is_at_rest(&p->arrivals))
             return spot_fleet_set_target(fleet, NULL, 0, err);
     }
     runs = current(fleet);
@@ -209,5 +228,5 @@ int fleet_plan_make(struct fleet_plan *p, struct fleet_runner *runner, struct sp
     if (!rc)
         rc = obey(p, &c, fleet, err);
     fleet_command_release(&c);
-    return rc;
+    return !rc && p->o.join && p->o.dir ? push(p, runner, err) : rc;
 }

@@ -129,23 +129,12 @@ static void put(struct spot_buf *out, const char *name, const char *help, double
     spot_metric_put(&m, 1, out);
 }
 
-/* As the text format has it. */
-static void escape(const char *text, char *to)
-{
-    for (; *text; text++) {
-        if (*text == '\\' || *text == '"')
-            *to++ = '\\';
-        *to++ = *text;
-    }
-    *to = '\0';
-}
-
 static char *name_market(const struct spot_fleet_market_view *v, const char *state)
 {
     char label[LABEL_MAX], zone[2 * SPOT_FLEET_TEXT_MAX + 1], type[2 * SPOT_FLEET_TEXT_MAX + 1];
 
-    escape(v->zone, zone);
-    escape(v->type, type);
+    spot_metric_escape(v->zone, zone);
+    spot_metric_escape(v->type, type);
     snprintf(label, LABEL_MAX, "zone=\"%s\",instance_type=\"%s\",market=\"%s\"%s%s%s", zone, type,
              fleet_market_name(v->is_on_demand), state ? ",state=\"" : "", state ? state : "",
              state ? "\"" : "");

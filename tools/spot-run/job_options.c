@@ -77,6 +77,7 @@ static int take_shape(struct job_options *o, const struct spot_shape *file, cons
         spot_tool_note("--seq %lld: sequences are shorter than the %lld positions of %s",
                        (long long)s->seq, (long long)file->seq, path);
     s->seq = s->seq ? s->seq : file->seq;
+    s->n_shard = s->n_shard ? s->n_shard : file->n_shard;
     s->kind = file->kind;
     s->head_dim = file->head_dim;
     o->has_kind = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L /* open_memstream, fmemopen */
-/* Which samples a step reads: asked of the agent within COMMAND of exec, or worked out here. */
+/* Which samples a step reads: asked of the agent in a rank of exec, or worked out here. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,24 +20,17 @@ static const uint64_t unsaid = UINT64_MAX;
 static const double limit_s = 600; /* of an answer: a node may be without a coordinator */
 
 static struct {
-    uint64_t step, rank, world, dataset_size, global_batch, seed;
+    uint64_t step, dataset_size, global_batch, seed;
     const char *rest, *order, *format;
-    bool is_alone, has_ranges, is_check;
-} o = { .step = UINT64_MAX,
-        .rank = UINT64_MAX,
-        .world = UINT64_MAX,
-        .dataset_size = UINT64_MAX,
-        .global_batch = UINT64_MAX,
-        .seed = UINT64_MAX };
+    bool has_ranges, is_check;
+} o = {
+    .step = UINT64_MAX, .dataset_size = UINT64_MAX, .global_batch = UINT64_MAX, .seed = UINT64_MAX
+};
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "step" },
     { SPOT_OPT_U64, 0, "step", &o.step, "n",
       "step to read, counted from 0 (default: the first not yet taken)", 0, 9007199254740992.0 },
-    { SPOT_OPT_U64, 0, "rank", &o.rank, "n",
-      "rank among those that share the samples (default: $RANK)", 0, SPOT_LEDGER_WORLD_MAX },
-    { SPOT_OPT_U64, 0, "world", &o.world, "n",
-      "number of ranks that share the samples (default: $WORLD_SIZE)", 1, SPOT_LEDGER_WORLD_MAX },
     { SPOT_OPT_GROUP, .help = "plan, declared for the whole job by the first request" },
     { SPOT_OPT_U64, 0, "dataset-size", &o.dataset_size, "n", "number of samples in the dataset", 1,
       9007199254740992.0 },
@@ -53,8 +46,6 @@ static const struct spot_opt option[] = {
       "json: the agent's answer; csv: a row per sample (default: json)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "ranges", &o.has_ranges, NULL,
       "print positions in the order of the epoch, not samples", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "alone", &o.is_alone, NULL, "compute the answer here, without the agent", 0,
-      0 },
     { SPOT_OPT_FLAG, 0, "check", &o.is_check, NULL,
       "count lost and repeated samples in a log of exec --events", 0, 0 },
     { .type = SPOT_OPT_END },
@@ -70,7 +61,7 @@ static const struct spot_cli cli = {
     .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
     .summary = "Print the samples that a step of any trainer reads, each once an epoch.",
     .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
-                "  spot-run ledger --alone --rank 0 --world 2 --step 3 --dataset-size 10 \\\n"
+                "  RANK=0 WORLD_SIZE=2 spot-run ledger --step 3 --dataset-size 10 \\\n"
                 "      --global-batch 4 --format csv\n"
                 "  spot-run ledger --check events.jsonl\n",
     .option = option,
@@ -78,14 +69,16 @@ static const struct spot_cli cli = {
 
 /* --- the question ---------------------------------------------------------------------- */
 
-/* What was not said, from the environment of the rank. */
+/* What the environment of a rank has. */
+struct place {
+    uint64_t rank, world, round;
+};
+
 static int from_environment(uint64_t *value, const char *name, uint64_t usual, struct spot_err *err)
 {
     const char *const text = getenv(name);
     double number;
 
-    if (*value != unsaid)
-        return 0;
     *value = usual;
     if (!text)
         return 0;
@@ -103,14 +96,14 @@ static void put_said(struct spot_jw *jw, const char *key, uint64_t value)
         spot_jw_int(jw, key, (int64_t)value);
 }
 
-static void write_question(struct spot_jw *jw, uint64_t round)
+static void write_question(struct spot_jw *jw, const struct place *place)
 {
     spot_jw_object(jw, NULL);
     spot_jw_str(jw, "op", "samples");
     put_said(jw, "step", o.step);
-    put_said(jw, "rank", o.rank);
-    put_said(jw, "world", o.world);
-    put_said(jw, "round", round);
+    put_said(jw, "rank", place->rank);
+    put_said(jw, "world", place->world);
+    put_said(jw, "round", place->round);
     put_said(jw, "dataset_size", o.dataset_size);
     put_said(jw, "global_batch", o.global_batch);
     put_said(jw, "seed", o.seed);
@@ -218,7 +211,7 @@ static int print_answer(const struct spot_buf *answer, struct spot_err *err)
 
 static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_err *err)
 {
-    const char *const path = o.is_alone ? NULL : getenv(SPOT_SOCKET_ENV);
+    const char *const path = getenv(SPOT_SOCKET_ENV);
     char *here = NULL;
     size_t n_here = 0;
     struct spot_jw jw;
@@ -271,7 +264,7 @@ static int check_log(const char *path, struct spot_err *err)
 
 static int run_ledger(char **operand, size_t n, struct spot_err *err)
 {
-    uint64_t round = unsaid;
+    struct place place;
     struct spot_buf answer = { 0 };
     char question[1024];
     struct spot_jw jw;
@@ -282,15 +275,15 @@ static int run_ledger(char **operand, size_t n, struct spot_err *err)
         return check_log(n ? operand[0] : "-", err);
     if (n)
         return spot_err_set(err, SPOT_EUSAGE, "'%.200s': only --check reads a file", operand[0]);
-    if (from_environment(&o.rank, "RANK", 0, err) ||
-        from_environment(&o.world, "WORLD_SIZE", 1, err) ||
-        from_environment(&round, "TORCHELASTIC_RESTART_COUNT", unsaid, err))
+    if (from_environment(&place.rank, "RANK", 0, err) ||
+        from_environment(&place.world, "WORLD_SIZE", 1, err) ||
+        from_environment(&place.round, "TORCHELASTIC_RESTART_COUNT", unsaid, err))
         return -1;
     out = fmemopen(question, sizeof(question), "w");
     if (!out)
         return spot_err_sys(err, "no memory");
     spot_jw_init(&jw, out, false);
-    write_question(&jw, round);
+    write_question(&jw, &place);
     fclose(out); /* it fits: there are no texts of the user's in it */
     rc = ask(question, strlen(question), &answer, err);
     if (!rc)

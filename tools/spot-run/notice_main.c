@@ -31,8 +31,6 @@ static const struct spot_opt option[] = {
       0.01, 3600 },
     { SPOT_OPT_SECS, 0, "lead", &o.lead_s, "time",
       "time left after a notice without a deadline (default for GCP: 30s)", 0.001, 86400 },
-    { SPOT_OPT_STRING, 0, "name", &o.name, "id",
-      "name of this machine in Azure's events (default: ask the service)", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "no warnings", 0, 0 },
     { .type = SPOT_OPT_END },
 };

@@ -16,7 +16,7 @@
 static struct {
     const char *join, *key_file;
     double timeout_s;
-    bool does_not_wait, is_quiet;
+    bool is_quiet;
 } o;
 
 static const struct spot_opt option[] = {
@@ -24,8 +24,6 @@ static const struct spot_opt option[] = {
     SPOT_ROW_JOIN(&o.join),
     SPOT_ROW_KEY_FILE(&o.key_file),
     SPOT_ROW_REACH(&o.timeout_s),
-    { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL,
-      "return before all replicas have changed", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not show progress", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -35,7 +33,7 @@ static const struct spot_cli cli = {
     .n_operand_max = 1,
     .required = (const struct spot_opt_required[]){ { "join", "the address of the server" },
                                                     { NULL, NULL } },
-    .synopsis = "--join ADDR [--key-file FILE] [--no-wait] DIR",
+    .synopsis = "--join ADDR [--key-file FILE] DIR",
     .summary = "Give a running server another version of its model, replica by replica; a request "
                "ends on the version it began on.",
     .examples = "  spot-run roll --join unix:/tmp/job models/v2\n",
@@ -130,7 +128,7 @@ static int run_roll(char **operand, size_t n, struct spot_err *err)
     if (!n)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of the model is missing");
     rc = ask(operand[0], err);
-    if (rc || o.does_not_wait)
+    if (rc)
         return rc;
     while ((rc = look(err)) > 0)
         spot_clock_sleep(0.2);

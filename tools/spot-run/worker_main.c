@@ -57,7 +57,7 @@ static int check_text(const char *option, const char *text, struct spot_err *err
 static struct spot_worker_options o = { .join_timeout_s = 30 };
 static uint64_t threads = 1;
 static const char *recompute = "none", *device = "auto";
-static const char *engine, *engine_url, *engine_kind;
+static const char *engine, *engine_url, *engine_kind, *machine;
 static struct device_option chosen;
 static bool is_quiet;
 
@@ -69,6 +69,8 @@ static const struct spot_opt option[] = {
     SPOT_ROW_KEY_FILE(&o.key_file),
     SPOT_ROW_NAME(&o.name),
     SPOT_ROW_DOMAIN(&o.domain),
+    { SPOT_OPT_STRING, 0, "machine", &machine, "type[/market]",
+      "what the plan of a server calls this machine: A100/spot", 0, 0 },
     SPOT_ROW_THREADS(&threads),
     SPOT_ROW_RECOMPUTE(&recompute),
     SPOT_ROW_DEVICE(&device),
@@ -113,6 +115,7 @@ static int serve_there(struct spot_agent *agent, struct spot_err *err)
                                                        .key_file = o.key_file,
                                                        .name = o.name,
                                                        .domain = o.domain,
+                                                       .machine = machine,
                                                        .is_private = o.private_dir != NULL,
                                                        .join_timeout_s = o.join_timeout_s,
                                                        .warn = o.warn },
@@ -139,6 +142,7 @@ static int serve_with_engine(struct spot_agent *agent, struct spot_err *err)
                    .key_file = o.key_file,
                    .name = o.name,
                    .domain = o.domain,
+                   .machine = machine,
                    .join_timeout_s = o.join_timeout_s,
                    .warn = o.warn },
         .command = engine,
@@ -224,7 +228,7 @@ static int run_worker(struct spot_err *err)
     o.state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     o.warn = is_quiet ? NULL : spot_tool_warn;
     if (settle_engine(err) || settle_device(err) || check_text("--name", o.name, err) ||
-        check_text("--domain", o.domain, err))
+        check_text("--domain", o.domain, err) || check_text("--machine", machine, err))
         return -1;
     leave.is_quiet = is_quiet;
     spot_tool_never_wait();

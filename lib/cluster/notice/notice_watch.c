@@ -324,7 +324,6 @@ struct spot_notice_watch *spot_notice_new(const struct spot_notice_options *opti
         w->options.interval_s = 1;
     w->command_fd = w->wake[0] = w->wake[1] = -1;
     snprintf(w->base, sizeof(w->base), "%s", options->endpoint ? options->endpoint : link_local);
-    snprintf(w->name, sizeof(w->name), "%s", options->name ? options->name : "");
     if (cloud)
         spot_notice_turn_to(w, cloud);
     w->client = spot_http_client_new(err);

@@ -177,10 +177,13 @@ static void pack_b(const struct spot_cpu_kernel *kernel, const struct spot_gemm 
         const int64_t first = g->parts == SPOT_GEMM_COLS ? p / per_part : at->part;
         const int64_t col = p % per_part * micro->n_col;
 
-        for (int i = 0; i < at->n_part; i++, to += at->n_k * micro->n_col)
+        for (int i = 0; i < at->n_part; i++, to += at->n_k * micro->n_col) {
             kernel->vec->pack(
                 to, g->b + (first + i) * g->b_part + at->k * g->b_row + col * g->b_col,
                 min64(micro->n_col, g->n - col), g->b_col, g->b_row, at->n_k, micro->n_col);
+            if (g->rounds_b)
+                kernel->vec->round_bf16(to, at->n_k * micro->n_col);
+        }
     }
 }
 
@@ -243,6 +246,8 @@ static void run_block(const struct spot_cpu_kernel *kernel, const struct spot_ge
         if (!g->is_a_in_place)
             kernel->vec->pack(work->a, a, rows.row_end - row, g->a_row, g->a_col, n_k,
                               micro->n_row);
+        if (g->rounds_a)
+            kernel->vec->round_bf16(work->a, up(rows.row_end - row, micro->n_row) * n_k);
         multiply(kernel, g, &rows, at, &in);
     }
 }

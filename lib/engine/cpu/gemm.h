@@ -33,6 +33,7 @@ struct spot_gemm {
     int64_t b_row, b_col, b_part;
     float *c;
     int64_t c_row;
+    bool rounds_a, rounds_b; /* to bf16, as they are packed */
     bool is_added; /* the chain continues from the value in c; not with several partial products */
     /* For small products that share an operand. One part only. */
     bool is_a_in_place;    /* a is not packed; rows up to a multiple of 16 must be readable */

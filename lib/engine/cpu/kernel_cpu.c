@@ -39,21 +39,24 @@ static bool always(void)
 /* Of one kind the fastest first, and the fastest kind first. */
 static const struct spot_cpu_kernel kernel[] = {
 #ifdef SPOT_CPU_X86
-    { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2 },
-    { BASE("fma"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2 },
-    { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2 },
-    { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2 },
+    { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2, false },
+    { BASE("fma"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2, false },
+    { BASE("fma-bf16"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2, true },
+    { BASE("fma-bf16"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2, true },
+    { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2, false },
+    { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2, false },
 #else
 #ifdef __aarch64__
-    { BASE("fma"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2 },
+    { BASE("fma"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2, false },
+    { BASE("fma-bf16"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2, true },
 #endif
-    { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2 },
+    { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2, false },
 #endif
 };
 enum { N_KERNEL = sizeof(kernel) / sizeof(kernel[0]) };
 
 #if defined(SPOT_CPU_X86) || defined(__aarch64__)
-static const char *const kind[] = { "fma", "portable" };
+static const char *const kind[] = { "fma", "fma-bf16", "portable" };
 #else
 static const char *const kind[] = { "portable" };
 #endif
@@ -62,6 +65,15 @@ enum { N_KIND = sizeof(kind) / sizeof(kind[0]) };
 const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i)
 {
     return i < N_KERNEL ? &kernel[i] : NULL;
+}
+
+const struct spot_vec *spot_cpu_vec(void)
+{
+    size_t i = 0;
+
+    while (!kernel[i].runs_here())
+        i++;
+    return kernel[i].vec;
 }
 
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here)

@@ -2,10 +2,12 @@
 /* kernel_cpu.h - the implementation of a kernel: a matrix micro-kernel and vector functions.
  *
  * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give the
- * same bits. In a matrix product each output element is one chain over k in ascending order (fused
- * multiply-add in kind "fma", multiplication then addition in kind "portable"), so blocking, vector
- * width and threads do not affect the result. The vector functions never fuse and are the same in
- * all kinds; their sums run in 32 fixed virtual lanes. Nothing here calls libm.
+ * same bits. Kind "fma-bf16" is "fma" with weights and inputs of products rounded as serving in
+ * bf16 rounds them; gradients are those of the rounded numbers. In a matrix product each output
+ * element is one chain over k in ascending order (fused multiply-add in kind "fma", multiplication
+ * then addition in kind "portable"), so blocking, vector width and threads do not affect the
+ * result. The vector functions never fuse and are the same in all kinds; their sums run in 32 fixed
+ * virtual lanes. Nothing here calls libm.
  */
 #ifndef SPOT_ENGINE_CPU_KERNEL_CPU_H
 #define SPOT_ENGINE_CPU_KERNEL_CPU_H
@@ -105,12 +107,15 @@ struct spot_vec {
     float (*max)(const float *x, int64_t n); /* n >= 1 */
     /* x = exp(x - max); returns the sum. */
     float (*exp_sum)(float *x, int64_t n, float max);
-    void (*scale)(float *x, int64_t n, float by); /* x *= by */
+    float (*exp_total)(const float *x, int64_t n, float max); /* the sum alone */
+    void (*scale)(float *x, int64_t n, float by);             /* x *= by */
     /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
      * 2^51. Returns the largest |g| as its bits: 0x7f800000 and above is not finite. */
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
     /* Sum of (sum * unit)^2. */
     double (*norm2)(const int64_t *sum, int64_t n, double unit);
+    /* x to the nearest bf16, of two to the even one; below 2^-56 to 0 */
+    void (*round_bf16)(float *x, int64_t n);
     /* Panels of `width` lines, k-major, missing lines filled with zeros:
      *   to[panel][k][width] from from[line * line_stride + k * k_stride]
      * Writes up to SPOT_PACK_SLACK elements beyond the last panel. */
@@ -127,10 +132,14 @@ struct spot_cpu_kernel {
     bool (*runs_here)(void);
     const struct spot_micro *micro;
     const struct spot_vec *vec;
+    bool is_bf16; /* weights, and what they are multiplied with, are rounded */
 };
 
 /* All variants, the fastest of a kind first; NULL past the end. */
 const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i);
+
+/* The vector functions of this machine: the same bits on all. */
+const struct spot_vec *spot_cpu_vec(void);
 
 /* The i-th kind, as its fastest variant that runs here, or any variant; NULL past the end. */
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here);

@@ -29,6 +29,8 @@ static void embed(const struct spot_part *part, const struct spot_pass *w)
         assert(token < w->stage->config.shape.vocab);
         memcpy(w->out + r * c, first + token / wte.rows * wte.shard_elem + token % wte.rows * c,
                (size_t)c * sizeof(float));
+        if (w->stage->kernel->is_bf16)
+            w->stage->kernel->vec->round_bf16(w->out + r * c, c);
         if (embed_scale(w->stage) != 0)
             w->stage->kernel->vec->scale(w->out + r * c, c, embed_scale(w->stage));
         if (wpe)

@@ -101,25 +101,35 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
 
 /* y[N][.] = x W: the sum runs over the columns of W (its rows are the outputs, side by side by
  * shard) or over its rows (the shards are partial products), for n_shard shards from `first` of
- * the own ones on. */
-static struct spot_block times_weight(const struct spot_part *part, float *y, const float *x,
-                                      const struct spot_param *weight, bool is_over_cols, int first,
-                                      int n_shard)
+ * the own ones on. Kinds that round do so with W, and with what is no gradient. */
+struct times {
+    float *y;
+    const float *x;
+    const struct spot_param *weight;
+    bool is_over_cols, is_back;
+};
+
+static struct spot_block times_weight(const struct spot_part *part, const struct times *t, float *y,
+                                      int first, int n_shard)
 {
     const struct spot_stage *const st = part->stage;
+    const struct spot_param *const weight = t->weight;
+    const bool is_over_cols = t->is_over_cols;
     const int64_t rows = weight->rows, cols = weight->cols, own = rows * st->n_shard;
     const struct spot_gemm g = { .m = st->n_row,
                                  .n = is_over_cols ? rows : cols,
                                  .k = is_over_cols ? cols : rows,
                                  .parts = is_over_cols ? SPOT_GEMM_COLS : SPOT_GEMM_SUM,
                                  .n_part = n_shard,
-                                 .a = is_over_cols ? x : x + first * rows,
+                                 .a = is_over_cols ? t->x : t->x + first * rows,
                                  .a_row = is_over_cols ? cols : own,
                                  .a_col = 1,
                                  .b = weight->w + first * weight->shard_elem,
                                  .b_row = is_over_cols ? 1 : cols,
                                  .b_col = is_over_cols ? cols : 1,
                                  .b_part = weight->shard_elem,
+                                 .rounds_a = st->kernel->is_bf16 && !t->is_back,
+                                 .rounds_b = st->kernel->is_bf16,
                                  .c = y,
                                  .c_row = is_over_cols ? own : cols };
 
@@ -127,24 +137,23 @@ static struct spot_block times_weight(const struct spot_part *part, float *y, co
 }
 
 /* y = x W as a sum over shards: with those of the other members of the tensor group, if any. */
-static struct spot_block sum_over_shards(const struct spot_part *part, float *y, const float *x,
-                                         const struct spot_param *weight)
+static struct spot_block sum_over_shards(const struct spot_part *part, const struct times *t)
 {
     struct spot_stage *const st = part->stage;
-    const size_t n = (size_t)st->n_row * (size_t)weight->cols;
+    const size_t n = (size_t)st->n_row * (size_t)t->weight->cols;
     const int M = (int)st->config.shape.n_shard / st->n_shard;
     struct spot_node node[SPOT_NODES_MAX];
     struct spot_block block = { 0 };
 
     if (M == 1)
-        return times_weight(part, y, x, weight, false, 0, st->n_shard);
+        return times_weight(part, t, t->y, 0, st->n_shard);
     spot_tensor_group_nodes(&st->config.shape, st->config.group.m, M, node);
     for (int k = 0; k < st->n_node; k++)
-        block = times_weight(part, st->group_out + (size_t)k * n, x, weight, false,
-                             node[k].begin - st->shard, node[k].n);
+        block = times_weight(part, t, st->group_out + (size_t)k * n, node[k].begin - st->shard,
+                             node[k].n);
     spot_team_meet(st->team);
     if (part->thread == 0)
-        spot_tensor_group_sum(&st->group, st->group_out, n, y);
+        spot_tensor_group_sum(&st->group, st->group_out, n, t->y);
     spot_team_meet(st->team);
     return block;
 }
@@ -153,14 +162,16 @@ struct spot_block spot_part_linear(const struct spot_part *part, int i, const ch
                                    bool is_out_first, const float *x, float *y)
 {
     const struct spot_param w = spot_stage_param(part->stage, i, weight);
+    const struct times t = { y, x, &w, is_out_first, false };
 
-    return is_out_first ? times_weight(part, y, x, &w, true, 0, part->stage->n_shard)
-                        : sum_over_shards(part, y, x, &w);
+    return is_out_first ? times_weight(part, &t, y, 0, part->stage->n_shard)
+                        : sum_over_shards(part, &t);
 }
 
-/* Sum of a^T b: [a_cols][b_cols], all shards of the weight in order. */
+/* Sum of a^T b: [a_cols][b_cols], all shards of the weight in order; one of the two is the
+ * gradient. */
 static void weight_gradient(const struct spot_part *part, int i, int tensor, const float *a,
-                            int64_t a_cols, const float *b, int64_t b_cols)
+                            int64_t a_cols, const float *b, int64_t b_cols, bool is_a_gradient)
 {
     const struct spot_stage *const st = part->stage;
     const struct spot_gemm g = { .m = a_cols,
@@ -174,6 +185,8 @@ static void weight_gradient(const struct spot_part *part, int i, int tensor, con
                                  .b = b,
                                  .b_row = b_cols,
                                  .b_col = 1,
+                                 .rounds_a = st->kernel->is_bf16 && !is_a_gradient,
+                                 .rounds_b = st->kernel->is_bf16 && is_a_gradient,
                                  .c = st->grad,
                                  .c_row = b_cols };
     const struct spot_block block =
@@ -200,17 +213,18 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
 {
     const struct spot_arena *const arena = &part->stage->bundle[i]->arena;
     const struct spot_param w = spot_stage_param(part->stage, i, weight);
+    const struct times back = { dx, dy, &w, !is_out_first, true };
     const int64_t sharded = w.rows * part->stage->n_shard;
     const int t = spot_arena_find(arena, weight), b = bias ? spot_arena_find(arena, bias) : -1;
 
     if (b >= 0 && (is_out_first || spot_stage_is_lead(part->stage)))
         bias_gradient(part, i, b, dy, is_out_first ? sharded : w.cols);
     if (is_out_first)
-        weight_gradient(part, i, t, dy, sharded, x, w.cols);
+        weight_gradient(part, i, t, dy, sharded, x, w.cols, true);
     else
-        weight_gradient(part, i, t, x, sharded, dy, w.cols);
-    return is_out_first ? sum_over_shards(part, dx, dy, &w)
-                        : times_weight(part, dx, dy, &w, true, 0, part->stage->n_shard);
+        weight_gradient(part, i, t, x, sharded, dy, w.cols, false);
+    return is_out_first ? sum_over_shards(part, &back)
+                        : times_weight(part, &back, dx, 0, part->stage->n_shard);
 }
 
 /* --- what follows a product, on its block ------------------------------------ */

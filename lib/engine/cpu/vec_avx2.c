@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "engine/cpu/infer_kernel.h"
 #include "engine/cpu/target.h"
 
 SPOT_TARGET("avx2")

@@ -9,6 +9,7 @@
 #endif
 #include <string.h>
 
+#include "engine/cpu/infer_kernel.h"
 #include "engine/cpu/target.h"
 
 SPOT_TARGET("sse2")
