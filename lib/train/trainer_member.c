@@ -5,6 +5,7 @@
 
 #include "common/xalloc.h"
 #include "train/model_wire.h"
+#include "train/self_test.h"
 #include "train/trainer_durable_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
@@ -66,7 +67,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
                         char *why, size_t n)
 {
     struct spot_trainer *const c = job;
-    char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 3];
+    char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 16];
     struct spot_trainer_member *who;
     char device[sizeof(who->device)];
     uint64_t of_job;
@@ -76,6 +77,13 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     of_job = spot_get_u64(in);
     if (in->bad) {
         snprintf(why, n, "malformed HELLO");
+        return 1;
+    }
+    snprintf(kernel, sizeof(kernel), ",%s" SPOT_SELF_TEST_FAILED ",", c->config.kernel);
+    if (strstr(kernels, kernel)) {
+        snprintf(why, n,
+                 "worker %s fails the self-test of kernel '%s': its machine computes wrong numbers",
+                 spot_peer_name(peer), c->config.kernel);
         return 1;
     }
     snprintf(kernel, sizeof(kernel), ",%s,", c->config.kernel);

@@ -101,6 +101,18 @@ named() {
     done
 }
 
+# tier: check
+@test "a worker whose machine fails the test of its kernel is refused by name" {
+    train log --steps 100000
+    run timeout 60 faulty unix:j bad ulp 0 0 0
+    [ "$status" -eq 1 ]
+    [[ "$output" == *bad*self-test* ]]
+    worker good
+    at_step log 3
+    [ "$(events log joined)" -eq 1 ]
+    kill $train
+}
+
 @test "what cannot be verified is refused" {
     for share in 0 1.5 auto x; do
         run -2 spot-run train -q --data corpus --steps 1 --verify $share

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: what is computed again covers each member as often as stated; what two reports differ in is
  * found at its stage and element; and the chain of commits depends on all that it is said to. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "suite.h"
 #include "train/evidence.h"
+#include "train/self_test.h"
 #include "train/verify.h"
 
 static struct spot_form even(uint32_t D, uint32_t P, uint32_t *share, uint32_t n)
@@ -192,6 +194,18 @@ START_TEST(the_chain_depends_on_all_that_it_is_made_of)
     ck_assert(spot_chain_find(&chain, 5, &got) &&
               !spot_chain_find(&chain, 5 + SPOT_CHAIN_KEPT, &got));
     ck_assert(!spot_chain_find(&chain, 0, &got));
+}
+END_TEST
+
+START_TEST(each_kind_of_kernel_computes_the_known_step)
+{
+    bool runs_here;
+    const char *name;
+
+    for (size_t i = 0; (name = spot_kernel_list(i, "cpu", &runs_here)); i++)
+        if (runs_here)
+            ck_assert_msg(spot_self_test_passes(name), "%s: %016" PRIx64, name,
+                          spot_self_test_hash(spot_kernel_find(name, NULL)));
 }
 END_TEST
 
