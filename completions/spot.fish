@@ -584,6 +584,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'socke
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l verify -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r

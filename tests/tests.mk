@@ -9,6 +9,7 @@ aids     := $(patsubst tests/tool/%.c,$(B)/tests/%,$(filter-out %/registry.c,$(w
 preloads := $(patsubst tests/preload/%.c,$(B)/tests/%.so,$(wildcard tests/preload/*.c))
 aids_all := $(aids) $(preloads) $(B)/tests/toy-run
 
+comma := ,
 # lines of lib are what is counted: oracles and the twin need not be slow for it
 uncounted := $(if $(filter cov,$(VARIANT)),-O2)
 # a unit test is compiled for one run: -O3 with all symbols takes twice as long and makes no suite faster
@@ -26,6 +27,8 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
 $(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c))
 $(aids): $(B)/tests/%: $(B)/tests/tool/%.o
+# a worker with faults, which the product does not have
+$(B)/tests/faulty: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=spot_%,stage_begin stage_update stage_forward stage_backward gemm_part)
 $(aids) $(B)/tests/toy-run: $(libspot)
 	$(call say,LD)
 	$(link)

@@ -96,7 +96,8 @@ void spot_group_meet(struct spot_group *g, struct spot_peer *peer)
     const struct spot_suspect *const s = spot_suspects_find(&g->suspects, peer->name);
 
     peer->joined_s = spot_clock_s();
-    peer->is_on_trial = s && s->aside_until_s > 0 && s->n_aside < TRIALS_MAX;
+    peer->is_on_trial =
+        s && s->aside_until_s > 0 && s->n_aside < TRIALS_MAX && !spot_peer_is_convicted(peer);
     if (s && s->aside_until_s > 0 && !peer->is_on_trial)
         spot_peer_report_aside(peer, SPOT_MSG_ASIDE, s->why);
     peer->is_proved = peer->view->machine.n_member < 2 && !peer->is_on_trial;
@@ -186,7 +187,8 @@ static void retry(struct spot_group *g, struct spot_peer *peer, double now_s)
 {
     const struct spot_suspect *const s = spot_suspects_find(&g->suspects, peer->name);
 
-    if (!s || s->aside_until_s <= 0 || peer->is_on_trial || peer->is_closing)
+    if (!s || s->aside_until_s <= 0 || peer->is_on_trial || peer->is_closing ||
+        spot_peer_is_convicted(peer))
         return;
     if (s->n_aside > 1 && (now_s > s->aside_until_s ||
                            (s->n_aside >= TRIALS_MAX && now_s - peer->joined_s > patience_s))) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cluster/suspect.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,24 @@ size_t spot_suspects_judge(struct spot_suspects *s, const struct spot_suspect_me
     return n;
 }
 
+void spot_suspects_convict(struct spot_suspects *s, const char *name, const char *why, double now_s)
+{
+    const size_t i = index_of(s, name); /* which may move them */
+    struct spot_suspect *const guilty = &s->suspect[i];
+
+    snprintf(guilty->why, sizeof(guilty->why), "%s", why);
+    guilty->n_aside++;
+    guilty->aside_s = now_s;
+    guilty->aside_until_s = INFINITY;
+}
+
+bool spot_suspects_is_convicted(const struct spot_suspects *s, const char *name)
+{
+    const struct spot_suspect *const suspect = spot_suspects_find(s, name);
+
+    return suspect && isinf(suspect->aside_until_s);
+}
+
 void spot_suspects_committed(struct spot_suspects *s)
 {
     for (size_t i = 0; i < s->n_pair; i++)
@@ -270,6 +289,6 @@ void spot_suspects_pardon(struct spot_suspects *s, const char *name)
 {
     struct spot_suspect *const suspect = spot_suspects_find(s, name);
 
-    if (suspect)
+    if (suspect && !isinf(suspect->aside_until_s))
         suspect->aside_until_s = 0;
 }

@@ -70,6 +70,11 @@ bool spot_suspects_is_named(const struct spot_suspects *suspects, const char *na
 size_t spot_suspects_judge(struct spot_suspects *suspects, const struct spot_suspect_member *member,
                            size_t n_member, double now_s);
 
+/* It was proved to be at fault: no place from now on, whatever it reaches. */
+void spot_suspects_convict(struct spot_suspects *suspects, const char *name, const char *why,
+                           double now_s);
+bool spot_suspects_is_convicted(const struct spot_suspects *suspects, const char *name);
+
 /* A round committed: connections that broke before were bad luck. */
 void spot_suspects_committed(struct spot_suspects *suspects);
 

@@ -131,6 +131,21 @@ static const struct spot_field durable_field[] = {
     { 0 },
 };
 
+static const struct spot_field differs_field[] = {
+    OF_A_JOB,
+    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, true),
+    KEY("microbatch", SPOT_F_INT, fault.microbatch, "1", 0, GRID_MAX, true),
+    { 0 },
+};
+
+static const struct spot_field corrupt_field[] = {
+    OF_A_MEMBER,
+    KEY("what", SPOT_F_STR, fault.what, NULL, 0, 0, true),
+    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, false),
+    KEY("tensor", SPOT_F_STR, fault.tensor, NULL, 0, 0, false),
+    { 0 },
+};
+
 static const struct spot_field quiesce_field[] = {
     OF_A_VIEW,
     { 0 },
@@ -245,6 +260,8 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_QUIESCE] = { "", quiesce_field, true, 0, "quiesce" },
     [SPOT_EVENT_STEP] = { "", other_field, true, 0, "step" },
     [SPOT_EVENT_DURABLE] = { "", durable_field, true, 0, "durable" },
+    [SPOT_EVENT_DIFFERS] = { "", differs_field, true, 0, "differs" },
+    [SPOT_EVENT_CORRUPT] = { "", corrupt_field, true, 0, "corrupt" },
     [SPOT_EVENT_SERVING] = { "", serving_field, true, 0, "serving" },
     [SPOT_EVENT_REQUEST] = { "", request_field, true, 0, "request" },
     [SPOT_EVENT_TOKEN] = { "", token_field, true, 0, "token" },

@@ -38,6 +38,8 @@ enum spot_event_kind {
     SPOT_EVENT_QUIESCE,
     SPOT_EVENT_STEP,
     SPOT_EVENT_DURABLE,
+    SPOT_EVENT_DIFFERS, /* a microbatch computed twice is not the same */
+    SPOT_EVENT_CORRUPT, /* a member is proved to be at fault */
     SPOT_EVENT_SERVING, /* this and the following: of a serving job */
     SPOT_EVENT_REQUEST,
     SPOT_EVENT_TOKEN,
@@ -57,6 +59,12 @@ struct spot_event_evidence {
     /* 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
     const struct spot_json_value *state, *sums;
     bool is_anew; /* the chain begins here */
+};
+
+/* Where numbers were wrong. */
+struct spot_event_fault {
+    const char *what, *tensor; /* of corrupt; tensor NULL: not given */
+    int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
 };
 
 /* Absent keys are 0 or NULL. Text and samples live until the next event. */
@@ -86,6 +94,7 @@ struct spot_event {
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
     struct spot_event_evidence evidence;   /* committed */
     const char *state_hex;                 /* done: 32 hex digits */
+    struct spot_event_fault fault;         /* differs, corrupt */
 
     int64_t restart; /* formed, committed and restored of a command: its round; -1: not given */
     int64_t world;   /* formed: ranks */

@@ -216,7 +216,7 @@ static const char *take_formed(struct spot_event_order *o, const struct spot_eve
 
 /* --- steps --------------------------------------------------------------- */
 
-/* The step after the last; it may begin again, with smaller exponents. */
+/* The step after the last; it may begin again, with smaller exponents, or to be compared. */
 static const char *take_step(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
@@ -224,6 +224,18 @@ static const char *take_step(struct spot_event_order *o, const struct spot_event
     at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
     at = at ? at : expect(why, "/step", o->step + 1, e->step, "the one after the last");
     o->is_begun = true;
+    return at;
+}
+
+/* Of a step that has begun, before its commit. */
+static const char *take_differs(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+    at = at ? at : expect(why, "/step", o->step, e->step, "the last one committed");
+    if (!at && !o->is_begun)
+        at = fault(why, "/event", "'%s' without a 'step' before it", e->name);
     return at;
 }
 
@@ -520,6 +532,8 @@ static taker *const taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_QUIESCE] = take_quiesce,
     [SPOT_EVENT_STEP] = take_step,
     [SPOT_EVENT_DURABLE] = take_durable,
+    [SPOT_EVENT_DIFFERS] = take_differs,
+    [SPOT_EVENT_CORRUPT] = take_differs,
 };
 
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/xalloc.h"
 #include "train/sums.h"
 #include "train/train_protocol.h"
@@ -31,8 +32,55 @@ struct flow {
     float *in;               /* [n_slot][n_elem], activations that came, until their backward */
     float *out, *dout, *din; /* what leaves forward, comes from there, leaves backward */
     struct spot_pipeline_times *times;
-    struct spot_sums *sums;
+    struct spot_sums *sums;       /* told of the last backward; NULL: it is not the step's */
+    bool is_forward;              /* no backwards */
+    struct spot_verify_set first; /* computed before the others, and reported on */
+    struct spot_buf *report;
+    struct spot_verify_edge edge;
 };
+
+/* The i-th microbatch to be computed, counted from `begin`. */
+static int64_t turn_of(const struct flow *f, int64_t i)
+{
+    const int64_t at = f->first.begin - f->begin, n = f->first.n;
+
+    return !n ? i : i < n ? at + i : i < at + n ? i - n : i;
+}
+
+static uint64_t fold(uint64_t hash, const void *data, size_t n_byte)
+{
+    const uint64_t both[2] = { hash, spot_hash64(data, n_byte) };
+
+    return spot_hash64(both, sizeof(both));
+}
+
+/* What came in or goes out of the i-th, if it is checked. */
+static void note(const struct flow *f, int64_t i, uint64_t *hash, const float *data)
+{
+    if (i < f->first.n && data)
+        *hash = fold(*hash, data, f->n_byte);
+}
+
+/* All that is checked has been computed, and nothing else. */
+static void report(struct flow *f)
+{
+    const struct spot_form *const form = f->pl->form;
+    struct spot_verify_report r = { .edge = f->edge };
+
+    r.print = spot_xcalloc((form->stage[f->pl->at.p + 1] - form->stage[f->pl->at.p]) *
+                               (size_t)SPOT_TENSORS_MAX,
+                           sizeof(*r.print));
+    for (uint32_t b = form->stage[f->pl->at.p]; b < form->stage[f->pl->at.p + 1]; b++) {
+        const int64_t *const sum = spot_stage_sum(f->pl->stage, (int)b);
+        struct spot_arena arena;
+
+        spot_arena_of(f->pl->shape, (int)b, &arena);
+        for (int t = 0; t < arena.n_tensor; t++)
+            r.print[r.n_print++] = spot_sum_print(&arena, sum, t);
+    }
+    spot_verify_report_put(f->report, &r);
+    spot_verify_report_release(&r);
+}
 
 static float *in_slot(const struct flow *f, int64_t i)
 {
@@ -58,7 +106,7 @@ static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint3
                                      .peer =
                                          spot_form_member(f->pl->form, f->pl->at.d, p, f->pl->at.m),
                                      .type = type,
-                                     .tag = spot_tag_microbatch(f->step, f->begin + i),
+                                     .tag = spot_tag_microbatch(f->step, f->begin + turn_of(f, i)),
                                      .data = buffer(f, which, i),
                                      .n_byte = f->n_byte };
 }
@@ -99,12 +147,15 @@ static int forward(struct flow *f, int64_t i, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
     const double start_s = spot_clock_s();
+    const int64_t at = turn_of(f, i);
 
+    note(f, i, &f->edge.act_in, f->is_first ? NULL : in_slot(f, i));
     spot_stage_forward(pl->stage, (int)(i % f->n_slot),
-                       f->is_first || f->is_last ? f->token + (size_t)i * pl->n_token : NULL,
+                       f->is_first || f->is_last ? f->token + (size_t)at * pl->n_token : NULL,
                        f->is_first ? NULL : in_slot(f, i), f->is_last ? NULL : f->out,
-                       f->is_last ? &f->loss[i] : NULL);
+                       f->is_last ? &f->loss[at] : NULL);
     spot_stage_wait(pl->stage);
+    note(f, i, &f->edge.act_out, f->is_last ? NULL : f->out);
     f->times->forward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
         return -1;
@@ -116,8 +167,9 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
     const double start_s = spot_clock_s();
-    const bool is_end = i + 1 == f->n;
+    const bool is_end = i + 1 == f->n && f->sums;
 
+    note(f, i, &f->edge.dact_out, f->is_last ? NULL : f->dout);
     if (is_end)
         spot_sums_watch(f->sums);
     spot_stage_backward(pl->stage, (int)(i % f->n_slot), f->is_last ? NULL : f->dout,
@@ -125,7 +177,10 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
     if (is_end)
         spot_sums_unwatch(f->sums);
     spot_stage_wait(pl->stage);
+    note(f, i, &f->edge.dact_in, f->is_first ? NULL : f->din);
     f->times->backward_s += spot_clock_s() - start_s;
+    if (i + 1 == f->first.n && f->report)
+        report(f);
     if (spot_stage_status(pl->stage, err))
         return -1;
     spot_mesh_progress(pl->mesh);
@@ -170,38 +225,61 @@ static void take_host(struct flow *f)
     f->din = spot_xcalloc(f->n_elem, sizeof(float));
 }
 
-/* With the sums that the backwards fill, or NULL: forwards alone. */
-static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                   double *loss, struct spot_pipeline_times *times, struct spot_sums *sums,
-                   struct spot_err *err)
+/* Microbatches [begin, begin + n) of what else the flow says. */
+static int compute(struct flow *f, int64_t begin, int64_t n, struct spot_err *err)
 {
-    struct flow f = {
-        .pl = pl, .step = step, .token = token, .loss = loss, .times = times, .sums = sums
-    };
-    int64_t end;
+    const struct spot_pipeline *const pl = f->pl;
     int rc;
 
-    spot_form_microbatches(pl->form, pl->at.d, &f.begin, &end);
-    f.n = end - f.begin;
-    f.n_slot = spot_pipeline_slots(pl->form, pl->at.d, pl->at.p);
-    f.is_first = pl->at.p == 0;
-    f.is_last = pl->at.p + 1 == pl->form->P;
+    f->begin = begin;
+    f->n = n;
+    f->n_slot = spot_pipeline_slots(pl->form, pl->at.d, pl->at.p);
+    f->is_first = pl->at.p == 0;
+    f->is_last = pl->at.p + 1 == pl->form->P;
     if (pl->comm->kind->is_device) {
-        f.stream = spot_stage_stream(pl->stage);
-        f.n_byte = spot_stage_boundary_byte(pl->stage);
+        f->stream = spot_stage_stream(pl->stage);
+        f->n_byte = spot_stage_boundary_byte(pl->stage);
     } else {
-        take_host(&f);
+        take_host(f);
     }
-    rc = sums ? run_1f1b(&f, err) : warm_up(&f, f.n, err);
-    free(f.in);
-    free(f.out);
-    free(f.dout);
-    free(f.din);
+    rc = f->is_forward ? warm_up(f, f->n, err) : run_1f1b(f, err);
+    free(f->in);
+    free(f->out);
+    free(f->dout);
+    free(f->din);
+    return rc;
+}
+
+/* What another pipeline computes, too: only its report stays. Where that has more microbatches than
+ * there are slots here for, so many at a time, in all stages alike. */
+static int compute_again(const struct spot_pipeline *pl, int64_t step,
+                         const struct spot_pipeline_check *check, struct spot_pipeline_times *times,
+                         struct spot_err *err)
+{
+    const struct spot_verify_set *const again = &check->order.again;
+    const int64_t depth = pl->form->P < again->n ? pl->form->P : again->n;
+    const int64_t slots = spot_pipeline_slots(pl->form, pl->at.d, 0);
+    const int64_t most = slots < depth ? slots : again->n;
+    double *const loss = spot_xcalloc((size_t)again->n, sizeof(*loss));
+    struct flow f = { .pl = pl, .step = step, .token = check->token, .loss = loss, .times = times };
+    int rc = 0;
+
+    spot_stage_begin(pl->stage);
+    for (int64_t i = 0; !rc && i < again->n; i += most) {
+        const int64_t n = again->n - i < most ? again->n - i : most;
+
+        f.first = (struct spot_verify_set){ again->begin + i, n };
+        f.report = i + n == again->n ? check->report : NULL;
+        f.token = check->token ? check->token + (size_t)i * pl->n_token : NULL;
+        rc = compute(&f, again->begin + i, n, err);
+    }
+    free(loss);
     return rc;
 }
 
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                       double *loss, struct spot_pipeline_times *times, struct spot_err *err)
+                       double *loss, const struct spot_pipeline_check *check,
+                       struct spot_pipeline_times *times, struct spot_err *err)
 {
     struct spot_sums sums = { .comm = pl->comm,
                               .form = pl->form,
@@ -211,12 +289,24 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
                               .at = pl->at,
                               .is_fast = pl->is_fast,
                               .step = step };
+    struct flow f = {
+        .pl = pl, .step = step, .token = token, .loss = loss, .times = times, .sums = &sums
+    };
+    struct spot_pipeline_times aside = { 0 };
+    int64_t begin, end;
     double start_s;
     int rc;
 
     *times = (struct spot_pipeline_times){ 0 };
+    if (check && check->order.again.n && compute_again(pl, step, check, &aside, err))
+        return -1;
+    if (check) {
+        f.first = check->order.first;
+        f.report = check->report;
+    }
     spot_stage_begin(pl->stage);
-    if (compute(pl, step, token, loss, times, &sums, err))
+    spot_form_microbatches(pl->form, pl->at.d, &begin, &end);
+    if (compute(&f, begin, end - begin, err))
         return -1;
     start_s = spot_clock_s();
     rc = spot_sums_finish(&sums, err);
@@ -229,7 +319,12 @@ int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const u
                            double *loss, struct spot_err *err)
 {
     struct spot_pipeline_times times = { 0 };
+    struct flow f = {
+        .pl = pl, .step = step, .token = token, .loss = loss, .times = &times, .is_forward = true
+    };
+    int64_t begin, end;
 
     spot_stage_begin(pl->stage);
-    return compute(pl, step, token, loss, &times, NULL, err);
+    spot_form_microbatches(pl->form, pl->at.d, &begin, &end);
+    return compute(&f, begin, end - begin, err);
 }

@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "engine/stage.h"
 #include "train/form.h"
+#include "train/verify.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,13 @@ struct spot_pipeline {
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };
 
+/* What is checked of a step, see verify.h. */
+struct spot_pipeline_check {
+    struct spot_verify_order order;
+    const uint32_t *token;   /* of the microbatches `again`, for first and last stage */
+    struct spot_buf *report; /* appended: of `again`, then of `first`, if there are any */
+};
+
 /* Time spent in a step, in seconds of the clock. */
 struct spot_pipeline_times {
     double forward_s, backward_s; /* within the stage, all microbatches of this pipeline */
@@ -41,10 +49,12 @@ int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
 /* Compute the microbatches of this pipeline and finish the sums, as spot_sums_finish.
  *   token  [m * n_token] of this pipeline's m microbatches, for first and last stage
  *   loss   [m], written on the last stage
+ *   check  NULL: nothing is checked
  *   times  written
  * Returns 0, or -1 with *err of comm/comm.h. */
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                       double *loss, struct spot_pipeline_times *times, struct spot_err *err);
+                       double *loss, const struct spot_pipeline_check *check,
+                       struct spot_pipeline_times *times, struct spot_err *err);
 
 /* Forward only, for the same microbatches: the losses of the current weights. Does not affect what
  * a step uses; otherwise as above. */

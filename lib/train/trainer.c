@@ -353,6 +353,7 @@ static void release(struct spot_trainer *c)
     spot_meter_free(c->meter);
     spot_group_free(c->group);
     spot_trainer_drop_result(c);
+    spot_trainer_verify_release(c);
     free(c->loss);
     free(c->vote);
     spot_pins_release(&c->pins);

@@ -68,6 +68,7 @@ struct spot_trainer_options {
     const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
                                          NULL: none. Requires `resume` */
     bool resume;
+    double verify;          /* share of the microbatches to compute again, see verify.h; 0: none */
     bool no_buddies;        /* do not mirror stages that one failure domain could take */
     double precopy_byte;    /* a member that lacks at least this much of a new grid gets it by
                                pre-copy; < 0: more than can be sent in a step's time */

@@ -5,6 +5,7 @@
 
 #include "common/xalloc.h"
 #include "train/model_wire.h"
+#include "train/self_test.h"
 #include "train/trainer_durable_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
@@ -37,7 +38,7 @@ static int take_held(const struct spot_trainer *c, struct spot_trainer_member *w
 
         if (in->bad || step < 0)
             return 1;
-        who->held[bundle] = step > until ? -1 : step;
+        who->held[bundle] = step > until || spot_peer_is_convicted(who->peer) ? -1 : step;
     }
     return in->bad;
 }
@@ -54,6 +55,7 @@ static void add_member(struct spot_trainer *c, struct spot_peer *peer)
     spot_movement_members(&c->movement, c->machine->n_member);
     who->peer = peer;
     who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
+    who->reported = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->reported));
     for (int b = 0; b < c->n_bundle; b++)
         who->held[b] = -1;
     spot_peer_set_data(peer, who);
@@ -65,7 +67,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
                         char *why, size_t n)
 {
     struct spot_trainer *const c = job;
-    char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 3];
+    char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 16];
     struct spot_trainer_member *who;
     char device[sizeof(who->device)];
     uint64_t of_job;
@@ -75,6 +77,13 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     of_job = spot_get_u64(in);
     if (in->bad) {
         snprintf(why, n, "malformed HELLO");
+        return 1;
+    }
+    snprintf(kernel, sizeof(kernel), ",%s" SPOT_SELF_TEST_FAILED ",", c->config.kernel);
+    if (strstr(kernels, kernel)) {
+        snprintf(why, n,
+                 "worker %s fails the self-test of kernel '%s': its machine computes wrong numbers",
+                 spot_peer_name(peer), c->config.kernel);
         return 1;
     }
     snprintf(kernel, sizeof(kernel), ",%s,", c->config.kernel);
@@ -116,6 +125,7 @@ void spot_trainer_forget(void *job, struct spot_peer *peer)
     c->movement.n_gone++;
     spot_saver_lost(&c->saver, spot_peer_id(peer), spot_trainer_pulling(c));
     free(who->held);
+    free(who->reported);
     free(who);
 }
 

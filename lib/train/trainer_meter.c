@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/metric.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_place_state.h"
 #include "train/trainer_report_state.h"
 
@@ -65,6 +66,7 @@ static void put_state(const struct spot_trainer *c, struct spot_buf *out)
     };
 
     spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
+    spot_trainer_verify_metrics(c, out);
 }
 
 void spot_trainer_publish(struct spot_trainer *c, bool is_last)

@@ -24,6 +24,7 @@
 #include "train/train_protocol.h"
 #include "train/trainer.h"
 #include "train/validator.h"
+#include "train/verify.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus
@@ -39,10 +40,36 @@ struct spot_trainer_member {
     bool sends;       /* it sends bundles that it was asked to write */
     double warm_byte; /* of sums, as a warm spare: more did not fit; 0: no limit known */
     int64_t *held;    /* [n_bundle], step of its copy, -1 */
-    struct spot_member_seen seen; /* of its last vote; filled if there is an observer */
-    double moved_byte_per_s;      /* measured rate of receiving; 0: not known */
+    struct spot_trainer_reported *reported; /* [n_bundle] of its last vote */
+    struct spot_member_seen seen;           /* of its last vote; filled if there is an observer */
+    double moved_byte_per_s;                /* measured rate of receiving; 0: not known */
     double paced_work,
         paced_s; /* recent work, in units of spot_grid_cost, and its duration; 0: not known */
+};
+
+/* What a member says of a bundle that it keeps. */
+struct spot_trainer_reported {
+    struct spot_evidence evidence;
+    double norm2;
+};
+
+/* Microbatches that are computed again, see trainer_verify.c. */
+struct spot_trainer_verify {
+    struct spot_verify_rate rate;             /* of the form */
+    struct spot_verify_order *order;          /* [n_pipeline] of the step */
+    struct spot_verify_report *first, *again; /* [n_pipeline * n_stage] */
+    uint32_t n_pipeline, n_stage;             /* of the form; 0: nothing is allocated */
+    bool is_checked, is_judged; /* the step that runs: two compare, all compute again */
+    uint32_t turn;              /* pipeline d is checked by d + turn */
+    struct {                    /* that is being judged */
+        struct spot_verify_set set;
+        uint32_t owner, checker, stage, epoch;
+        struct spot_verify_report reported[2]; /* of owner and checker, at first */
+        int n_try;
+    } dispute;
+    bool must_break; /* a member was convicted: the epoch ends */
+    int n_redo;      /* of the step, for sums that nobody can be accused of */
+    uint64_t n_checked, n_difference, n_convicted;
 };
 
 struct spot_trainer_vote {
@@ -94,6 +121,7 @@ struct spot_trainer {
     struct spot_trainer_vote *vote; /* [n_bundle] */
     uint64_t samples_xxh3;          /* of the tokens of the step */
     struct spot_chain chain;
+    struct spot_trainer_verify verify;
     double compute_s; /* slowest member of the step */
     float last_loss;  /* of the newest step, if known */
     bool knows_loss;

@@ -5,6 +5,7 @@
 #include "comm/endpoint.h"
 #include "common/clock.h"
 #include "train/trainer_durable_state.h"
+#include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 #include "train/trainer_place_state.h"
 #include "train/trainer_report_state.h"
@@ -51,6 +52,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
         spot_jw_int(jw, "M", c->want.M);
         spot_jw_end(jw);
     }
+    spot_trainer_verify_status(c, jw);
     if (c->movement.is_put_off)
         spot_jw_bool(jw, "put_off", true);
     spot_jw_real(jw, "step_s", c->step_s);

@@ -85,24 +85,44 @@ static int log_step(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
-static void send_all(struct spot_trainer *c, uint32_t order, const struct spot_buf *token)
+static int send_one(struct spot_trainer *c, uint32_t order, uint32_t id,
+                    const struct spot_buf *token, struct spot_err *err)
 {
-    const struct spot_form *f = &c->form;
+    const struct spot_form *const f = &c->form;
+    const int64_t position = spot_form_position(f, id);
+    const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
+    const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
+    struct spot_trainer_member *const who = spot_trainer_member(c, id);
+    const size_t n = reads ? token[at.d].n : 0;
+    struct spot_buf more = { 0 };
+    int rc = 0;
+
+    spot_peer_ask(who->peer);
+    if (position >= 0 && order == SPOT_MSG_ROUND) {
+        if (n)
+            spot_buf_add(&more, token[at.d].data, n);
+        rc = spot_trainer_put_check(c, at.d, reads, &more, err);
+    }
+    if (!rc && more.n > n)
+        spot_peer_send(who->peer, order, (uint64_t)c->machine->round, more.data, more.n);
+    else if (!rc)
+        spot_peer_send(who->peer, order, (uint64_t)c->machine->round,
+                       reads ? token[at.d].data : NULL, n);
+    spot_buf_release(&more);
+    return rc;
+}
+
+/* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
+static int send_all(struct spot_trainer *c, uint32_t order, const struct spot_buf *token,
+                    struct spot_err *err)
+{
 
     for (size_t i = 0; i < c->machine->n_member; i++) {
-        const uint32_t id = c->machine->member[i].id;
-        const int64_t position = spot_form_position(f, id);
-        const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
-        const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
-        struct spot_trainer_member *who = spot_trainer_member(c, id);
-
-        if (c->machine->member[i].role != SPOT_ROLE_ACTIVE)
-            continue;
-        spot_peer_ask(who->peer);
-        spot_peer_send(who->peer, order, (uint64_t)c->machine->round,
-                       reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
+        if (c->machine->member[i].role == SPOT_ROLE_ACTIVE &&
+            send_one(c, order, c->machine->member[i].id, token, err))
+            return -1;
     }
+    return 0;
 }
 
 int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_trainer_read *read,
@@ -117,7 +137,7 @@ int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_traine
     if (!rc) {
         keep_still(c, token);
         c->samples_xxh3 = hash_tokens(c, token);
-        send_all(c, order, token);
+        rc = send_all(c, order, token, err);
     }
     for (uint32_t d = 0; d < f->D; d++)
         spot_buf_release(&token[d]);
@@ -131,6 +151,7 @@ static int send_step(struct spot_trainer *c, struct spot_err *err)
 
     memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
     c->compute_s = 0;
+    spot_trainer_verify_step(c);
     if (log_step(c, err) || spot_trainer_send_tokens(c, SPOT_MSG_ROUND, read_sample, err))
         return -1;
     c->read_s = spot_clock_s() - start_s;
@@ -195,7 +216,6 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
 {
     struct spot_trainer *const c = job;
 
-    (void)view;
     if (c->form.step == c->machine->round) {
         spot_trainer_note_formed(c);
         spot_trainer_meter_formed(c);
@@ -203,6 +223,10 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
             return -1;
     }
     c->form.step = -1; /* an epoch is announced once */
+    if (c->verify.must_break) {
+        c->verify.must_break = false;
+        return spot_view_break(view, c->machine->epoch, err);
+    }
     spot_trainer_show(c);
     if (!spot_trainer_val_is_due(c))
         c->validator.batch = -1; /* the job is to stop */
@@ -235,6 +259,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
 
     (void)view;
     spot_trainer_drop_result(c);
+    spot_trainer_verify_quiesced(c);
     c->is_final = c->is_redoing = false;
     c->validator.batch = -1;
     spot_trainer_settle_savers(c, INT64_MAX);
@@ -294,7 +319,10 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
         return 1;
     all = &c->vote[b];
-    if (all->is_in && memcmp(&all->norm2, &v.norm2, sizeof(v.norm2)) != 0)
+    spot_trainer_member(c, id)->reported[b] =
+        (struct spot_trainer_reported){ .evidence = v.evidence, .norm2 = v.norm2 };
+    if (all->is_in && !spot_evidence_of_kernel(c->config.kernel) &&
+        memcmp(&all->norm2, &v.norm2, sizeof(v.norm2)) != 0)
         return spot_err_set(err, SPOT_ESYS,
                             "step %lld: member %u has another gradient of bundle %u than its "
                             "replica: memory or network of one of them is faulty",
@@ -334,6 +362,8 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     for (uint32_t b = 0; !rc && b < (uint32_t)c->n_bundle; b++)
         if (spot_form_keeps(&c->form, id, b))
             rc = take_bundle_vote(c, id, b, in, err);
+    if (!rc)
+        spot_trainer_take_reports(c, id, in);
     if (rc || in->bad)
         return rc ? rc : 1;
     if (seen.step_s > c->compute_s)
@@ -444,13 +474,23 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     struct spot_adamw adamw;
     struct spot_step_parameters parameters;
     struct spot_buf out = { 0 };
+    int differs;
 
     if (c->validator.batch >= 0) {
         *verdict = SPOT_VERDICT_REDO;
         return spot_trainer_validated(c, err);
     }
+    differs = spot_trainer_compare_holders(c, err); /* says more of a weight than what it does */
+    if (!differs)
+        differs = spot_trainer_verify_votes(c, err);
+    if (differs) {
+        c->is_redoing = true;
+        *verdict = SPOT_VERDICT_REDO;
+        return differs < 0 ? -1 : 0;
+    }
     if (check_finite(c, err))
         return -1;
+    c->verify.n_redo = 0;
     if (redo(c)) {
         c->is_redoing = true;
         *verdict = SPOT_VERDICT_REDO;

@@ -13,6 +13,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/model_wire.h"
+#include "train/self_test.h"
 #include "train/train_protocol.h"
 #include "train/worker_state.h"
 
@@ -116,9 +117,10 @@ static void put_kernels(struct spot_buf *out, const char *backend)
     bool runs_here;
 
     for (size_t i = 0; (name = spot_kernel_list(i, backend, &runs_here)); i++)
-        if (runs_here && strlen(list) + strlen(name) + 2 < sizeof(list)) {
+        if (runs_here &&
+            strlen(list) + strlen(name) + sizeof(SPOT_SELF_TEST_FAILED) + 2 < sizeof(list)) {
             strcat(list, name);
-            strcat(list, ",");
+            strcat(list, spot_self_test_passes(name) ? "," : SPOT_SELF_TEST_FAILED ",");
         }
     spot_put_text(out, list);
 }

@@ -70,7 +70,8 @@ static uint64_t resident_byte(void)
 
 /* What this member's copies of the sums are like; mirrors vote too, and must agree. */
 static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
-                     const struct spot_pipeline_times *times, struct spot_err *err)
+                     const struct spot_pipeline_times *times, const struct spot_buf *reports,
+                     struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
@@ -110,18 +111,20 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
         spot_buf_release(&out);
         return -1;
     }
+    if (reports->n)
+        spot_buf_add(&out, reports->data, reports->n);
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
 }
 
 /* A token is an index into the embedding: none may come that is not of the vocabulary. */
-static int check_tokens(const struct spot_worker *w, const struct spot_frame *frame, size_t n_token,
-                        struct spot_err *err)
+static int check_tokens(const struct spot_worker *w, const void *data, size_t n_byte,
+                        size_t n_token, struct spot_err *err)
 {
-    const uint32_t *const token = (const uint32_t *)(const void *)frame->data;
+    const uint32_t *const token = data;
 
-    if (frame->n_byte != n_token * sizeof(*token))
+    if (n_byte != n_token * sizeof(*token))
         return spot_err_set(err, SPOT_EDATA, "the coordinator sent %zu bytes of tokens, not %zu",
-                            frame->n_byte, n_token * sizeof(*token));
+                            n_byte, n_token * sizeof(*token));
     for (size_t i = 0; i < n_token; i++)
         if (token[i] >= w->config.shape.vocab)
             return spot_err_set(err, SPOT_EDATA,
@@ -131,10 +134,31 @@ static int check_tokens(const struct spot_worker *w, const struct spot_frame *fr
     return 0;
 }
 
-/* This member's microbatches and the sum over its replicas; without `times` forwards alone. */
-static int compute(struct spot_worker *w, const struct spot_frame *frame,
-                   struct spot_pipeline_times *times, struct spot_err *err)
+/* What follows the own n_token tokens of an order: what is to be checked, and the tokens for it. */
+static int take_check(const struct spot_worker *w, const struct spot_frame *frame, size_t n_token,
+                      const struct spot_pipeline *pl, bool reads, struct spot_pipeline_check *check,
+                      struct spot_err *err)
 {
+    const size_t own = n_token * sizeof(uint32_t);
+    struct spot_wire_in in = spot_wire_in(frame->data + own, frame->n_byte - own);
+    size_t n_again;
+
+    spot_verify_order_get(&in, &w->form, pl->at.d, &check->order);
+    if (in.bad)
+        return spot_err_set(err, SPOT_EDATA, "malformed order to check from the coordinator");
+    n_again = reads ? (size_t)check->order.again.n * pl->n_token : 0;
+    check->token = (const uint32_t *)(const void *)in.at;
+    return check_tokens(w, in.at, (size_t)(in.end - in.at), n_again, err);
+}
+
+/* This member's microbatches and the sum over its replicas; without `times` forwards alone. What is
+ * checked is reported. */
+static int compute(struct spot_worker *w, const struct spot_frame *frame,
+                   struct spot_pipeline_times *times, struct spot_buf *reports,
+                   struct spot_err *err)
+{
+    struct spot_pipeline_check check = { .report = reports };
+    size_t n_token;
     const struct spot_pipeline pipeline = {
         .comm = w->comm,
         .mesh = w->agent.mesh,
@@ -152,9 +176,15 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
     int64_t begin, end;
 
     spot_form_microbatches(&w->form, pipeline.at.d, &begin, &end);
-    if (reads && check_tokens(w, frame, (size_t)(end - begin) * pipeline.n_token, err))
+    n_token = reads ? (size_t)(end - begin) * pipeline.n_token : 0;
+    if (frame->n_byte < n_token * sizeof(*token) || !times || frame->n_byte == n_token * 4) {
+        if (check_tokens(w, frame->data, frame->n_byte, n_token, err))
+            return -1;
+    } else if (check_tokens(w, frame->data, n_token * sizeof(*token), n_token, err) ||
+               take_check(w, frame, n_token, &pipeline, reads, &check, err)) {
         return -1;
-    return times ? spot_pipeline_step(&pipeline, step, token, w->loss, times, err)
+    }
+    return times ? spot_pipeline_step(&pipeline, step, token, w->loss, &check, times, err)
                  : spot_pipeline_validate(&pipeline, step, token, w->loss, err);
 }
 
@@ -174,6 +204,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     const int64_t step = (int64_t)frame->tag;
     const double start_s = spot_clock_s();
     struct spot_pipeline_times times = { 0 };
+    struct spot_buf reports = { 0 };
     struct spot_err why = { 0 };
     int rc = 0;
 
@@ -182,13 +213,15 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     drop_unplaced(w);
     spot_mesh_keep(w->agent.mesh); /* an earlier step's sums */
     if (w->position >= 0)
-        rc = compute(w, frame, &times, &why);
+        rc = compute(w, frame, &times, &reports, &why);
     if (!rc)
         rc = spot_worker_take_precopies(w, step, &why);
     if (!rc)
         rc = mirror(w, step, &why);
-    return rc ? spot_worker_report(w, &why, err)
-              : send_vote(w, step, spot_clock_s() - start_s, &times, err);
+    rc = rc ? spot_worker_report(w, &why, err)
+            : send_vote(w, step, spot_clock_s() - start_s, &times, &reports, err);
+    spot_buf_release(&reports);
+    return rc;
 }
 
 /* A member that only mirrors has nothing to compute, and says so. */
@@ -200,7 +233,7 @@ int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
 
     if (!is_active(w, frame))
         return 0;
-    if (w->position >= 0 && (compute(w, frame, NULL, &why) || stage_status(w, &why)))
+    if (w->position >= 0 && (compute(w, frame, NULL, NULL, &why) || stage_status(w, &why)))
         return spot_worker_report(w, &why, err);
     put_losses(w, &out);
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);

@@ -210,6 +210,23 @@ START_TEST(names_count_across_joins_and_time_grows_until_all_is_forgotten)
 }
 END_TEST
 
+START_TEST(who_was_proved_guilty_stays_aside_for_good)
+{
+    begin(2);
+    for (int i = 0; i < 20; i++) /* names move as they become more */
+        spot_suspects_convict(&suspects, i % 2 ? "other" : name[0], "wrong sums", now_s);
+    ck_assert(spot_suspects_is_aside(&suspects, name[0]));
+    ck_assert(spot_suspects_is_convicted(&suspects, name[0]));
+    spot_suspects_pardon(&suspects, name[0]);
+    now_s += 1e6;
+    judge(2);
+    ck_assert(spot_suspects_is_convicted(&suspects, name[0]));
+    ck_assert(!spot_suspects_is_aside(&suspects, name[1]));
+    ck_assert(!spot_suspects_is_convicted(&suspects, name[1]));
+    spot_suspects_release(&suspects);
+}
+END_TEST
+
 int main(void)
 {
     return run_suite("suspect", add_tests(tcase_create("core")));

@@ -21,11 +21,12 @@
 #include "resume.h"
 #include "run.h"
 #include "train/trainer.h"
+#include "train/verify.h"
 #include "tuning.h"
 
 struct options {
     struct job_options job;
-    const char *grid, *shares, *comm, *resume; /* "": from state */
+    const char *grid, *shares, *comm, *verify, *resume; /* "": from state */
     bool quiet, verbose, is_dry;
 };
 
@@ -67,6 +68,7 @@ static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
     .shares = "even",
     .comm = "sockets",
+    .verify = "off",
 };
 #define JOB    o.job.c
 #define CONFIG o.job.c.config
@@ -126,6 +128,8 @@ static const struct spot_opt option_table[] = {
       "microbatches per replica: even, measured, or 1,4,... (default: even)", 0, 0 },
     SPOT_ROW_GRACE(&JOB.grace_s),
     SPOT_ROW_LEASE(&JOB.lease_s),
+    { SPOT_OPT_STRING, 0, "verify", &o.verify, "share",
+      "share of microbatches that another worker recomputes (default: off)", 0, 0 },
     { SPOT_OPT_MORE, .help = "state beyond this host" },
     { SPOT_OPT_STRING, 0, "store", &JOB.store, "url",
       "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
@@ -221,6 +225,20 @@ static int settle_comm(struct spot_trainer_options *c, struct spot_err *err)
     return check_nccl(c, err);
 }
 
+static int settle_verify(struct spot_trainer_options *c, struct spot_err *err)
+{
+    if (spot_verify_parse(o.verify, &c->verify, err))
+        return -1;
+    if (c->verify > 0 && !strncmp(c->config.kernel, "cuda", 4))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--verify is for kernels of the CPU: sums on a device are not hashed");
+    return c->verify > 0 && c->grid.M > 1
+               ? spot_err_set(err, SPOT_EUSAGE,
+                              "--verify needs one worker for each stage: those of a tensor group "
+                              "cannot be told apart")
+               : 0;
+}
+
 static int settle_change(struct spot_err *err)
 {
     const int rc =
@@ -275,7 +293,7 @@ static int settle(struct spot_err *err)
         spot_split_parse(o.shares, &JOB.shares, err) || job_options_settle(&o.job, err))
         return -1;
     settle_rest(&JOB);
-    return settle_comm(&JOB, err);
+    return settle_comm(&JOB, err) || settle_verify(&JOB, err) ? -1 : 0;
 }
 
 static int train(struct spot_err *err)

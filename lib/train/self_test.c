@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/self_test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "engine/initial_weights.h"
+#include "engine/stage.h"
+#include "train/evidence.h"
+
+enum { BUNDLES = 3, SEQ = 32, VOCAB = 128 };
+
+static const struct known {
+    const char *kernel;
+    uint64_t hash;
+} known[] = {
+    { "fma", UINT64_C(0x0a7eaa167771012d) },
+    { "fma-bf16", UINT64_C(0x85967af532123220) },
+    { "portable", UINT64_C(0x2ab984c9ddf8943b) },
+};
+
+static const struct spot_shape shape = {
+    .n_layer = 1, .width = 64, .n_head = 2, .seq = SEQ, .vocab = VOCAB, .n_shard = 2
+};
+
+/* Two microbatches, their sums, and the update. */
+static uint64_t run(struct spot_stage *stage, struct spot_bundle *const *bundle)
+{
+    static const struct spot_adamw adamw = { 1e-2, 0.9, 0.95, 1e-8, 0.1 };
+    struct spot_evidence evidence[2][BUNDLES];
+    uint32_t token[SEQ + 1];
+    double loss[2] = { 0 };
+    uint64_t hash;
+
+    spot_stage_begin(stage);
+    for (uint32_t j = 0; j < 2; j++) {
+        for (uint32_t i = 0; i <= SEQ; i++)
+            token[i] = (i * i * 7 + i * 13 + j * 31) % VOCAB;
+        spot_stage_forward(stage, 0, token, NULL, NULL, &loss[j]);
+        spot_stage_backward(stage, 0, NULL, NULL);
+    }
+    memset(evidence, 0, sizeof(evidence));
+    for (int b = 0; b < BUNDLES; b++)
+        spot_evidence_take(&evidence[0][b], bundle[b], spot_stage_sum(stage, b));
+    for (int b = 0; b < BUNDLES; b++)
+        spot_stage_update(stage, b, &adamw, 0.5);
+    for (int b = 0; b < BUNDLES; b++)
+        spot_evidence_take(&evidence[1][b], bundle[b], spot_stage_sum(stage, b));
+    hash = spot_hash64(evidence, sizeof(evidence));
+    return spot_hash64(loss, sizeof(loss)) ^ hash;
+}
+
+uint64_t spot_self_test_hash(const struct spot_kernel *kernel)
+{
+    struct spot_bundle bundle[BUNDLES] = { { 0 } }, *all[BUNDLES];
+    struct spot_stage *stage = NULL;
+    uint64_t hash = 0;
+    int n = 0;
+
+    while (n < BUNDLES && !spot_bundle_init(&bundle[n], &shape, n, NULL)) {
+        spot_bundle_start(&bundle[n], &shape, 1);
+        all[n] = &bundle[n];
+        n++;
+    }
+    if (n == BUNDLES)
+        stage = spot_stage_new(&(struct spot_stage_config){ .shape = shape,
+                                                            .bundle_end = BUNDLES,
+                                                            .micro_batch = 1,
+                                                            .n_slot = 1,
+                                                            .n_microbatch = 2,
+                                                            .n_thread = 1,
+                                                            .kernel = kernel },
+                               all, NULL);
+    if (stage)
+        hash = run(stage, all);
+    spot_stage_free(stage);
+    while (n-- > 0)
+        spot_bundle_release(&bundle[n]);
+    return hash;
+}
+
+bool spot_self_test_passes(const char *kernel)
+{
+    static signed char
+        result[sizeof(known) / sizeof(known[0])]; /* 0: not yet; 1; -1: it does not */
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(kernel, known[i].kernel)) {
+            const struct spot_kernel *const k = result[i] ? NULL : spot_kernel_find(kernel, NULL);
+
+            if (!result[i])
+                result[i] = k && spot_self_test_hash(k) == known[i].hash ? 1 : -1;
+            return result[i] > 0;
+        }
+    return true;
+}

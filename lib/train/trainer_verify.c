@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+/* Some microbatches are computed again by another pipeline, and compared before the commit; if two
+ * differ, all compute them, and what most say is right: docs/design/33-evidence.md. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/metric.h"
+#include "common/xalloc.h"
+#include "train/trainer_evidence_state.h"
+#include "train/trainer_place_state.h"
+
+enum { TRY_MAX = 2 }; /* to judge a difference */
+
+/* --- the form ------------------------------------------------------------------- */
+
+static void release_reports(struct spot_trainer_verify *v)
+{
+    for (uint32_t i = 0; i < v->n_pipeline * v->n_stage; i++) {
+        spot_verify_report_release(&v->first[i]);
+        spot_verify_report_release(&v->again[i]);
+    }
+    free(v->first);
+    free(v->again);
+    free(v->order);
+    v->first = v->again = NULL;
+    v->order = NULL;
+    v->n_pipeline = v->n_stage = 0;
+}
+
+static void forget_dispute(struct spot_trainer_verify *v)
+{
+    spot_verify_report_release(&v->dispute.reported[0]);
+    spot_verify_report_release(&v->dispute.reported[1]);
+    v->dispute.n_try = 0;
+    v->is_judged = false;
+}
+
+void spot_trainer_verify_release(struct spot_trainer *c)
+{
+    forget_dispute(&c->verify);
+    release_reports(&c->verify);
+}
+
+void spot_trainer_verify_quiesced(struct spot_trainer *c)
+{
+    spot_trainer_verify_release(c);
+    c->verify.is_checked = c->verify.must_break = false;
+}
+
+static void fit_form(struct spot_trainer *c)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+
+    if (v->n_pipeline)
+        return;
+    v->n_pipeline = c->form.D;
+    v->n_stage = c->form.P;
+    v->order = spot_xcalloc(c->form.D, sizeof(*v->order));
+    v->first = spot_xcalloc((size_t)c->form.D * c->form.P, sizeof(*v->first));
+    v->again = spot_xcalloc((size_t)c->form.D * c->form.P, sizeof(*v->again));
+    v->rate = c->form.M > 1 ? (struct spot_verify_rate){ 0, 0 }
+                            : spot_verify_rate(c->options->verify, c->n_microbatch, c->form.D);
+}
+
+/* --- a step -------------------------------------------------------------------- */
+
+/* Pairs of pipelines whose stages are all in other failure domains. */
+static uint32_t count_apart(const struct spot_trainer *c, uint32_t turn)
+{
+    const struct spot_form *const f = &c->form;
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < f->D; d++)
+        for (uint32_t p = 0; p < f->P; p++)
+            n += !spot_trainer_same_domain(c, spot_form_member(f, d, p, 0),
+                                           spot_form_member(f, (d + turn) % f->D, p, 0));
+    return n;
+}
+
+/* The first turn from the one drawn on that has most pairs apart. */
+static uint32_t choose_turn(const struct spot_trainer *c)
+{
+    const uint32_t D = c->form.D, drawn = spot_verify_turn(D, c->config.seed, c->machine->round);
+    uint32_t best = drawn, most = count_apart(c, drawn);
+
+    for (uint32_t i = 1; i < D - 1; i++) {
+        const uint32_t turn = 1 + (drawn - 1 + i) % (D - 1), n = count_apart(c, turn);
+
+        if (n > most) {
+            best = turn;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static struct spot_verify_set none_of(const struct spot_trainer *c, uint32_t d)
+{
+    int64_t begin, end;
+
+    spot_form_microbatches(&c->form, d, &begin, &end);
+    return (struct spot_verify_set){ begin, 0 };
+}
+
+static void pair_up(struct spot_trainer *c)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const uint32_t D = c->form.D;
+
+    v->turn = choose_turn(c);
+    for (uint32_t d = 0; d < D; d++)
+        v->order[d].first =
+            spot_verify_draw(&c->form, d, v->rate.n, c->config.seed, c->machine->round);
+    for (uint32_t d = 0; d < D; d++)
+        v->order[(d + v->turn) % D].again = v->order[d].first;
+}
+
+void spot_trainer_verify_step(struct spot_trainer *c)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+
+    v->is_checked = false;
+    if (c->options->verify <= 0 && !v->is_judged)
+        return;
+    fit_form(c);
+    if (v->is_judged) {
+        for (uint32_t d = 0; d < c->form.D; d++)
+            v->order[d] = (struct spot_verify_order){ none_of(c, d), v->dispute.set };
+    } else if (v->rate.n && (c->machine->round + 1) % v->rate.every == 0) {
+        pair_up(c);
+        v->is_checked = true;
+    }
+}
+
+static int read_again(struct spot_trainer *c, const struct spot_verify_set *set,
+                      struct spot_buf *out, struct spot_err *err)
+{
+    const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
+    const int64_t b = c->config.micro_batch,
+                  from = (c->machine->round * c->n_microbatch + set->begin) * b;
+
+    for (int64_t q = from; q < from + set->n * b; q++) {
+        uint32_t *const token = (uint32_t *)(void *)spot_buf_more(out, n_byte);
+
+        if (spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err))
+            return -1;
+        out->n += n_byte;
+    }
+    return 0;
+}
+
+int spot_trainer_put_check(struct spot_trainer *c, uint32_t d, bool reads, struct spot_buf *out,
+                           struct spot_err *err)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+
+    if (!v->is_checked && !v->is_judged)
+        return 0;
+    spot_verify_order_put(out, &v->order[d]);
+    return reads ? read_again(c, &v->order[d].again, out, err) : 0;
+}
+
+static size_t prints_of(const struct spot_trainer *c, uint32_t p)
+{
+    size_t n = 0;
+
+    for (uint32_t b = c->form.stage[p]; b < c->form.stage[p + 1]; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&c->config.shape, (int)b, &arena);
+        n += (size_t)arena.n_tensor;
+    }
+    return n;
+}
+
+void spot_trainer_take_reports(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const int64_t position = spot_form_position(&c->form, id);
+    struct spot_form_place at;
+    size_t n;
+
+    if (position < 0 || (!v->is_checked && !v->is_judged))
+        return;
+    at = spot_form_place(&c->form, position);
+    n = prints_of(c, at.p);
+    if (v->order[at.d].again.n)
+        spot_verify_report_get(in, n, &v->again[at.d * c->form.P + at.p]);
+    if (v->order[at.d].first.n)
+        spot_verify_report_get(in, n, &v->first[at.d * c->form.P + at.p]);
+}
+
+/* --- a difference ------------------------------------------------------------------ */
+
+static int log_difference(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+    struct spot_jw *const jw =
+        spot_journal_begin(c->journal, "differs", c->machine->epoch, c->machine->round);
+    const uint32_t of[2] = { v->dispute.owner, v->dispute.checker };
+
+    if (!jw)
+        return 0;
+    spot_jw_int(jw, "stage", v->dispute.stage);
+    spot_jw_int(jw, "microbatch", v->dispute.set.begin);
+    spot_jw_int(jw, "microbatches", v->dispute.set.n);
+    spot_jw_array(jw, "between");
+    for (int i = 0; i < 2; i++) {
+        const struct spot_peer *const peer =
+            spot_group_find(c->group, spot_form_member(&c->form, of[i], v->dispute.stage, 0));
+
+        spot_jw_str(jw, NULL, peer ? spot_peer_name(peer) : "");
+    }
+    spot_jw_end(jw);
+    return spot_journal_end(c->journal, err);
+}
+
+/* The first pair that differs is judged; if there are others, they are found again. */
+static int compare_pairs(struct spot_trainer *c, struct spot_err *err)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const uint32_t D = c->form.D, P = c->form.P;
+
+    for (uint32_t d = 0; d < D; d++) {
+        const uint32_t e = (d + v->turn) % D;
+        const int stage = spot_verify_stage(&v->first[d * P], &v->again[e * P], P);
+
+        v->n_checked += (uint64_t)v->order[d].first.n;
+        if (stage < 0)
+            continue;
+        v->n_difference++;
+        v->is_judged = true;
+        v->dispute.set = v->order[d].first;
+        v->dispute.owner = d;
+        v->dispute.checker = e;
+        v->dispute.stage = (uint32_t)stage;
+        v->dispute.n_try = 0;
+        spot_verify_report_copy(&v->dispute.reported[0], &v->first[d * P + (uint32_t)stage]);
+        spot_verify_report_copy(&v->dispute.reported[1], &v->again[e * P + (uint32_t)stage]);
+        return log_difference(c, err) ? -1 : 1;
+    }
+    return 0;
+}
+
+/* What most pipelines say of the stage now; NULL: there is no majority. */
+static const struct spot_verify_report *truth_of(const struct spot_trainer *c, uint32_t *n_same)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+    const uint32_t D = c->form.D, P = c->form.P, p = v->dispute.stage;
+
+    for (uint32_t d = 0; d < D; d++) {
+        *n_same = 0;
+        for (uint32_t e = 0; e < D; e++)
+            *n_same += spot_verify_report_equal(&v->again[d * P + p], &v->again[e * P + p]);
+        if (2 * *n_same > D)
+            return &v->again[d * P + p];
+    }
+    return NULL;
+}
+
+/* From the same inputs another output? Says of what. */
+static const char *deviates(const struct spot_verify_report *r,
+                            const struct spot_verify_report *truth)
+{
+    const struct spot_verify_edge *const a = &r->edge, *const b = &truth->edge;
+
+    if (a->act_in != b->act_in)
+        return NULL;
+    if (a->act_out != b->act_out)
+        return "activation";
+    if (a->dact_out != b->dact_out)
+        return NULL;
+    if (a->dact_in != b->dact_in)
+        return "gradient";
+    return spot_verify_report_equal(r, truth) ? NULL : "sum";
+}
+
+/* The first tensor of the stage that differs, and its element. */
+static void locate(const struct spot_trainer *c, const struct spot_verify_report *r,
+                   const struct spot_verify_report *truth, struct spot_fault_found *f)
+{
+    size_t i = 0;
+
+    for (uint32_t b = c->form.stage[f->stage]; b < c->form.stage[f->stage + 1]; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&c->config.shape, (int)b, &arena);
+        for (int t = 0; t < arena.n_tensor; t++, i++)
+            if (memcmp(&r->print[i], &truth->print[i], sizeof(r->print[i])) != 0) {
+                const struct spot_tensor *const tensor = &arena.tensor[t];
+                const int64_t n =
+                    tensor->rows * tensor->cols * (tensor->is_sharded ? arena.n_shard : 1);
+
+                f->bundle = (int)b;
+                f->tensor = t;
+                f->element =
+                    spot_sum_print_element(&truth->print[i], &r->print[i], n, &f->difference);
+                return;
+            }
+    }
+}
+
+static int accuse(struct spot_trainer *c, uint32_t d, const struct spot_verify_report *r,
+                  const struct spot_verify_report *truth, uint32_t n_same, int *n_guilty,
+                  struct spot_err *err)
+{
+    const uint32_t id = spot_form_member(&c->form, d, c->verify.dispute.stage, 0);
+    struct spot_fault_found f = { .what = deviates(r, truth),
+                                  .stage = c->verify.dispute.stage,
+                                  .tensor = -1,
+                                  .element = -1,
+                                  .n_other = n_same };
+
+    if (!f.what)
+        return 0;
+    ++*n_guilty;
+    if (spot_peer_is_convicted(spot_group_find(c->group, id)))
+        return 0;
+    locate(c, r, truth, &f);
+    return spot_trainer_convict(c, id, &f, err);
+}
+
+static int give_up(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+    const struct spot_form *const f = &c->form;
+    const uint32_t id[2] = { spot_form_member(f, v->dispute.owner, v->dispute.stage, 0),
+                             spot_form_member(f, v->dispute.checker, v->dispute.stage, 0) };
+
+    return spot_err_set(
+        err, SPOT_ESYS,
+        "step %lld: workers %s and %s compute different numbers of microbatch %lld, "
+        "again and again, and no third one says which are right",
+        (long long)c->machine->round + 1, spot_peer_name(spot_group_find(c->group, id[0])),
+        spot_peer_name(spot_group_find(c->group, id[1])), (long long)v->dispute.set.begin);
+}
+
+static int judge(struct spot_trainer *c, struct spot_err *err)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const uint32_t P = c->form.P, p = v->dispute.stage;
+    uint32_t n_same = 0;
+    const struct spot_verify_report *const truth = truth_of(c, &n_same);
+    int n_guilty = 0;
+
+    if (truth &&
+        (accuse(c, v->dispute.owner, &v->dispute.reported[0], truth, n_same, &n_guilty, err) ||
+         accuse(c, v->dispute.checker, &v->dispute.reported[1], truth, n_same, &n_guilty, err)))
+        return -1;
+    for (uint32_t d = 0; truth && d < c->form.D; d++)
+        if (accuse(c, d, &v->again[d * P + p], truth, n_same, &n_guilty, err))
+            return -1;
+    if (!n_guilty && ++v->dispute.n_try >= TRY_MAX)
+        return give_up(c, err);
+    if (n_guilty)
+        forget_dispute(v);
+    return 1;
+}
+
+int spot_trainer_verify_votes(struct spot_trainer *c, struct spot_err *err)
+{
+    if (c->verify.is_judged)
+        return judge(c, err);
+    return c->verify.is_checked ? compare_pairs(c, err) : 0;
+}
+
+/* --- what is told --------------------------------------------------------------------- */
+
+void spot_trainer_verify_status(const struct spot_trainer *c, struct spot_jw *jw)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+
+    if (c->options->verify <= 0)
+        return;
+    spot_jw_object(jw, "verify");
+    spot_jw_real(jw, "share", c->options->verify);
+    spot_jw_int(jw, "every", v->n_pipeline ? v->rate.every : 0);
+    spot_jw_int(jw, "checked", (int64_t)v->n_checked);
+    spot_jw_int(jw, "differences", (int64_t)v->n_difference);
+    spot_jw_int(jw, "corrupt", (int64_t)v->n_convicted);
+    spot_jw_end(jw);
+}
+
+void spot_trainer_verify_metrics(const struct spot_trainer *c, struct spot_buf *out)
+{
+    const struct spot_trainer_verify *const v = &c->verify;
+    const struct spot_metric metric[] = {
+        { "spot_train_microbatches_verified_total", SPOT_COUNTER,
+          "Microbatches computed by two members and compared.", NULL, (double)v->n_checked, NULL },
+        { "spot_train_differences_total", SPOT_COUNTER,
+          "Computations and copies that should have been equal, and were not.", NULL,
+          (double)v->n_difference, NULL },
+        { "spot_train_corrupt_members_total", SPOT_COUNTER,
+          "Members set aside because they computed, or hold, wrong numbers.", NULL,
+          (double)v->n_convicted, NULL },
+    };
+
+    spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
+}

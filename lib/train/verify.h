@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* verify.h - which microbatches of a step are computed again, by whom, and what the two of them
+ * report: docs/design/33-evidence.md. Pure: no clock, no sockets.
+ *
+ * A report is that of one stage, after the microbatches of a set: hashes of what crossed its
+ * boundaries, and for each tensor a print of its gradient sums.
+ */
+#ifndef SPOT_TRAIN_VERIFY_H
+#define SPOT_TRAIN_VERIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/wire.h"
+#include "common/err.h"
+#include "shard/arena.h"
+#include "train/form.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "off", "auto" (-1) or a share in (0, 1]. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+int spot_verify_parse(const char *text, double *share, struct spot_err *err);
+
+/* In each step with step % every == 0, n microbatches of each pipeline; so each member is covered
+ * in every `every` steps, and at least the share of all microbatches is computed again. 0, 0: none,
+ * there is only one pipeline. */
+struct spot_verify_rate {
+    int64_t every, n;
+};
+struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uint32_t D);
+
+/* Microbatches [begin, begin + n); n 0: none. */
+struct spot_verify_set {
+    int64_t begin, n;
+};
+
+/* Those of pipeline d of the form that are checked in this step: at most n, drawn by (seed, step,
+ * d). */
+struct spot_verify_set spot_verify_draw(const struct spot_form *form, uint32_t d, int64_t n,
+                                        uint64_t seed, int64_t step);
+/* The pipeline that pipeline d checks is d - r mod D; 1 <= r < D is drawn. */
+uint32_t spot_verify_turn(uint32_t D, uint64_t seed, int64_t step);
+
+/* --- the order to a member: at the end of ROUND ------------------------------ */
+
+/* Compute `first` of one's own before the rest, and `again`, whoever's they are, before all; report
+ * on both. */
+struct spot_verify_order {
+    struct spot_verify_set first, again;
+};
+void spot_verify_order_put(struct spot_buf *out, const struct spot_verify_order *order);
+/* Sets bad for sets that are not within the form, or `first` not within pipeline d. */
+void spot_verify_order_get(struct spot_wire_in *in, const struct spot_form *form, uint32_t d,
+                           struct spot_verify_order *order);
+
+/* --- reports ------------------------------------------------------------------- */
+
+/* Of a tensor's sums s[i], by which a single one that differs can be told from two prints: a hash,
+ * and, modulo 2^64, the sums of s[i], (i mod 4096) s[i] and (i / 4096) s[i]. */
+struct spot_sum_print {
+    uint64_t hash, total, low, high;
+};
+struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64_t *sum, int t);
+/* The only element that differs, of n, and the difference; -1: there are several. */
+int64_t spot_sum_print_element(const struct spot_sum_print *a, const struct spot_sum_print *b,
+                               int64_t n, int64_t *difference);
+
+/* What crosses the boundaries of a stage; 0 where there is none. */
+struct spot_verify_edge {
+    uint64_t act_in, act_out, dact_out, dact_in; /* dact_out comes in, dact_in leaves */
+};
+
+struct spot_verify_report {
+    struct spot_verify_edge edge;
+    size_t n_print;
+    struct spot_sum_print *print; /* [n_print], by bundle and tensor of the stage */
+};
+void spot_verify_report_put(struct spot_buf *out, const struct spot_verify_report *report);
+/* Of n_print prints. Release it in any case. */
+void spot_verify_report_get(struct spot_wire_in *in, size_t n_print,
+                            struct spot_verify_report *report);
+void spot_verify_report_release(struct spot_verify_report *report);
+void spot_verify_report_copy(struct spot_verify_report *to, const struct spot_verify_report *from);
+
+/* Are two reports of a stage on one set equal? */
+bool spot_verify_report_equal(const struct spot_verify_report *a,
+                              const struct spot_verify_report *b);
+/* Of two pipelines' reports on one set, a[P] and b[P] by stage: the stage that computed another
+ * thing from equal inputs, -1: all reports are equal. */
+int spot_verify_stage(const struct spot_verify_report *a, const struct spot_verify_report *b,
+                      uint32_t P);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_VERIFY_H */

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# tier: jobs, lane: wait
+# spot-run train --verify: a worker that computes or holds wrong numbers is found, named and set aside, and the
+# weights are those of an undisturbed job. tests/corrupt.sh does this a thousand times.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+# with_fault GRID SHARE FAULT...: a job of 16 steps with one faulty worker, which joins first; status and log
+with_fault() {
+    local grid=$1 share=$2 i
+    shift 2
+    rm -f log
+    background faulty unix:j bad "$@"
+    for i in $(seq 2 $((${grid%x*} * ${grid#*x}))); do
+        worker "good$i"
+    done
+    train log --steps 16 --grid "$grid" --verify "$share"
+    status=0
+    wait $train || status=$?
+}
+
+# named WHAT...: one is, once, and for one of these
+named() {
+    jq -es --arg what "$*" 'map(select(.event == "corrupt")) | length == 1 and .[0].name == "bad" and
+        (.[0].what | inside($what))' log
+}
+
+# tier: check
+@test "a single wrong bit of a sum is found before its commit, with its tensor, element and bit" {
+    with_fault 3x1 1 sum 4 100 30 once
+    [ "$status" -eq 0 ]
+    named sum
+    jq -es 'map(select(.event == "corrupt"))[0] | .tensor == "embed.wpe" and .element == 100 and .stage == 0 and
+        (.difference_hex == "0000000040000000" or .difference_hex == "ffffffffc0000000")' log
+    same_as log 16
+    spot-run report log | jq -e '.steps == 16'
+}
+
+@test "wrong bits of a weight, a moment, an activation and a product are found before their commit, in stages too" {
+    with_fault 3x1 1 weight 4 5 20
+    named state && same_as log 16
+    with_fault 3x1 1 moment 4 5 20
+    named state && same_as log 16
+    with_fault 3x2 1 activation 4 5 20 once
+    named "activation gradient sum" && same_as log 16
+    with_fault 3x2 1 gemm 4 3 20 once
+    named "activation gradient sum" && same_as log 16
+}
+
+@test "products that are off by one ulp are found within the stated number of steps" {
+    with_fault 3x1 .2 ulp 2 0 0
+    [ "$status" -eq 0 ]
+    named sum
+    # K = D / (share G) = 3
+    jq -es '(map(select(.event == "formed" and (.place | index("bad"))))[0].step + 2) as $struck |
+        map(select(.event == "corrupt"))[0].step + 1 - $struck < 3' log
+}
+
+@test "of two an error that passes names its author; one that lasts ends the job, and accuses nobody" {
+    with_fault 2x1 1 sum 4 100 30 once
+    [ "$status" -eq 0 ]
+    named sum && same_as log 16
+    with_fault 2x1 1 sum 4 100 30
+    [ "$status" -eq 4 ]
+    [ "$(events log differs)" -ge 1 ]
+    [ "$(events log corrupt)" -eq 0 ]
+}
+
+@test "who was set aside gets no place again, and status and metrics tell of it" {
+    background faulty unix:j bad sum 4 100 30 once
+    worker good2
+    worker good3
+    train log --steps 100000 --grid 3x1 --verify 1 --metrics 127.0.0.1:0
+    seen log corrupt 1
+    eventually 'sed "1,/\"corrupt\"/d" log | grep -q "\"formed\""'
+    more_steps log
+    spot-run status --join unix:j --format json | jq -e '.verify.corrupt == 1 and .verify.share == 1 and
+        .verify.every == 1 and .verify.checked > 0 and (.members | map(select(.name == "bad").role) == ["aside"])'
+    worker late
+    eventually 'tail -n 400 log | grep "\"formed\"" | tail -n 1 | grep -q late'
+    ! sed '1,/"corrupt"/d' log | grep '"formed"' | grep -q '"bad"'
+    kill $train
+}
+
+# tier: check
+@test "every grid and share has the bits of one worker, and no false alarm" {
+    local grid share
+    for grid in 2x1 3x1 2x2; do
+        for share in 1 .3 .02; do
+            rm -f log
+            spot-run train -q --data corpus $MODEL --global-batch 5 --steps 12 --verify $share \
+                --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
+            same_as log 12
+            [ "$(events log differs)" -eq 0 ] && [ "$(events log corrupt)" -eq 0 ]
+        done
+    done
+}
+
+# tier: check
+@test "a worker whose machine fails the test of its kernel is refused by name" {
+    train log --steps 100000
+    run timeout 60 faulty unix:j bad ulp 0 0 0
+    [ "$status" -eq 1 ]
+    [[ "$output" == *bad*self-test* ]]
+    worker good
+    at_step log 3
+    [ "$(events log joined)" -eq 1 ]
+    kill $train
+}
+
+@test "what cannot be verified is refused" {
+    for share in 0 1.5 auto x; do
+        run -2 spot-run train -q --data corpus --steps 1 --verify $share
+    done
+    run -2 spot-run train -q --data corpus --steps 1 --workers 4 --grid 2x1x2 --verify 1
+}
