@@ -195,11 +195,12 @@ static void add_nearest(const struct spot_fc_spec *spec, const struct knn *c,
                         const struct spot_fc_past *past, size_t n, double *prob)
 {
     const size_t k = n > NEAREST ? NEAREST - 1 : n - 1;
-    float distance[SPOT_FC_PAST], near[SPOT_FC_PAST] = { 0 };
+    float distance[SPOT_FC_PAST], near[SPOT_FC_PAST];
     uint16_t at[SPOT_FC_PAST];
     size_t n_near;
 
     find_distances(c, past, n, distance);
+    near[0] = distance[0];
     n_near = find_nearest(distance, n, k, near, at);
     add_moments(spec, past, near, at, n_near, select_kth(near, n_near, k), prob);
 }
