@@ -208,6 +208,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
@@ -284,6 +285,9 @@ complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima auto e
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
+complete -c spot-predict -n 'true' -l next-probes -r
+complete -c spot-predict -n 'true' -l probe-usd -r
+complete -c spot-predict -n 'true' -l hour-usd -r
 complete -c spot-predict -n 'true' -l backtest
 complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
@@ -453,6 +457,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l state-gb -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l usd-per-h -r
@@ -591,6 +596,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l follow -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r

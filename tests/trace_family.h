@@ -17,6 +17,7 @@ enum family {
     FAMILY_LEVELS,   /* two levels take turns: whoever invests in one is caught by the other */
     FAMILY_ECHO,     /* a loss is followed by another soon after, and by its replacement */
     FAMILIES,
+    FAMILY_TIMETABLE = FAMILIES, /* levels in turn, each for as long, again and again */
 };
 
 /* All shares are of the largest count, all durations in intervals. */
@@ -133,6 +134,25 @@ static inline struct family_spec family_large(uint64_t seed, int k, int n)
     s.dwell = 6 + 60 * spot_rng_unit(&rng);
     s.size = 1 + (third < 16 ? third : 16) * spot_rng_unit(&rng);
     return s;
+}
+
+/* Trace k of a timetable: three to five levels in turn, each for 5 to 12 intervals, now and then
+ * one more or less. */
+static inline void family_timetable(uint64_t seed, int k, int n, int *count)
+{
+    struct spot_rng rng;
+    int level[5], n_level, dwell, off = 0;
+
+    spot_rng_init(&rng, spot_rng_mix(seed, (uint64_t)k), FAMILY_TIMETABLE);
+    n_level = 3 + (int)spot_rng_below(&rng, 3);
+    dwell = 5 + (int)spot_rng_below(&rng, 8);
+    for (int i = 0; i < n_level; i++)
+        level[i] = 4 + (int)spot_rng_below(&rng, 27);
+    for (int i = 0; i < n; i++) {
+        if (spot_rng_unit(&rng) < 0.02)
+            off = (int)spot_rng_below(&rng, 3) - 1;
+        count[i] = level[i / dwell % n_level] + off;
+    }
 }
 
 #endif /* SPOT_TESTS_TRACE_FAMILY_H */

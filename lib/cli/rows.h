@@ -107,6 +107,12 @@ extern "C" {
 #define SPOT_ROW_EGRESS(v) \
     { SPOT_OPT_REAL, 0, "egress-usd", v, "usd", \
       "cost of a launch in another region than the last (default: 0)", 0, 1e6 }
+#define SPOT_ROW_STATE_GB(v) \
+    { SPOT_OPT_REAL, 0, "state-gb", v, "gb", \
+      "state that moves with the job between regions (default: 0)", 0, 1e6 }
+#define SPOT_ROW_LEARN(v) \
+    { SPOT_OPT_SECS, 0, "learn", v, "time", \
+      "learn runs anew after each of this (default: 24h, 2h if zones > 3)", 1, 1e9 }
 #define SPOT_ROW_RESTARTS(v) \
     { SPOT_OPT_STRING, 0, "restart", v, "time", \
       "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 }
@@ -145,7 +151,7 @@ extern "C" {
       "the older safetensors file that the stream is the difference to", 0, 0 }
 #define SPOT_ROW_ZONES(v) \
     { SPOT_OPT_STRING, 0, "zone", v, "names", \
-      "use these zones, comma-separated (default: all, at most 6)", 0, 0 }
+      "use these zones, comma-separated (default: all, at most 16)", 0, 0 }
 #define SPOT_ROW_DEADLINE(v) \
     { SPOT_OPT_SECS, 0, "deadline", v, "time", \
       "deadline, from the job's start (required)", 1, 1e8 }

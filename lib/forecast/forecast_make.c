@@ -2,6 +2,7 @@
 #include "forecast/forecast_make.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 #include "forecast/joint.h"
@@ -48,11 +49,41 @@ static void forecast_series(const struct spot_tracked *t, size_t horizon, bool h
     *out->chain = t->law;
 }
 
+/* How each loses together, for which those of its type are looked at. */
+static void fill_shocks(struct spot_forecast *forecast, const struct spot_neighbours *seen,
+                        double interval_s)
+{
+    const size_t n = forecast->n_series;
+    const struct spot_neighbours **of = spot_xcalloc(n + 1, sizeof(*of));
+    struct spot_forecast_shock *shock = spot_xcalloc(n + 1, sizeof(*shock));
+
+    for (size_t first = 0; first < n; first++) {
+        size_t n_of = 0;
+
+        if (forecast->series[first].shock)
+            continue;
+        for (size_t i = first; i < n; i++)
+            if (!strcmp(forecast->series[i].instance_type, forecast->series[first].instance_type))
+                of[n_of++] = &seen[i];
+        spot_neighbours_law(of, n_of, interval_s, shock);
+        for (size_t k = 0; k < n_of; k++) {
+            struct spot_forecast_series *s = &forecast->series[of[k] - seen];
+
+            s->shock = spot_xcalloc(1, sizeof(*s->shock));
+            *s->shock = shock[k];
+        }
+    }
+    free(of);
+    free(shock);
+}
+
 /* What is not kept is freed at once: the tables of many zones need not stand side by side. */
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances)
 {
+    struct spot_neighbours *seen = spot_xcalloc(grids->n + 1, sizeof(*seen));
+
     forecast->horizon = spec->horizon;
     forecast->n_series = grids->n;
     forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
@@ -61,6 +92,7 @@ void spot_forecast_make(struct spot_forecast *forecast, const struct spot_foreca
                             newest;
 
         spot_tracked_look(t, model, *spec, &grids->grid[i], &newest);
+        seen[i] = newest.neighbours;
         forecast_series(&newest, (size_t)spec->horizon, is_instances, &forecast->series[i]);
         if (newest.predictor != t->predictor)
             spot_predictor_free(newest.predictor);
@@ -69,6 +101,9 @@ void spot_forecast_make(struct spot_forecast *forecast, const struct spot_foreca
         spot_predictor_free(t->predictor);
         t->predictor = NULL;
     }
-    if (is_instances)
+    if (is_instances) {
+        fill_shocks(forecast, seen, grids->n ? grids->grid[0].interval_s : 1);
         forecast->n_region = spot_regions_find(grids, &forecast->region);
+    }
+    free(seen);
 }

@@ -104,8 +104,10 @@ static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, 
         t->past = (struct spot_tracked_past){ .since_s = time_s };
     t->past.lost += t->n ? g->lost[i] : 0;
     t->past.instance_s += t->n ? t->now * (time_s - t->time_s) : 0;
-    if (t->n)
+    if (t->n) {
         spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
+        spot_neighbours_observe(&t->neighbours, g->interval_s, t->now, g->lost[i]);
+    }
     t->n_change += t->n && g->y[i] != t->now;
     t->n++;
     t->now = g->y[i];
@@ -199,6 +201,7 @@ struct record {
         law_next;
     struct spot_tracked_past past;
     struct spot_turnover turnover;
+    struct spot_neighbours neighbours;
     struct spot_count_chain chain;
     struct spot_count_law law;
 };
@@ -219,6 +222,7 @@ static void put_record(const struct spot_tracked *t, FILE *out)
                         (int64_t)t->law_next,
                         t->past,
                         t->turnover,
+                        t->neighbours,
                         t->chain,
                         t->law };
     char *bytes = NULL;
@@ -289,6 +293,7 @@ static bool record_is_sound(const struct record *r, size_t left)
            r->lowest <= INT32_MAX && r->n >= 0 && r->n_change >= 0 && r->zone_byte >= 0 &&
            r->zone_byte <= NAME_MAX && r->type_byte >= 0 && r->type_byte <= NAME_MAX &&
            r->predictor_byte >= 0 && (!r->n || chain_is_sound(&r->chain, &r->law)) &&
+           spot_neighbours_is_sound(&r->neighbours) &&
            (size_t)(r->zone_byte + r->type_byte) + (size_t)r->predictor_byte <= left;
 }
 
@@ -329,6 +334,7 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->n_change = (size_t)r.n_change;
     t->past = r.past;
     t->turnover = r.turnover;
+    t->neighbours = r.neighbours;
     t->chain = r.chain;
     t->law = r.law;
     t->law_at = (size_t)r.law_at;

@@ -7,6 +7,7 @@
 #include "forecast/count_grid.h"
 #include "forecast/forecaster.h"
 #include "forecast/joint.h"
+#include "forecast/neighbours.h"
 #include "forecast/predictor.h"
 #include "model/count_chain.h"
 
@@ -27,6 +28,7 @@ struct spot_tracked {
     size_t n, n_change; /* values and changes observed */
     struct spot_tracked_past past;
     struct spot_turnover turnover;
+    struct spot_neighbours neighbours;
     struct spot_count_chain chain;
     struct spot_count_law law; /* of the chain when `n` last was law_at: ever more seldom */
     size_t law_at, law_next;

@@ -37,7 +37,6 @@ struct spot_exec_taken {
     struct spot_state_id id;
     uint64_t n_byte;
     struct spot_state_saved saved;
-    bool is_by_manifest;
     enum spot_exec_scope scope;
     bool is_early;          /* a file was being written */
     char why[SPOT_WHY_MAX]; /* why storing failed; "": it is in the store */
@@ -150,7 +149,7 @@ void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, doubl
 void spot_exec_pace_begin(struct spot_exec_agent *e); /* a round */
 int spot_exec_tell_pace(struct spot_exec_agent *e, struct spot_err *err);
 
-/* exec_commit.c: commits of ranks, by the socket or by a manifest. The op of the socket: */
+/* exec_commit.c: commits of ranks. The op of the socket: */
 int spot_exec_local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
                        struct spot_err *err); /* -1: the only one */
 int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
@@ -168,8 +167,6 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
 /* Read which states to keep from now on. */
 int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err);
 
-struct spot_exec_manifest;
-
 /* exec_offer.c: commits of one rank for all, and of files that a script saves by itself. */
 void spot_exec_offer_begin(struct spot_exec_agent *e);
 void spot_exec_offer_again(struct spot_exec_agent *e); /* another coordinator, or another epoch */
@@ -183,8 +180,7 @@ bool spot_exec_offer_pends(struct spot_exec_agent *e);
 /* exec_commit.c: take the files for it, and tell. */
 struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t step,
                                              enum spot_exec_scope scope);
-void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
-                           const struct spot_exec_manifest *only);
+void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t);
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err);
 
 /* exec_found.c: before the node joins, the checkpoint that is there already is stored as one of no
@@ -203,18 +199,6 @@ void spot_exec_tell_away(struct spot_exec_agent *e); /* call it often while it i
 /* exec_error.c: what a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "": nothing. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
 void spot_exec_drop_errors(const struct spot_exec_agent *e); /* of the round before */
-
-/* exec_manifest.c: read `manifest` in the directory, if it exists, and move it away. Returns 1, 0
- * when there is none, -1 with *err: SPOT_EDATA for a malformed one. */
-struct spot_exec_manifest {
-    uint64_t step;
-    char **path; /* [n] named in it; NULL: all files */
-    size_t n;
-};
-int spot_exec_manifest_claim(int dir_fd, struct spot_exec_manifest *manifest, struct spot_err *err);
-void spot_exec_manifest_release(struct spot_exec_manifest *manifest);
-/* Write its outcome to manifest.answer there; `why` "": it is committed. */
-void spot_exec_manifest_answer(int dir_fd, uint64_t step, const char *why);
 
 /* exec_moves.c: states being sent and received. */
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits of a node's ranks. All of them give the same step, or a manifest gives it for them; the
- * node stores the content of their directory and tells the coordinator, which answers when all
- * nodes have. Then the step is decided for good: it is committed, or refused and never tried again
- * in its round. If the coordinator is away, or another node late, the stored state waits. */
+/* Commits of a node's ranks. All of them give the same step; the node stores the content of their
+ * directory and tells the coordinator, which answers when all nodes have. Then the step is decided
+ * for good: it is committed, or refused and never tried again in its round. If the coordinator is
+ * away, or another node late, the stored state waits. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/clock.h"
-#include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
 enum { LATE_S = 5 };
@@ -164,29 +161,24 @@ struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t
     return t;
 }
 
-/* The plan of samples goes along. `n` as in `only`, which has room for one more. */
-static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
-                      struct spot_state_record *record, struct spot_err *err)
+/* The plan of samples goes along. */
+static int take_files(struct spot_exec_agent *e, struct spot_state_record *record,
+                      struct spot_err *err)
 {
     const int fd = e->options->state->live_fd;
-    int has_plan;
 
-    if (spot_state_dir_check(e->options->state, err))
-        return -1;
-    has_plan = spot_exec_ledger_save(&e->ledger, fd, err);
-    if (has_plan < 0 || spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
+    if (spot_state_dir_check(e->options->state, err) ||
+        spot_exec_ledger_save(&e->ledger, fd, err) ||
+        spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
         return -1;
     if (e->options->files)
         return spot_rank_files_take(e->options->files, e->store, e->offer.dirs.data,
                                     e->offer.dirs.n, !record->place, record, err);
-    if (only && has_plan)
-        only[n++] = SPOT_EXEC_LEDGER_FILE;
-    return spot_state_take(e->store, fd, only, n, false, record, err);
+    return spot_state_take(e->store, fd, NULL, 0, false, record, err);
 }
 
 /* Returns as spot_rank_files_take. */
-static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, const char **path,
-                        size_t n, struct spot_err *why)
+static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, struct spot_err *why)
 {
     const bool is_alone = t->scope == SPOT_EXEC_OF_ONE;
     struct spot_state_record record = { .id = t->id,
@@ -195,7 +187,7 @@ static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, co
     int rc;
 
     snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
-    rc = take_files(e, path, n, &record, why);
+    rc = take_files(e, &record, why);
     t->n_byte = spot_state_record_byte(&record);
     t->saved = spot_state_record_saved(&record);
     if (!e->options->files)
@@ -207,49 +199,16 @@ static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, co
     return rc;
 }
 
-void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t,
-                           const struct spot_exec_manifest *only)
+void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t)
 {
-    const size_t n = only ? only->n : 0;
-    const char **path = NULL;
     struct spot_err why = { 0 };
-    int rc;
+    int rc = take_and_add(e, t, &why);
 
-    if (only && only->path) {
-        path = spot_xcalloc(n + 1, sizeof(char *));
-        memcpy(path, only->path, n * sizeof(char *));
-    }
-    rc = take_and_add(e, t, path, n, &why);
     if (rc < 0 && why.code == SPOT_ESYS && spot_exec_drop_found(e))
-        rc = take_and_add(e, t, path, n, &why);
-    free(path);
+        rc = take_and_add(e, t, &why);
     t->is_early = rc > 0;
     if (rc)
         snprintf(t->why, sizeof(t->why), "%s", why.msg);
-}
-
-/* One at a time: there is one answer. */
-static void take_manifest(struct spot_exec_agent *e)
-{
-    struct spot_exec_commit *const c = &e->commit;
-    struct spot_exec_manifest manifest;
-    struct spot_err why = { 0 };
-    struct spot_exec_taken *t;
-    int rc;
-
-    if (c->n_taken)
-        return;
-    rc = spot_exec_manifest_claim(e->options->state->live_fd, &manifest, &why);
-    if (rc > 0 && check_step(c, manifest.step, &why))
-        rc = -1;
-    if (rc < 0)
-        spot_exec_manifest_answer(e->options->state->live_fd, 0, why.msg);
-    if (rc > 0) {
-        t = spot_exec_commit_add(e, manifest.step, SPOT_EXEC_OF_ALL);
-        t->is_by_manifest = true;
-        spot_exec_commit_take(e, t, &manifest);
-    }
-    spot_exec_manifest_release(&manifest);
 }
 
 /* Ranks that have ended are not waited for. */
@@ -282,7 +241,7 @@ static void take_said(struct spot_exec_agent *e)
         return;
     t = spot_exec_commit_add(e, most, SPOT_EXEC_OF_ALL);
     if (least == most)
-        spot_exec_commit_take(e, t, NULL);
+        spot_exec_commit_take(e, t);
     else
         snprintf(t->why, sizeof(t->why), "ranks of one node commit steps %llu and %llu",
                  (unsigned long long)least, (unsigned long long)most);
@@ -367,7 +326,6 @@ void spot_exec_commit_tick_away(struct spot_exec_agent *e)
 {
     if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_IDLE)
         return;
-    take_manifest(e);
     take_said(e);
     if (e->is_away)
         spot_exec_take_away(e);
@@ -375,27 +333,9 @@ void spot_exec_commit_tick_away(struct spot_exec_agent *e)
     answer_late(e);
 }
 
-/* A manifest in what a rank has put in the place of its directory, which would never be answered.
- */
-static bool is_asked_elsewhere(const struct spot_exec_agent *e, struct spot_err *why)
-{
-    char path[4096];
-
-    if (!e->has_ranks || !spot_state_dir_check(e->options->state, why))
-        return false;
-    snprintf(path, sizeof(path), "%.4000s/manifest", e->options->state->live);
-    return !access(path, F_OK);
-}
-
 int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
 {
     const bool has_told = e->commit.n_taken;
-    struct spot_err why;
-
-    if (is_asked_elsewhere(e, &why)) {
-        spot_agent_set_unfit(&e->agent, true);
-        return spot_agent_report(&e->agent, &why, err);
-    }
 
     if (!e->has_begun || e->formed != e->agent.epoch) {
         answer_late(e);
@@ -443,14 +383,9 @@ static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safet
 }
 
 /* The oldest is decided. */
-static void settle(struct spot_exec_agent *e, const char *why)
+static void settle(struct spot_exec_commit *c)
 {
-    struct spot_exec_commit *const c = &e->commit;
-    const struct spot_exec_taken was = c->taken[0];
-
     memmove(c->taken, c->taken + 1, --c->n_taken * sizeof(*c->taken));
-    if (was.is_by_manifest)
-        spot_exec_manifest_answer(e->options->state->live_fd, was.id.step, why);
 }
 
 static void drop_record(struct spot_exec_agent *e, const struct spot_state_id *id)
@@ -472,7 +407,7 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
     e->has_saved = e->has_saved || (e->is_saving && e->options->files &&
                                     spot_rank_files_is_since_mark(e->options->files));
     if (c->n_taken && !spot_state_id_compare(&c->taken[0].id, id))
-        settle(e, "");
+        settle(c);
     for (size_t i = c->n; i-- > 0;) {
         if (c->say[i].step != id->step || c->say[i].is_agreed)
             continue;
@@ -489,7 +424,7 @@ static void on_refused(struct spot_exec_agent *e, const struct spot_state_id *id
 
     while (c->n_taken && c->taken[0].id.step <= id->step) {
         drop_record(e, &c->taken[0].id);
-        settle(e, why);
+        settle(c);
     }
     for (size_t i = c->n; i-- > 0;)
         if (c->say[i].step <= id->step && !c->say[i].is_agreed) {

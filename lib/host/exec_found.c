@@ -195,7 +195,7 @@ void spot_exec_take_away(struct spot_exec_agent *e)
         return;
     list_dirs(e);
     t.id = (struct spot_state_id){ e->held.restart_count, e->held.key, next_step(e) };
-    spot_exec_commit_take(e, &t, NULL);
+    spot_exec_commit_take(e, &t);
     if (!t.is_early && !*t.why)
         drop_before(e, t.id.step);
 }

@@ -150,11 +150,9 @@ int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct s
     FILE *out;
     int rc;
 
-    if (!plan)
+    /* one that is there is of this plan: it came with the state, or was written here */
+    if (!plan || !faccessat(dir_fd, SPOT_EXEC_LEDGER_FILE, F_OK, AT_SYMLINK_NOFOLLOW))
         return 0;
-    /* of this plan: it came with the state, or was written here */
-    if (!faccessat(dir_fd, SPOT_EXEC_LEDGER_FILE, F_OK, AT_SYMLINK_NOFOLLOW))
-        return 1;
     out = spot_safe_begin(dir_fd, SPOT_EXEC_LEDGER_FILE);
     if (!out)
         return spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'");
@@ -163,7 +161,7 @@ int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct s
     rc = spot_jw_close(&jw, NULL);
     return spot_safe_end(out, dir_fd, SPOT_EXEC_LEDGER_FILE, true, rc)
                ? spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'")
-               : 1;
+               : 0;
 }
 
 static int load_plan(struct spot_exec_ledger *l, FILE *in, struct spot_ledger_plan *plan,

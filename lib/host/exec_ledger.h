@@ -62,7 +62,7 @@ void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_s
 /* The plan is part of each state, as a file in the program's directory: a job that continues from a
  * state on disk reads the same samples, or is told that it does not. */
 #define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
-/* Returns 1 when it is written, 0 when there is no plan, -1 with *err (SPOT_ESYS). */
+/* Returns 0, also when there is no plan, or -1 with *err (SPOT_ESYS). */
 int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, int dir_fd, struct spot_err *err);
 /* The plan of the state that a round begins with. If it is not the plan of the job, ranks are
  * refused. */

@@ -80,7 +80,7 @@ static void carry_out(struct spot_exec_agent *e)
     struct spot_exec_commit *const c = &e->commit;
     struct spot_exec_taken *const t = spot_exec_commit_add(e, o->id.step, SPOT_EXEC_OF_FILES);
 
-    spot_exec_commit_take(e, t, NULL);
+    spot_exec_commit_take(e, t);
     if (t->is_early && spot_clock_s() - o->since_s < busy_max_s) {
         c->n_taken--;
         return;
@@ -128,7 +128,7 @@ int spot_exec_offer_take(struct spot_exec_agent *e, const struct spot_frame *fra
     if (scope == SPOT_EXEC_OF_ONE) {
         const bool is_next = !e->commit.n_taken;
 
-        spot_exec_commit_take(e, spot_exec_commit_add(e, id.step, SPOT_EXEC_OF_ONE), NULL);
+        spot_exec_commit_take(e, spot_exec_commit_add(e, id.step, SPOT_EXEC_OF_ONE));
         return is_next ? spot_exec_commit_tell(e, err) : 0;
     }
     o->is_due = true;

@@ -272,14 +272,6 @@ void spot_rank_files_again(struct spot_rank_files *f)
     f->looked_s = 0;
 }
 
-void spot_rank_files_newest(const struct spot_rank_files *f, char *name, size_t n)
-{
-    const bool has_base = strcmp(f->base, ".") != 0;
-
-    snprintf(name, n, "%s%s%s", *f->newest && has_base ? f->base : "",
-             *f->newest && has_base ? "/" : "", f->newest);
-}
-
 void spot_rank_files_mark(struct spot_rank_files *f)
 {
     clock_gettime(CLOCK_REALTIME_COARSE, &f->mark);
@@ -304,8 +296,6 @@ static void keep_newest(struct spot_rank_files *f, const char *const *path, size
             newest = file;
     }
     f->newest_at = newest ? newest->st.st_mtim : (struct timespec){ 0 };
-    snprintf(f->newest, sizeof(f->newest), "%.*s",
-             newest ? (int)spot_rank_files_unit(newest->path) : 0, newest ? newest->path : "");
 }
 
 void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_first)
@@ -317,7 +307,6 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
     (void)spot_rank_files_scan(f, NULL);
     for (size_t i = 0; i < f->n; i++)
         f->file[i].is_base = !f->file[i].is_broken;
-    *f->newest = '\0';
     if (is_restored) {
         f->taken = print_of(f, &busy);
         keep_newest(f, NULL, 0);

@@ -59,9 +59,6 @@ void spot_rank_files_again(struct spot_rank_files *files);
 /* The file that is being written, for messages; "": none. Valid until the next look. */
 const char *spot_rank_files_busy(const struct spot_rank_files *files);
 
-/* "out/step-40": what was written last of what was taken last, or laid out; "": nothing was. */
-void spot_rank_files_newest(const struct spot_rank_files *files, char *name, size_t n);
-
 /* Ranks are told to save; was what was taken last written since? */
 void spot_rank_files_mark(struct spot_rank_files *files);
 bool spot_rank_files_is_since_mark(const struct spot_rank_files *files);

@@ -51,13 +51,12 @@ struct spot_rank_files {
     bool is_frozen, has_warned, has_warned_link, has_warned_busy;
     uint64_t taken; /* a hash of what was taken last, or laid out */
     char busy[SPOT_STATE_PATH_MAX];
-    char newest[SPOT_STATE_PATH_MAX]; /* of what was taken last, or laid out: written last, */
-    struct timespec newest_at;        /* by the clock of files */
-    struct timespec mark;             /* what is later was saved for a notice */
-    struct timespec whole;            /* what is not later is known to be whole, in */
-    bool is_running;                  /* this round */
-    struct timespec begun;            /* what is later is of ranks of this node */
-    struct spot_rank_aside *aside;    /* [n_aside], of this laying out */
+    struct timespec newest_at;     /* of what was taken last, or laid out, by the clock of files */
+    struct timespec mark;          /* what is later was saved for a notice */
+    struct timespec whole;         /* what is not later is known to be whole, in */
+    bool is_running;               /* this round */
+    struct timespec begun;         /* what is later is of ranks of this node */
+    struct spot_rank_aside *aside; /* [n_aside], of this laying out */
     size_t n_aside, cap_aside;
 };
 

@@ -41,7 +41,7 @@ static int add_path(struct paths *p, const char *path, struct spot_err *err)
 static bool is_passed_over(const char *name, const char *prefix)
 {
     return !strcmp(name, ".") || !strcmp(name, "..") ||
-           (!*prefix && (!strncmp(name, "manifest", 8) || !strcmp(name, SPOT_STATE_PLACES)));
+           (!*prefix && !strcmp(name, SPOT_STATE_PLACES));
 }
 
 static int list_dir(int fd_take, const char *prefix, int depth, struct paths *p,

@@ -77,7 +77,7 @@ int spot_state_store_read(const struct spot_state_store *store,
 /* --- the directory of a program, open as dir_fd ----------------------------------------- */
 
 /* Store the files below it as they are: those in `only` [n_only], or NULL: all of them except
- * SPOT_STATE_PLACES and names that begin with "manifest" at its top. *record has run_id, id, place
+ * SPOT_STATE_PLACES at its top. *record has run_id, id, place
  * and world, and gets files and chunks, which are then stored; add it afterwards. No link is
  * followed and no mount entered; a link is an error, or taken as what it leads to, by a caller that
  * has looked where. Returns 0, or -1 with *err: SPOT_EDATA for something that is not a file or

@@ -2,7 +2,8 @@
 /* catalogue.h - reads a catalogue of instance types: offers, and their hardware.
  *
  * CSV, one row per type, or one for each zone and market: instance_type, and where known zone,
- * spot_usd_per_h, on_demand_usd_per_h, quota, speed, gpus, gpu_mem_byte, gpu_flop_per_s,
+ * spot_usd_per_h, on_demand_usd_per_h, quota, speed, egress_usd_per_gb, egress_byte_per_s (of state
+ * that leaves its region), gpus, gpu_mem_byte, gpu_flop_per_s,
  * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are ignored, empty fields
  * are unknown.
  */
@@ -29,6 +30,8 @@ enum spot_catalogue_column {
     SPOT_CATALOGUE_QUOTA,
     SPOT_CATALOGUE_GPUS,
     SPOT_CATALOGUE_SPEED,
+    SPOT_CATALOGUE_EGRESS_USD,
+    SPOT_CATALOGUE_EGRESS_RATE,
     SPOT_CATALOGUE_COLUMNS
 };
 
@@ -39,6 +42,7 @@ struct spot_catalogue_row {
     int64_t quota;           /* of instances; -1: not given */
     int64_t gpus;            /* 1 if not given */
     double speed;            /* 1 if not given */
+    double egress_usd_per_gb, egress_byte_per_s; /* 0 if not given: free, no time */
     const struct spot_csv_row *csv;
 };
 typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,

@@ -82,6 +82,9 @@ const struct spot_doc_part spot_forecast_part[] = {
     { "series[].available[]", step_field, true, SPOT_FORECAST_HORIZON_MAX, NULL },
     { "series[].change[]", cell_field, true, SPOT_FORECAST_CHANGE_MAX, NULL },
     { "series[].chain", chain_field, false, 0, NULL },
+    { "series[].start", spot_forecast_start_field, false, 0, NULL },
+    { "series[].start", spot_forecast_start_price_field, false, 0, NULL },
+    { "series[].shock", spot_forecast_shock_field, false, 0, NULL },
     { "regions[]", region_name_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
     { "regions[]", region_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
     { 0 },
@@ -334,9 +337,10 @@ static int read_series(const struct reader *r, const struct spot_json_value *obj
         return spot_json_fail(r->doc, pointer, r->err, "now is %lld, above the cap of %lld",
                               (long long)series->now, (long long)series->cap);
     if (read_steps(r, obj, pointer, series) || read_change(r, obj, pointer, series) ||
-        read_chain(r, obj, pointer, &series->chain))
+        read_chain(r, obj, pointer, &series->chain) ||
+        spot_forecast_start_read(r->doc, obj, pointer, r->out->horizon, &series->start, r->err))
         return -1;
-    return 0;
+    return spot_forecast_shock_read(r->doc, obj, pointer, &series->shock, r->err);
 }
 
 static int read_region(const struct reader *r, const struct spot_json_value *obj,
@@ -461,6 +465,8 @@ static void release_series(struct spot_forecast_series *series)
     free(series->prob);
     free(series->change);
     free(series->chain);
+    spot_forecast_start_free(series->start);
+    free(series->shock);
 }
 
 size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type)
@@ -537,6 +543,8 @@ static void write_series(struct spot_jw *jw, const struct spot_forecast_series *
     spot_jw_end(jw);
     if (series->chain)
         write_chain(jw, series->chain);
+    spot_forecast_start_write(jw, series->start, horizon);
+    spot_forecast_shock_write(jw, series->shock);
     spot_jw_end(jw);
 }
 

@@ -14,6 +14,7 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/count_chain.h"
+#include "model/forecast_start.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,8 @@ struct spot_forecast_series {
     /* The chain of counts that the series was seen to follow, for what the marginals do not tell:
      * which count comes after which. NULL: none. */
     struct spot_count_law *chain;
+    struct spot_forecast_start *start; /* of asking for one now; NULL: nothing was probed */
+    struct spot_forecast_shock *shock; /* what takes several at once; NULL: not known */
 };
 
 /* Zones of a region lose instances together: with probability shock_prob in an interval each

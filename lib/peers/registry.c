@@ -7,10 +7,12 @@
 
 #include "common/xalloc.h"
 #include "peers/allox.h"
+#include "peers/evolved.h"
 #include "peers/gavel.h"
 #include "peers/hadar.h"
 #include "peers/price_sim.h"
 #include "peers/serve_peers.h"
+#include "peers/skynomad.h"
 #include "peers/spothedge.h"
 #include "peers/srtf.h"
 #include "peers/train_peers.h"
@@ -34,6 +36,8 @@ static const struct table {
     { "fleet", spot_fleet_peers, sizeof(struct spot_fleet_player) },
     { "deadline", spot_deadline_policies, sizeof(struct spot_deadline_policy) },
     { "deadline", spot_uniform_progress, sizeof(struct spot_deadline_policy) },
+    { "deadline", spot_skynomad, sizeof(struct spot_deadline_policy) },
+    { "deadline", spot_evolved, sizeof(struct spot_deadline_policy) },
     { "serve", spot_serve_row, sizeof(struct spot_serve_row) },
     { "price", spot_price_row, sizeof(struct spot_price_row) },
 };

@@ -75,37 +75,35 @@ static struct spot_market_step follow(enum rule rule, const struct spot_market *
         step.place = now->place;
     else if (step.mode == SPOT_DEADLINE_SPOT)
         step.place = cheapest;
-    if (!spot_market_is_safe(m, now, step)) {
-        const struct spot_market_step stay = { now->mode, now->place };
-
-        step = now->mode != SPOT_DEADLINE_IDLE && spot_market_is_safe(m, now, stay)
-                   ? stay
-                   : (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, refuge };
-    }
-    return step;
+    return spot_market_settle(m, now, step);
 }
 
 static struct spot_market_step greedy(const struct spot_market *m,
-                                      const struct spot_market_now *now)
+                                      const struct spot_market_now *now, void *memory)
 {
+    (void)memory;
     return follow(GREEDY, m, now);
 }
 
 static struct spot_market_step uniform(const struct spot_market *m,
-                                       const struct spot_market_now *now)
+                                       const struct spot_market_now *now, void *memory)
 {
+    (void)memory;
     return follow(UNIFORM, m, now);
 }
 
 static struct spot_market_step no_hysteresis(const struct spot_market *m,
-                                             const struct spot_market_now *now)
+                                             const struct spot_market_now *now, void *memory)
 {
+    (void)memory;
     return follow(NO_HYSTERESIS, m, now);
 }
 
 const struct spot_deadline_policy spot_uniform_progress[] = {
-    { "greedy", "spot where it is, on demand when the deadline asks for it", greedy, false, false },
-    { "uniform-progress", "keeps work in step with time (Can't Be Late)", uniform, false, false },
-    { "uniform-no-hysteresis", "the same, back to spot at once", no_hysteresis, false, false },
+    { "greedy", "spot where it is, on demand when the deadline asks for it", greedy, 0, false,
+      false },
+    { "uniform-progress", "keeps work in step with time (Can't Be Late)", uniform, 0, false,
+      false },
+    { "uniform-no-hysteresis", "the same, back to spot at once", no_hysteresis, 0, false, false },
     { 0 },
 };

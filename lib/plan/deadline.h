@@ -9,14 +9,17 @@
  * rules of the simulator of Can't Be Late (Wu et al., NSDI 2024), to the cent.
  *
  * A place is an instance type in a zone: its prices, its speed, its runs with and without spot.
- * Work moves with the job: a launch in another region than the last costs egress_usd. A restart
- * time is drawn from a distribution, known only when it is complete. Runs of places are
+ * Work moves with the job: a launch in another region than the last costs egress_usd and leave_usd
+ * of the place it leaves, and takes leave_s of that place longer. A restart time is drawn from a
+ * distribution, known only when it is complete. Runs of up to SPOT_MARKET_EXACT_MAX places are
  * independent, each a Markov chain in stages (run_dist.h), fewer of them for more places: 7 for
- * one, 3 for two, 2 for three, 1 above. The cheapest policy is a dynamic program over ticks left,
- * work left, mode and place with the time since launch, and the stage of every place.
+ * one, 3 for two, 2 for three. The cheapest policy is a dynamic program over ticks left, work
+ * left, mode and place with the time since launch, and the stage of every place. With more places
+ * it goes by the cheapest place with spot instead of the state of each (spot_market_many_solve).
  *
- * No step is taken after which on demand, with the longest restart, could not finish in time: no
- * distribution can make a job late. The objective is the cost.
+ * No step is taken after which on demand, with the longest restart and the longest move to where
+ * it runs, could not finish in time: no distribution can make a job late. The objective is the
+ * cost.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -33,7 +36,8 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_MARKET_PLACES_MAX = 6,
+    SPOT_MARKET_PLACES_MAX = 16,
+    SPOT_MARKET_EXACT_MAX = 3, /* places */
     SPOT_MARKET_RESTARTS_MAX = 8,
     SPOT_DEADLINE_TICKS_MAX = 1 << 14,   /* of a job */
     SPOT_DEADLINE_CELLS_MAX = 1 << 28,   /* of a table */
@@ -52,6 +56,7 @@ struct spot_market_place {
     double spot_usd_per_h, on_demand_usd_per_h; /* the latter INFINITY: not offered */
     double speed;                               /* work done per second, 1 is the job's own */
     int region;
+    double leave_usd, leave_s; /* of moving the state to another region */
     struct spot_run_dist dist;
     /* [n_path] usd/h of spot, on demand by tick; NULL: constant as above */
     const double *path[2];
@@ -88,20 +93,34 @@ struct spot_market_step {
 int spot_market_check(const struct spot_market *market, const struct spot_market_now *now,
                       struct spot_err *err);
 
+/* The longest that a launch at a place can take, whence ever the state comes. */
+double spot_market_longest(const struct spot_market *market, size_t place);
+
+/* What a launch at a place costs and takes because the job was elsewhere. */
+double spot_market_move_usd(const struct spot_market *market, const struct spot_market_now *now,
+                            size_t place);
+double spot_market_move_s(const struct spot_market *market, const struct spot_market_now *now,
+                          size_t place);
+
 int64_t spot_market_ticks(const struct spot_market *market, const struct spot_market_now *now);
 
 /* Price per hour of a place in the tick that begins with this many ticks left; idle: 0. */
 double spot_market_usd_per_h(const struct spot_market *market, struct spot_market_step step,
                              int64_t ticks);
 
-/* Apply `step` for a tick. restart_s is the time drawn for a launch that is pending or begins;
- * otherwise ignored. Returns the usd of the tick, including egress. */
+/* Apply `step` for a tick. restart_s is the time drawn for a launch that is pending or begins, with
+ * that of the move; otherwise ignored. Returns the usd of the tick, including egress. */
 double spot_market_take(const struct spot_market *market, struct spot_market_now *now,
                         struct spot_market_step step, double restart_s);
 
 /* Can on demand still finish in time after a tick of `step`, in any case? */
 bool spot_market_is_safe(const struct spot_market *market, const struct spot_market_now *now,
                          struct spot_market_step step);
+
+/* The step if it is safe and there; else what runs if that is; else on demand at the refuge. */
+struct spot_market_step spot_market_settle(const struct spot_market *market,
+                                           const struct spot_market_now *now,
+                                           struct spot_market_step step);
 
 /* The place where on demand finishes first, ties to the cheaper. */
 size_t spot_market_refuge(const struct spot_market *market);

@@ -50,6 +50,7 @@ struct spot_seen {
     double pending_s; /* of a change to it, still to be waited for */
     /* deadline: a tick, also of those before the job */
     const bool *has_spot;              /* [n_place] */
+    const double *spot_usd_per_h;      /* [n_place] now; NULL: as before */
     const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
     const struct spot_hold_now *fleet; /* what runs; what can be had is the forecast's */
     const struct spot_serve_seen *serve;

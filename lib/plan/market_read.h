@@ -6,6 +6,7 @@
 
 #include "common/prov.h"
 #include "plan/deadline.h"
+#include "trace/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,12 +28,25 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
                           const char *zone, const char *type, double spot_usd_per_h,
                           double on_demand_usd_per_h, struct spot_err *err);
 
-/* Read prices and speeds from a catalogue (model/catalogue.h). Every place needs a row of its type,
- * and of its zone if the row names one, with a spot price. `source` named the places, for messages;
- * NULL: none. Returns 0, or -1 with *err. */
+/* The series of a trace by zone and type, whatever their order in the file: sorted [n_series]. */
+void spot_market_sort_series(const struct spot_trace *trace,
+                             const struct spot_trace_series **sorted);
+
+/* usd_per_h [n] of a series at ticks from start_s on, `else_usd` where its trace has no price; each
+ * `stride` after the other. Returns whether it has one. */
+bool spot_market_read_prices(const struct spot_trace_series *series, double start_s, double tick_s,
+                             size_t n, double else_usd, double *usd_per_h, size_t stride);
+
+/* Ticks after which runs are learned anew; learn_s 0: a day, of many places two hours. */
+int64_t spot_market_learn_ticks(const struct spot_market *market, double learn_s);
+
+/* Read prices, speeds, and what it costs and takes state_gb to leave a region from a catalogue
+ * (model/catalogue.h). Every place needs a row of its type, and of its zone if the row names one,
+ * with a spot price. `source` named the places, for messages; NULL: none. Returns 0, or -1 with
+ * *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               const char *path, const char *source, struct spot_prov *prov,
-                               struct spot_err *err);
+                               double state_gb, const char *path, const char *source,
+                               struct spot_prov *prov, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -65,6 +65,7 @@ struct spot_vocabulary {
     size_t n_begin;
     const uint32_t *after; /* [n_after] tokens added after a text that is not continued */
     size_t n_after;
+    const char *fingerprint; /* of weights that follow a training job: "system_fingerprint"; NULL */
 };
 
 struct spot_choice {

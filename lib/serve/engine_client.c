@@ -102,11 +102,6 @@ void spot_engine_client_free(struct spot_engine_client *c)
     free(c);
 }
 
-size_t spot_engine_client_size(const struct spot_engine_client *c)
-{
-    return c->n;
-}
-
 /* --- what is told ----------------------------------------------------------------- */
 
 static void begin_telling(struct spot_engine_client *c)

@@ -49,7 +49,6 @@ int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32
                            struct spot_err *err);
 void spot_engine_client_drop(struct spot_engine_client *c, uint64_t number);
 void spot_engine_client_clear(struct spot_engine_client *c);
-size_t spot_engine_client_size(const struct spot_engine_client *c); /* sequences */
 
 /* Wait until tokens came, fd[n_fd] is readable, or wait_s is over. Returns 0, or -1 with *err
  * (SPOT_ESYS). */

@@ -39,10 +39,12 @@ struct spot_model_version *spot_model_version_open(const char *dir,
 
 void spot_model_version_free(struct spot_model_version *v)
 {
-    if (v)
-        spot_grammar_pool_free(v->grammars);
-    if (v)
-        spot_served_model_release(&v->model);
+    if (!v)
+        return;
+    spot_grammar_pool_free(v->grammars);
+    if (v->drop)
+        v->drop(v->user, v->model.dir);
+    spot_served_model_release(&v->model);
     free(v);
 }
 

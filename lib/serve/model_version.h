@@ -21,6 +21,9 @@ struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work;                    /* requests that began on it and are not yet forgotten */
     struct spot_grammar_pool *grammars; /* of answers that engines compute; NULL: not needed yet */
+    char fingerprint[64]; /* where its weights are those of a step of a job; "": they are not */
+    void (*drop)(void *user, const char *dir); /* its directory, at its end; NULL: that stays */
+    void *user;
 };
 
 /* What goes with a directory. */

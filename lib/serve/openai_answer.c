@@ -110,6 +110,8 @@ static void put_head(struct spot_jw *jw, const struct spot_front_options *option
                                     : "chat.completion");
     spot_jw_int(jw, "created", c->request.created_s);
     spot_openai_put_model_name(jw, options, &c->request);
+    if (c->vocabulary->fingerprint)
+        spot_jw_str(jw, "system_fingerprint", c->vocabulary->fingerprint);
 }
 
 int64_t spot_openai_n_generated(const struct spot_completion *c)

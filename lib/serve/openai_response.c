@@ -186,6 +186,8 @@ static void put_response(const struct spot_front_options *options, const struct 
     spot_jw_str(jw, "id", c->request.id);
     spot_jw_str(jw, "object", "response");
     spot_jw_int(jw, "created_at", c->request.created_s);
+    if (c->vocabulary->fingerprint)
+        spot_jw_str(jw, "system_fingerprint", c->vocabulary->fingerprint);
     spot_jw_str(jw, "status", has_ended ? status_of(c) : "in_progress");
     spot_jw_null(jw, "error");
     if (has_ended && c->choice[0].finish == SPOT_FINISH_LENGTH)

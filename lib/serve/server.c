@@ -459,6 +459,8 @@ static int open_all(struct spot_server *s, struct spot_err *err)
     if (spot_server_open_log(s, err) || spot_group_open(s->group, &round, err) ||
         spot_server_log_serving(s, err) || open_front(s, err))
         return -1;
+    if (spot_server_follow(s, err))
+        return -1;
     if (s->options->batch && !(s->batch = spot_batch_open(s, err)))
         return -1;
     return spot_group_read_plan(s->group, err);
@@ -489,8 +491,8 @@ static void release(struct spot_server *s)
         free(s->place[i]);
     }
     free(s->place);
-    free(s->route);
-    spot_size_route_release(&s->size);
+    free(s->routes.node);
+    spot_size_route_release(&s->routes.size);
     free(s->seat);
     spot_token_log_close(s->log);
     spot_server_release_versions(s);

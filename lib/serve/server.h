@@ -34,6 +34,12 @@ struct spot_server_options {
     const char *state;   /* directory of the journal; NULL: none */
     bool does_sync;      /* the journal */
 
+    /* Newer weights of a job that is followed: the directory of a model, dir[n], and the step.
+     * Called now and then by a thread of the server. Returns 1, 0 if there are none, -1 with *err;
+     * each directory is dropped when nothing needs it. NULL: no job is followed. */
+    int (*follow)(void *user, char *dir, size_t n, int64_t *step, struct spot_err *err);
+    void (*drop)(void *user, const char *dir); /* from any thread; both of group.user */
+
     const char *http; /* address; NULL: none */
     const char *tls_cert, *tls_key, *api_key_file;
     const char *names;       /* of the model, separated by commas, the first in answers; NULL: its

@@ -236,16 +236,11 @@ static void say(struct spot_server *s, enum spot_roll_state state, const char *w
     snprintf(s->rolled.why, sizeof(s->rolled.why), "%s", why);
 }
 
-static int take_read(struct spot_server *s, struct spot_err *err)
+int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *v,
+                           struct spot_err *err)
 {
     struct spot_err why = { 0 };
-    struct spot_model_version *const v = spot_model_reading_end(s->reading, &why);
 
-    s->reading = NULL;
-    if (!v) {
-        say(s, SPOT_ROLL_REFUSED, why.msg);
-        return 0;
-    }
     if (v->model.hash == s->target->model.hash) {
         spot_model_version_free(v);
         say(s, SPOT_ROLL_DONE, "it is the model already served");
@@ -258,6 +253,30 @@ static int take_read(struct spot_server *s, struct spot_err *err)
     }
     say(s, SPOT_ROLL_ROLLING, "");
     return begin_roll(s, s->target, v, err);
+}
+
+static int take_read(struct spot_server *s, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    struct spot_model_version *const v = spot_model_reading_end(s->reading, &why);
+
+    s->reading = NULL;
+    if (v)
+        return spot_server_begin_roll(s, v, err);
+    say(s, SPOT_ROLL_REFUSED, why.msg);
+    return 0;
+}
+
+/* What a job has learnt since, when nothing else is under way. */
+static int take_followed(struct spot_server *s, struct spot_err *err)
+{
+    struct spot_model_version *const v =
+        s->reading || s->old || s->is_draining ? NULL : spot_server_followed(s);
+
+    if (!v)
+        return 0;
+    snprintf(s->rolled.dir, sizeof(s->rolled.dir), "%s", v->model.dir);
+    return spot_server_begin_roll(s, v, err);
 }
 
 int spot_server_client(void *server, const struct spot_frame *frame, struct spot_buf *answer,
@@ -358,6 +377,8 @@ int spot_server_roll(struct spot_server *s, struct spot_err *err)
 {
     if (s->reading && spot_model_reading_is_done(s->reading) && take_read(s, err))
         return -1;
+    if (s->follower && take_followed(s, err))
+        return -1;
     free_ended(s);
     if (s->old && is_done(s))
         return end_roll(s, err);
@@ -375,6 +396,7 @@ void spot_server_release_versions(struct spot_server *s)
 {
     struct spot_err why = { 0 };
 
+    spot_server_stop_following(s);
     if (s->reading)
         spot_model_version_free(spot_model_reading_end(s->reading, &why));
     for (size_t i = 0; i < s->n_ended; i++)

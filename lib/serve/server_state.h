@@ -124,6 +124,16 @@ struct spot_server_logged {
     double looked_s, running_s, queued_s; /* since time_s, up to looked_s: choices times seconds */
 };
 
+struct spot_follower; /* server_follow.c */
+
+/* Of the plan. */
+struct spot_server_routes {
+    struct spot_route *node; /* [n_node]; the first that matches a replica counts */
+    size_t n_node;
+    struct spot_size_route size; /* by the size of requests */
+    bool is_of_fleet;            /* machines come where there is work, which waits */
+};
+
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
@@ -132,14 +142,12 @@ struct spot_server {
     struct spot_model_version **ended;  /* [n_ended] that still have requests */
     size_t n_ended, cap_ended;
     struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
+    struct spot_follower *follower;     /* NULL: no job is followed */
     struct spot_roll_result rolled;     /* result of the last roll-out requested */
     uint64_t given_hash;                /* of the model this server was started with */
     struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
-    struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
-    size_t n_route;
-    struct spot_size_route size; /* by the size of requests */
-    bool has_fleet; /* its plan is of a fleet: machines come where there is work, which waits */
+    struct spot_server_routes routes;
     struct spot_workload foreign; /* the table where the model is in engines */
     char engine_model[256];       /* which is in all of them; "": not known yet */
     bool is_regrouping;           /* all replicas stop, and are formed anew */
@@ -303,6 +311,14 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
 /* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
+/* Give all replicas a version. */
+int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *version_take,
+                           struct spot_err *err);
+/* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
+ * the caller's; end. */
+int spot_server_follow(struct spot_server *s, struct spot_err *err);
+struct spot_model_version *spot_server_followed(struct spot_server *s);
+void spot_server_stop_following(struct spot_server *s);
 /* Advance: stop the next replica, or finish if none is left. */
 int spot_server_roll(struct spot_server *s, struct spot_err *err);
 /* A client requests another version. */

@@ -50,8 +50,6 @@ static int set_up(struct spot_sender *s, struct spot_err *err)
     s->hash = spot_xcalloc((size_t)n_chunk, sizeof(*s->hash));
     s->is_hashed = spot_xcalloc((size_t)n_chunk, sizeof(*s->is_hashed));
     s->info.chunk_byte = s->map.chunk_byte;
-    s->info.epoch = s->options.epoch;
-    spot_stream_name(s->info.plan, s->options.plan);
     spot_stream_name(s->info.source, s->options.source);
     spot_coder_init(&coder);
     rc = spot_stream_put_head(&coder, &s->info, header, n_header, &s->head, err);

@@ -23,8 +23,7 @@ extern "C" {
 struct spot_sender_options {
     enum spot_codec codec; /* AUTO: chosen for each chunk, see adapt.h */
     uint32_t chunk_byte;   /* SPOT_CHUNK_BYTE when 0 */
-    const char *plan, *source;
-    int64_t epoch;
+    const char *source;
     double silence_s;  /* a receiver silent for this long is dead; default 30 when 0 */
     double deadline_s; /* on spot_clock_s: sends nothing after it; 0 for none */
 };

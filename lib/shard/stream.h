@@ -42,9 +42,7 @@ enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAM
 
 /* Content of HEAD. Text is UTF-8, empty when unknown. */
 struct spot_stream_info {
-    char plan[SPOT_STREAM_NAME_MAX];   /* id of the plan that this transfer belongs to */
     char source[SPOT_STREAM_NAME_MAX]; /* name of the sender */
-    int64_t epoch;
     uint32_t chunk_byte;
     uint64_t stream_id; /* derived from all of HEAD and the safetensors header; set by the writer */
     uint64_t header_byte; /* of the JSON after the prefix */
@@ -76,8 +74,7 @@ struct spot_stream_options {
     enum spot_codec codec;
     uint32_t chunk_byte; /* SPOT_CHUNK_BYTE when 0 */
     bool no_frame_check; /* leave out zstd's own checksum of stored frames: faster */
-    const char *plan, *source;
-    int64_t epoch;
+    const char *source;
 };
 
 struct spot_stream_writer;

@@ -19,14 +19,13 @@ static const char magic[8] = { 'S', 'P', 'O', 'T', 'M', 'I', 'G', '1' };
 
 /* The JSON as it is on the wire. */
 struct head {
-    const char *plan, *source, *header_xxh3, *frame_xxh3;
-    int64_t epoch, chunk_byte, header_byte, frame_byte;
+    const char *source, *header_xxh3, *frame_xxh3;
+    int64_t chunk_byte, header_byte, frame_byte;
 };
 
 static const struct spot_field head_field[] = {
-    { "plan", SPOT_F_STR, offsetof(struct head, plan), NULL, 0, 0, true },
-    { "source", SPOT_F_STR, offsetof(struct head, source), NULL, 0, 0, true },
-    { "epoch", SPOT_F_INT, offsetof(struct head, epoch), "1", 0, 9007199254740992.0, true },
+    { "source", SPOT_F_STR, offsetof(struct head, source), NULL, 0, SPOT_STREAM_NAME_MAX - 1,
+      true },
     { "chunk_byte", SPOT_F_INT, offsetof(struct head, chunk_byte), "byte", SPOT_CHUNK_BYTE_MIN,
       SPOT_CHUNK_BYTE_MAX, true },
     { "header_byte", SPOT_F_INT, offsetof(struct head, header_byte), "byte", 2, SPOT_ST_HEADER_MAX,
@@ -90,7 +89,7 @@ int spot_stream_put_head(struct spot_coder *coder, struct spot_stream_info *info
     char header_xxh3[17], frame_xxh3[17], *json = NULL;
     unsigned char fixed[FRAME_HEAD + FIXED_BYTE], hash[HASH_BYTE];
     const size_t start = out->n;
-    struct head head = { .plan = info->plan, .source = info->source, .epoch = info->epoch };
+    struct head head = { .source = info->source };
     size_t n_json = 0;
     int rc = -1;
 
@@ -142,15 +141,6 @@ static int check_fixed(const unsigned char *at, size_t n_payload, size_t *n_json
         spot_le_get(at + n_payload - HASH_BYTE, HASH_BYTE) !=
             spot_hash64(at, n_payload - HASH_BYTE))
         return spot_err_set(err, SPOT_EDATA, "the head of the stream is damaged");
-    return 0;
-}
-
-static int keep_text(char to[SPOT_STREAM_NAME_MAX], const char *from, struct spot_err *err)
-{
-    if (strlen(from) >= SPOT_STREAM_NAME_MAX)
-        return spot_err_set(err, SPOT_EDATA, "a name in the head is longer than %d bytes",
-                            SPOT_STREAM_NAME_MAX - 1);
-    strcpy(to, from);
     return 0;
 }
 
@@ -226,12 +216,11 @@ int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_b
         goto out;
     *need_byte += (size_t)head.frame_byte;
     if (n_byte >= *need_byte) {
-        info->epoch = head.epoch;
         info->chunk_byte = (uint32_t)head.chunk_byte;
         info->header_byte = (uint64_t)head.header_byte;
         info->stream_id = spot_le_get(at + n_payload - HASH_BYTE, HASH_BYTE);
-        if (keep_text(info->plan, head.plan, err) || keep_text(info->source, head.source, err) ||
-            take_frame(coder, &head, at + n_payload, header, err))
+        spot_stream_name(info->source, head.source);
+        if (take_frame(coder, &head, at + n_payload, header, err))
             goto out;
         *used_byte = *need_byte;
     }

@@ -48,8 +48,6 @@ struct spot_stream_writer *spot_stream_writer_new(const struct spot_stream_optio
     spot_coder_init(&w->coder);
     w->coder.has_frame_check = !o->no_frame_check;
     w->codec = o->codec;
-    w->info.epoch = o->epoch;
-    spot_stream_name(w->info.plan, o->plan);
     spot_stream_name(w->info.source, o->source);
     if (start(w, o, header, n_header, out, err)) {
         spot_stream_writer_free(w);

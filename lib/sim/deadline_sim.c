@@ -11,24 +11,27 @@
 static const double CELLS = 1 << 26; /* what one plan of many may take: some 0.5 s */
 
 static struct spot_market_step on_demand(const struct spot_market *m,
-                                         const struct spot_market_now *now)
+                                         const struct spot_market_now *now, void *memory)
 {
     (void)now;
+    (void)memory;
     return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
 }
 
 const struct spot_deadline_policy spot_deadline_policies[] = {
-    { "on-demand", "on demand from the start", on_demand, false, false },
-    { "spot", "least expected cost under run lengths learnt so far", NULL, false, false },
-    { "known-law", "the same under the run lengths of the whole trace, which nobody knows", NULL,
+    { "on-demand", "on demand from the start", on_demand, 0, false, false },
+    { "spot", "least expected cost under run lengths learnt so far", NULL, 0, false, false },
+    { "known-law", "the same under the run lengths of the whole trace, which nobody knows", NULL, 0,
       true, false },
-    { "offline", "least cost with the whole trace known", NULL, false, true },
+    { "offline", "least cost with the whole trace known", NULL, 0, false, true },
     { 0 },
 };
 
 struct player {
     const struct spot_deadline_play *play;
     const struct spot_deadline_policy *policy;
+    struct spot_market market;                        /* at the prices of now */
+    void *memory;                                     /* of a rule */
     struct spot_decider *decider;                     /* of ours */
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
     struct spot_market_step *known;
@@ -40,12 +43,20 @@ static bool has_spot(const struct spot_deadline_play *play, size_t tick, size_t 
     return tick < play->n && play->has_spot[tick * play->market.n_place + place];
 }
 
+static const double *prices_at(const struct spot_deadline_play *play, size_t tick)
+{
+    return play->spot_usd_per_h
+               ? play->spot_usd_per_h + (tick < play->n ? tick : play->n - 1) * play->market.n_place
+               : NULL;
+}
+
 static int observe(struct player *p, size_t at, const struct spot_market_now *now,
                    struct spot_err *err)
 {
     bool there[SPOT_MARKET_PLACES_MAX];
     const struct spot_seen seen = { .time_s = (double)at * p->play->market.tick_s,
                                     .has_spot = there,
+                                    .spot_usd_per_h = prices_at(p->play, at),
                                     .now = now };
 
     for (size_t k = 0; k < p->play->market.n_place; k++)
@@ -66,19 +77,21 @@ static void learn_all(struct player *p)
     }
 }
 
-/* Ours, with what is known before the job. */
+/* Ours, with what is known before the job; of many places the law is that of all ticks. */
 static int open_ours(struct player *p, struct spot_err *err)
 {
     const bool knows = p->policy->knows_law;
-    const struct spot_deadline_rule rule = { .market = &p->play->market,
-                                             .learn_ticks = knows ? 0 : p->play->learn_ticks,
-                                             .cells = CELLS,
-                                             .law = knows ? p->law : NULL };
+    const struct spot_deadline_rule rule = {
+        .market = &p->play->market,
+        .learn_ticks = knows ? 0 : p->play->learn_ticks,
+        .cells = CELLS,
+        .law = knows && p->play->market.n_place <= SPOT_MARKET_EXACT_MAX ? p->law : NULL
+    };
 
     if (knows)
         learn_all(p);
     p->decider = spot_policy_deadline.open(&(struct spot_rule){ .deadline = &rule });
-    for (size_t i = 0; i < p->play->start; i++)
+    for (size_t i = 0; i < (knows ? p->play->n : p->play->start); i++)
         if (observe(p, i, NULL, err))
             return -1;
     return 0;
@@ -86,16 +99,25 @@ static int open_ours(struct player *p, struct spot_err *err)
 
 static void know_all(struct player *p)
 {
-    const struct spot_market *m = &p->play->market;
+    struct spot_market market = p->play->market, *m = &market;
     const struct spot_market_now now = { .left_s = m->work_s };
     const size_t ticks = (size_t)spot_market_ticks(m, &now);
     uint8_t *up = spot_xcalloc(ticks, m->n_place);
+    double *path = spot_xcalloc(ticks, m->n_place * sizeof(*path));
 
     p->known = spot_xcalloc(ticks + 1, sizeof(*p->known));
     for (size_t i = 0; i < ticks; i++)
         for (size_t k = 0; k < m->n_place; k++)
             up[i * m->n_place + k] = has_spot(p->play, p->play->start + i, k);
+    for (size_t k = 0; k < m->n_place && p->play->spot_usd_per_h; k++) {
+        for (size_t i = 0; i < ticks; i++)
+            path[k * ticks + i] = prices_at(p->play, p->play->start + i)[k];
+        m->place[k].path[0] = path + k * ticks;
+        m->path_ticks = (int64_t)ticks;
+        m->n_path = ticks;
+    }
     spot_market_offline(m, up, ticks, p->known);
+    free(path);
     free(up);
 }
 
@@ -107,7 +129,7 @@ static int decide(struct player *p, const struct spot_market_now *now, int64_t t
     if (p->policy->knows_series) {
         *step = p->known[tick];
     } else if (p->policy->follow) {
-        *step = p->policy->follow(&p->play->market, now);
+        *step = p->policy->follow(&p->market, now, p->memory);
     } else {
         if (observe(p, p->play->start + (size_t)tick, now, err) ||
             spot_policy_deadline.decide(p->decider, &action, NULL, err))
@@ -134,10 +156,13 @@ static double draw_restart(const struct player *p, int64_t tick, size_t place)
 }
 
 /* What is there at a tick; spot that ran and is gone is lost. */
-static void look(const struct player *p, struct spot_market_now *now, size_t at)
+static void look(struct player *p, struct spot_market_now *now, size_t at)
 {
-    for (size_t k = 0; k < p->play->market.n_place; k++)
+    for (size_t k = 0; k < p->market.n_place; k++) {
         now->has_spot[k] = has_spot(p->play, at, k);
+        if (p->play->spot_usd_per_h)
+            p->market.place[k].spot_usd_per_h = prices_at(p->play, at)[k];
+    }
     if (now->mode == SPOT_DEADLINE_SPOT && !now->has_spot[now->place]) {
         now->mode = SPOT_DEADLINE_IDLE;
         now->pending = 0;
@@ -147,7 +172,7 @@ static void look(const struct player *p, struct spot_market_now *now, size_t at)
 static int play_all(struct player *p, struct spot_deadline_result *r,
                     struct spot_deadline_tick *played, struct spot_err *err)
 {
-    const struct spot_market *m = &p->play->market;
+    const struct spot_market *m = &p->market;
     struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
     const int64_t ticks = spot_market_ticks(m, &now);
     size_t launches = 0;
@@ -163,7 +188,8 @@ static int play_all(struct player *p, struct spot_deadline_result *r,
             want.mode != SPOT_DEADLINE_IDLE && (want.mode != now.mode || want.place != now.place);
         launches += starts;
         if (starts)
-            p->restart_s = draw_restart(p, tick, want.place);
+            p->restart_s =
+                draw_restart(p, tick, want.place) + spot_market_move_s(m, &now, want.place);
         r->usd += spot_market_take(m, &now, want, p->restart_s);
         if (played && tick < ticks)
             played[tick] = (struct spot_deadline_tick){ want, now.left_s, now.pending };
@@ -180,12 +206,14 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
                            struct spot_err *err)
 {
     const struct spot_market_now now = { .left_s = play->market.work_s };
-    struct player p = { .play = play, .policy = policy };
+    struct player p = { .play = play, .policy = policy, .market = play->market };
     int rc = 0;
 
     memset(result, 0, sizeof(*result));
     if (spot_market_check(&play->market, &now, err))
         return -1;
+    if (policy->memory)
+        p.memory = spot_xcalloc(1, policy->memory);
     if (policy->knows_series)
         know_all(&p);
     else if (!policy->follow)
@@ -194,5 +222,6 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
     if (p.decider)
         spot_policy_deadline.close(p.decider);
     free(p.known);
+    free(p.memory);
     return rc;
 }

@@ -16,9 +16,11 @@ extern "C" {
 
 struct spot_deadline_policy {
     const char *name, *about;
-    /* a rule; NULL: the decision of that name (plan/decision.h), or one that knows */
+    /* a rule, and what it remembers of a job: all zero at first, of `memory` bytes; NULL: the
+     * decision of that name (plan/decision.h), or one that knows */
     struct spot_market_step (*follow)(const struct spot_market *market,
-                                      const struct spot_market_now *now);
+                                      const struct spot_market_now *now, void *memory);
+    size_t memory;
     bool knows_law;    /* the run lengths of the whole series */
     bool knows_series; /* all of it: a bound, which starts in the shortest restart time */
 };
@@ -31,6 +33,7 @@ extern const struct spot_deadline_policy spot_deadline_policies[];
 struct spot_deadline_play {
     struct spot_market market;
     const uint8_t *has_spot;
+    const double *spot_usd_per_h; /* [n][n_place]; NULL: as in market */
     size_t n, start;
     int64_t learn_ticks; /* ours learns anew after this many; 0: never */
     uint64_t seed;       /* of restart times, each a function of it, the tick and the place */

@@ -373,7 +373,7 @@ static void open_mixed(struct mixed *m)
     if (play->n_spot) {
         spot_seen_counts(play->count, zone, type, play->n_spot, play->n_tick, play->tick_s,
                          &m->trace);
-        m->seen = spot_seen_new(&m->trace, play->tick_s, (int)m->n_ahead);
+        m->seen = spot_seen_new(&m->trace, play->tick_s, (int)m->n_ahead, NULL);
     }
     m->season = spot_fleet_season_new(play->n_bucket, m->n_ahead);
     m->route = spot_fleet_route_new(play->per_s, play->n_bucket, play->n_type);

@@ -29,7 +29,8 @@ void spot_fleet_ours_open(struct spot_fleet_state *s)
     if (!play->trace)
         spot_seen_counts(play->count, play->zone, play->type, play->n_zone, play->n_tick,
                          play->tick_s, &o->own);
-    o->seen = spot_seen_new(play->trace ? play->trace : &o->own, play->tick_s, (int)play->cold);
+    o->seen =
+        spot_seen_new(play->trace ? play->trace : &o->own, play->tick_s, (int)play->cold, NULL);
     o->decider = spot_policy_fleet.open(&(struct spot_rule){ .fleet = &rule });
     o->of = spot_xcalloc(play->n_zone, sizeof(*o->of));
     o->usd_per_h = spot_xcalloc(play->n_zone, sizeof(*o->usd_per_h));

@@ -8,6 +8,7 @@
 
 #include "common/xalloc.h"
 #include "forecast/forecast_make.h"
+#include "sim/train_sim.h"
 
 enum { HORIZON = 12 }; /* of spot-predict */
 /* As of a grid of counts: a row this part of an interval late counts at its point. */
@@ -26,6 +27,7 @@ struct series {
 
 struct spot_seen_trace {
     double tick_s;
+    const struct spot_job_doc *job;
     struct series *series; /* [n] */
     size_t n;
     struct spot_count_grids grids; /* room for n */
@@ -36,14 +38,16 @@ struct spot_seen_trace {
     int *cap; /* [n] that was asked for a tick ago, where the trace says that; else 0 */
 };
 
-struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon)
+struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
+                                      const struct spot_job_doc *job)
 {
     struct spot_seen_trace *s = spot_xcalloc(1, sizeof(*s));
     struct spot_err err;
 
-    horizon = horizon > HORIZON ? horizon : HORIZON;
+    horizon = horizon > HORIZON || job ? horizon : HORIZON;
     *s = (struct spot_seen_trace){
         .tick_s = tick_s,
+        .job = job,
         .n = trace->n_series,
         .spec = { .horizon = horizon < SPOT_FC_HORIZON_MAX ? horizon : SPOT_FC_HORIZON_MAX,
                   .day = 86400 / tick_s },
@@ -165,7 +169,7 @@ static int asked_for(const struct series *s)
 static void look(struct spot_seen_trace *t, size_t k, double now_s, struct spot_count_grid *g)
 {
     struct series *s = &t->series[k];
-    const int asked = asked_for(s);
+    const int asked = t->job ? -1 : asked_for(s);
 
     place(s, t->tick_s, now_s, g);
     s->y = spot_xgrow(s->y, &s->cap_y, g->n, sizeof(*s->y));
@@ -173,6 +177,8 @@ static void look(struct spot_seen_trace *t, size_t k, double now_s, struct spot_
     s->gained = spot_xgrow(s->gained, &s->cap_gained, g->n, sizeof(*s->gained));
     settle(s, g, now_s);
     g->cap = fill_rest(s, g);
+    if (t->job && t->n == 1)
+        g->cap = spot_sim_cap(t->job, g->cap);
     if (asked >= 0)
         g->cap = asked > s->y[g->n - 1] ? asked : s->y[g->n - 1];
     g->has_cap = asked >= 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "model/forecast_doc.h"
+#include "model/job_doc.h"
 #include "trace/trace.h"
 
 #ifdef __cplusplus
@@ -17,9 +18,11 @@ extern "C" {
 struct spot_seen_trace;
 
 /* Intervals of tick_s, and the horizon that spot-predict has unless it is told another, or
- * `horizon` where that is longer. `trace` is borrowed; its series are in the order of their zones,
- * then types. Never NULL. */
-struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon);
+ * `horizon` where that is longer. For a job: `horizon`, and one series can come to what the job has
+ * grids for (train_sim.h); of several none is known to. `trace` is borrowed; its series are in the
+ * order of their zones, then types. Never NULL. */
+struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
+                                      const struct spot_job_doc *job);
 void spot_seen_free(struct spot_seen_trace *seen);
 
 /* At time_s, never before the last one. `of` [series of the trace]: the trace's number of each

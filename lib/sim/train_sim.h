@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "forecast/count_grid.h"
 #include "plan/cost_table.h"
+#include "trace/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,9 +53,9 @@ struct spot_sim_train {
     const struct spot_throughput *throughput;
     struct spot_cost_table *table; /* up to spot_sim_cap() of the maximum count */
     size_t n_interval;
-    const int *available;                 /* [n_interval] */
-    const struct spot_count_grids *grids; /* of its series, for forecasts; NULL: one, the counts */
-    double start_s;                       /* of interval 0, on the grids' clock */
+    const int *available; /* [n_interval] */
+    const struct spot_trace
+        *trace; /* for forecasts, its start is interval 0; NULL: of the counts */
     double interval_s;
     int look_ahead;
     /* How early a loss and a gain are known; 0: only afterwards. Clouds announce losses. */

@@ -6,6 +6,7 @@
 #include "checkpoint/bundle_io.h"
 #include "cluster/client.h"
 #include "common/clock.h"
+#include "common/hash.h"
 #include "common/version.h"
 #include "common/xalloc.h"
 #include "train/config.h"
@@ -21,7 +22,7 @@ struct source {
 
 /* What the job says of itself. */
 struct job {
-    int64_t round, durable;
+    int64_t round, durable; /* or the step that can be looked at */
     char tokens[8], tokenizer[TEXT_MAX];
     struct spot_job_config config;
 };
@@ -60,15 +61,16 @@ static int take_job(const struct source *s, struct spot_wire_in *in, struct job 
     return spot_job_config_check(&job->config, err);
 }
 
-/* What the job is; it is asked to make a step durable. */
-static int ask_job(const struct source *s, int64_t wanted, struct job *job, struct spot_err *err)
+/* What the job is; it is asked to make a step durable, or to show it. */
+static int ask_job(const struct source *s, enum spot_train_message type, int64_t wanted,
+                   struct job *job, struct spot_err *err)
 {
     struct spot_buf question = { 0 }, answer = { 0 };
     struct spot_wire_in in;
     int rc;
 
     spot_put_i64(&question, wanted);
-    rc = ask(s, SPOT_MSG_EXPORT, &question, &answer, err);
+    rc = ask(s, type, &question, &answer, err);
     in = spot_wire_in(answer.data, answer.n);
     if (!rc)
         rc = take_job(s, &in, job, err);
@@ -84,11 +86,11 @@ static int await_durable(const struct source *s, double patience_s, struct job *
     const double until_s = spot_clock_s() + patience_s;
     int64_t wanted;
 
-    if (ask_job(s, 0, job, err))
+    if (ask_job(s, SPOT_MSG_EXPORT, 0, job, err))
         return -1;
     wanted = job->round > 0 ? job->round : 1;
     for (;;) {
-        if (ask_job(s, wanted, job, err))
+        if (ask_job(s, SPOT_MSG_EXPORT, wanted, job, err))
             return -1;
         if (job->durable >= wanted)
             return 0;
@@ -119,8 +121,53 @@ static struct spot_bundle *fetch_bundle(const struct source *s, const struct job
     return got;
 }
 
+/* The bytes of SHOWN. */
+static struct spot_bundle *take_shown(const struct job *job, int bundle,
+                                      const struct spot_buf *answer, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(answer->data, answer->n);
+    struct spot_bundle *const got = spot_xcalloc(1, sizeof(*got));
+    const int64_t step = spot_get_i64(&in);
+    const uint64_t hash = spot_get_u64(&in);
+    size_t n_byte;
+
+    if (spot_bundle_init_weights(got, &job->config.shape, bundle, err)) {
+        free(got);
+        return NULL;
+    }
+    n_byte = got->arena.n_elem * sizeof(float);
+    if (in.bad || answer->n != 16 + n_byte || step != job->durable ||
+        spot_hash64(answer->data + 16, n_byte) != hash) {
+        spot_bundle_free(got);
+        spot_err_set(err, SPOT_EINFEASIBLE, "weights of bundle %d of step %lld came damaged",
+                     bundle, (long long)job->durable);
+        return NULL;
+    }
+    got->step = step;
+    memcpy(got->plane[SPOT_PLANE_MASTER], answer->data + 16, n_byte);
+    return got;
+}
+
+static struct spot_bundle *look_at_bundle(const struct source *s, const struct job *job, int bundle,
+                                          struct spot_err *err)
+{
+    struct spot_buf question = { 0 }, answer = { 0 };
+    struct spot_bundle *got = NULL;
+
+    spot_put_i64(&question, job->durable);
+    spot_put_u32(&question, (uint32_t)bundle);
+    if (!ask(s, SPOT_MSG_LOOK, &question, &answer, err))
+        got = take_shown(job, bundle, &answer, err);
+    spot_buf_release(&question);
+    spot_buf_release(&answer);
+    return got;
+}
+
+typedef struct spot_bundle *fetch_fn(const struct source *s, const struct job *job, int bundle,
+                                     struct spot_err *err);
+
 static int fetch_bundles(struct spot_saved_model *m, const struct source *s, const struct job *job,
-                         struct spot_err *err)
+                         fetch_fn *fetch, struct spot_err *err)
 {
     m->shape = job->config.shape;
     m->step = job->durable;
@@ -129,7 +176,7 @@ static int fetch_bundles(struct spot_saved_model *m, const struct source *s, con
     m->tokenizer = spot_xstrdup(job->tokenizer);
     m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
     for (int b = 0; b < m->n_bundle; b++)
-        if (!(m->bundle[b] = fetch_bundle(s, job, b, err)))
+        if (!(m->bundle[b] = fetch(s, job, b, err)))
             return -1;
     return 0;
 }
@@ -148,10 +195,39 @@ int spot_saved_model_fetch(struct spot_saved_model *m, const char *join, const c
         spot_saved_model_release(m);
         if (await_durable(&s, patience_s, job, err))
             break;
-        rc = fetch_bundles(m, &s, job, err);
+        rc = fetch_bundles(m, &s, job, fetch_bundle, err);
         if (rc && err->code != SPOT_EINFEASIBLE)
             break;
     }
+    free(job);
+    return rc;
+}
+
+/* What cannot be had any more is asked for again. */
+static int look(struct spot_saved_model *m, const struct source *s, const struct job *job,
+                struct spot_err *err)
+{
+    if (!fetch_bundles(m, s, job, look_at_bundle, err))
+        return 1;
+    spot_saved_model_release(m);
+    return err->code == SPOT_EINFEASIBLE ? 0 : -1;
+}
+
+int spot_saved_model_follow(struct spot_saved_model *m, struct spot_followed *f,
+                            struct spot_err *err)
+{
+    const struct source s = { f->join, f->key_file, 0 };
+    const int64_t wanted = f->step < 0 ? 1 : f->step + f->every;
+    struct job *const job = spot_xcalloc(1, sizeof(*job));
+    int rc = ask_job(&s, SPOT_MSG_WATCH, wanted, job, err);
+
+    *m = (struct spot_saved_model){ .bundle = NULL };
+    if (!rc && job->round < f->step)
+        f->step = -1;
+    else if (!rc && job->durable >= wanted)
+        rc = look(m, &s, job, err);
+    if (rc > 0)
+        f->step = m->step;
     free(job);
     return rc;
 }

@@ -49,6 +49,19 @@ int spot_saved_model_read(struct spot_saved_model *model, const struct spot_save
 int spot_saved_model_fetch(struct spot_saved_model *model, const char *join, const char *key_file,
                            double wait_s, double patience_s, struct spot_err *err);
 
+/* A running job that is followed: a step's weights come from the memory of its workers, and nothing
+ * becomes durable for it. */
+struct spot_followed {
+    const char *join, *key_file;
+    int64_t every, step; /* commits between; the newest step that was had, -1: none */
+};
+
+/* The weights of a step, at least `every` behind the last one, as soon as they are there: asked now
+ * and then. A job that went back, or another, begins anew. Returns 1 with *model, to be released; 0
+ * if there are none yet; -1 with *err as spot_client_ask. */
+int spot_saved_model_follow(struct spot_saved_model *model, struct spot_followed *followed,
+                            struct spot_err *err);
+
 void spot_saved_model_release(struct spot_saved_model *model);
 
 /* Shorten GPT-2's position table to `seq`, which is not more than the shape's, and the shape with

@@ -31,6 +31,8 @@ enum spot_train_message {
     SPOT_MSG_UNREAD = 13,  /* tag: bundle that it cannot read itself; answered by RESTORE */
     SPOT_MSG_WRITTEN = 14, /* answer to SAVE; tag: bundle; i64 step, u64 nonce, u64 bytes, u64 u64
                               hash; bytes 0: it is not held here */
+    SPOT_MSG_SHOWN = 15,   /* answer to SHOW; tag: bundle; i64 step, u64 hash of the f32 weights
+                              that follow */
     SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
 
     /* coordinator to worker */
@@ -40,7 +42,8 @@ enum spot_train_message {
     /* tag: step; bundles to write to a directory: text, "" none, in which this u64 is found, else
      * to send as SNAPSHOT */
     SPOT_MSG_SAVE = 40,
-    SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 count: measure messages of this size */
+    SPOT_MSG_SHOW = 49,  /* tag: step; u32 n, of each u32 bundle whose weights somebody follows */
+    SPOT_MSG_PROBE = 41, /* tag: bytes; u32 count: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward only, before that step */
     /* tag: this many pre-copies of the form are in effect from this step on */
     SPOT_MSG_PRECOPY = 44,
@@ -62,6 +65,10 @@ enum spot_train_message {
      * durable step, tokens, tokenizer, job config */
     SPOT_MSG_EXPORT = SPOT_MSG_CLIENT_FIRST,
     SPOT_MSG_FETCH, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */
+    /* i64 step whose weights are wanted as soon as it, or a later one, commits (0: none); answered
+     * as EXPORT, with the newest step that can be looked at in place of the durable one, or -1 */
+    SPOT_MSG_WATCH,
+    SPOT_MSG_LOOK, /* i64 such a step, u32 bundle; answered as SHOWN */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

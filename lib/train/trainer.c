@@ -361,6 +361,7 @@ static void release(struct spot_trainer *c)
     spot_state_sources_release(&c->sources);
     spot_form_release(&c->form);
     spot_saver_release(&c->saver);
+    spot_trainer_end_show(c);
     spot_corpus_release(&c->corpus);
     spot_corpus_release(&c->validator.corpus);
     spot_weights_close(c->weights);

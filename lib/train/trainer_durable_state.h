@@ -30,6 +30,24 @@ void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle);
 /* For the final state: request what was not yet requested and now fits into memory. */
 void spot_trainer_ask_more(struct spot_trainer *c);
 
+/* The position in the machine of who sends a bundle, or the number of members. */
+size_t spot_trainer_holder(const struct spot_trainer *c, int bundle);
+
+/* trainer_show.c: weights for those who follow the job. A client names a step; when it, or a later
+ * one, has committed, the holders send their weights, from memory, before the next step changes
+ * them, and the coordinator keeps them until the next that is asked for is whole. Nothing becomes
+ * durable by that. */
+/* Before a step begins: ask the holders, if somebody waits for the one that has committed. */
+void spot_trainer_show(struct spot_trainer *c);
+/* A holder's answer; 1 for a malformed one. */
+int spot_trainer_shown(struct spot_trainer *c, const struct spot_frame *frame);
+/* The newest step that is whole, -1: none; from now on `wanted` is waited for, unless it is 0. */
+int64_t spot_trainer_watch(struct spot_trainer *c, int64_t wanted);
+/* Weights of it, as in SHOWN; NULL: they are not here. */
+const struct spot_buf *spot_trainer_look(const struct spot_trainer *c, int64_t step,
+                                         uint32_t bundle);
+void spot_trainer_end_show(struct spot_trainer *c);
+
 /* trainer_result.c: hash and file of the final state, a bundle at a time: from the disk, or, if it
  * cannot be there, as members send them. Begin; a bundle has arrived; the one awaited, -1: none;
  * give up. */

@@ -172,6 +172,10 @@ int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_fr
     switch (frame->type) {
     case SPOT_MSG_SNAPSHOT:
         return on_snapshot(c, peer, frame, err);
+    case SPOT_MSG_SHOWN:
+        if (spot_trainer_shown(c, frame))
+            spot_peer_drop(peer, "weights");
+        return 0;
     case SPOT_MSG_WRITTEN:
         if (spot_trainer_written(c, frame))
             spot_peer_drop(peer, "report of a file");

@@ -68,7 +68,7 @@ static void ask_snapshots(struct spot_trainer *c, struct spot_trainer_member *wh
 }
 
 /* Holders take turns, so that replicas share the work. Position in the machine, or n. */
-static size_t holder_of(const struct spot_trainer *c, int b)
+size_t spot_trainer_holder(const struct spot_trainer *c, int b)
 {
     const size_t n = c->machine->n_member;
 
@@ -85,7 +85,7 @@ static void ask_holders(struct spot_trainer *c, const struct place *to)
     struct spot_buf *ask = spot_xcalloc(n, sizeof(*ask));
 
     for (int b = 0; b < c->n_bundle; b++) {
-        const size_t i = holder_of(c, b);
+        const size_t i = spot_trainer_holder(c, b);
 
         if (i < n) {
             spot_put_u32(&ask[i], (uint32_t)b);
@@ -102,7 +102,7 @@ static void ask_holders(struct spot_trainer *c, const struct place *to)
 
 static void ask_one(struct spot_trainer *c, int b, const struct place *to)
 {
-    const size_t i = holder_of(c, b);
+    const size_t i = spot_trainer_holder(c, b);
     struct spot_buf which = { 0 };
 
     if (i == c->machine->n_member)
@@ -131,7 +131,7 @@ void spot_trainer_ask_more(struct spot_trainer *c)
     if (!spot_store_where(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     for (int b = 0; b < c->n_bundle; b++) {
-        const size_t i = holder_of(c, b);
+        const size_t i = spot_trainer_holder(c, b);
 
         if (!spot_saver_is_asked(&c->saver, b) && i < c->machine->n_member &&
             !spot_saver_owes(&c->saver, c->machine->member[i].id, spot_trainer_pulling(c)) &&

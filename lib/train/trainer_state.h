@@ -109,6 +109,7 @@ struct spot_trainer {
     struct spot_result_writer *result; /* partial result, if it cannot go to disk */
     double progress_shown_s;
     struct spot_meter *meter; /* NULL: no metrics */
+    struct spot_show *show;   /* NULL: nobody follows; trainer_show.c */
     size_t n_precopied;       /* pre-copies of the form that it has counted */
 };
 

@@ -203,6 +203,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
             return -1;
     }
     c->form.step = -1; /* an epoch is announced once */
+    spot_trainer_show(c);
     if (!spot_trainer_val_is_due(c))
         c->validator.batch = -1; /* the job is to stop */
     if (c->machine->round >= c->config.n_step) {

@@ -312,6 +312,8 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
         return spot_worker_probe(w, frame, err);
     case SPOT_MSG_SAVE:
         return on_save(w, frame, err);
+    case SPOT_MSG_SHOW:
+        return spot_worker_show(w, frame, err);
     default:
         return 0; /* a RESTORE of an epoch that is over */
     }

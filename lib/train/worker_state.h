@@ -110,6 +110,10 @@ struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, 
 struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, int begin, int end,
                                                   int n_slot);
 
+/* worker_show.c: weights for those who follow the job. */
+int spot_worker_show(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);

@@ -11,9 +11,10 @@
  *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes
  *        bench_regret large FROM TO              traces of large changes, each with one job and one
  *                                                notice in turn (STEP as above)
- *        bench_regret generated FROM TO          traces FROM..TO-1 of the protocol of up to SCALE, each with
- *                                                one job and one notice in turn
- *        bench_regret trace K                    trace K of the large ones, time_s,available */
+ *        bench_regret generated FROM TO          traces FROM..TO-1 of the protocol, each with one
+ * job and one notice in turn (SCALE as above) bench_regret timetable FROM TO          the same of
+ * traces whose levels take turns bench_regret trace K                    trace K of the large ones,
+ * time_s,available */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,10 @@
 #include "peers/train_peers.h"
 
 enum { INTERVALS = 480, LARGE_INTERVALS = 240, PROTOCOL_SEED = 20261123 };
-enum shadow { IDEAL, SPOT, NOWCAST, PERSISTENCE, SHADOWS };
+enum shadow { IDEAL, SPOT, NOWCAST, PERSISTENCE, OPTIMAL, SHADOWS };
 
-static const char *const policy_of[SHADOWS] = { "ideal", "spot", "nowcast", "persistence" };
+static const char *const policy_of[SHADOWS] = { "ideal", "spot", "nowcast", "persistence",
+                                                "optimal" };
 
 struct bench {
     struct spot_job_doc job;
@@ -126,6 +128,7 @@ static void play_all(struct bench *b, double notice_loss_s, double samples[SHADO
     samples[NOWCAST] = play(b, NOWCAST, notice_loss_s);
     samples[PERSISTENCE] = play(b, PERSISTENCE, notice_loss_s);
     samples[SPOT] = play(b, SPOT, notice_loss_s);
+    samples[OPTIMAL] = play(b, OPTIMAL, notice_loss_s);
 }
 
 static void print_row(const char *job, int k, int scale, double notice_s,
@@ -138,7 +141,7 @@ static void print_row(const char *job, int k, int scale, double notice_s,
     fflush(stdout);
 }
 
-static const char header[] = "job,trace,scale,notice_loss_s,ideal,spot,nowcast,persistence";
+static const char header[] = "job,trace,scale,notice_loss_s,ideal,spot,nowcast,persistence,optimal";
 
 static void protocol(struct bench *b, const char *job, int from, int to)
 {
@@ -270,7 +273,8 @@ static void large(struct bench *b, int from, int to)
     }
 }
 
-static void generated(struct bench *b, int from, int to)
+/* Of the protocol, of up to SCALE; or with a timetable. */
+static void generated(struct bench *b, bool has_timetable, int from, int to)
 {
     static const char *const job_of[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
     static const double notice_s[] = { 0, 30, 120 };
@@ -279,15 +283,19 @@ static void generated(struct bench *b, int from, int to)
     puts(header);
     for (int k = from; k < to; k += setting("STEP", 1)) {
         const struct family_spec spec = family_nth(PROTOCOL_SEED, k, b->n);
+        const double notice = notice_s[has_timetable ? k / 5 % 3 : k / 40 % 3];
         double samples[SHADOWS];
 
-        if (spec.most > setting("SCALE", 32))
+        if (!has_timetable && spec.most > setting("SCALE", 32))
             continue;
         load(b, job_of[k % 5]);
-        family_draw(&spec, b->count);
+        if (has_timetable)
+            family_timetable(PROTOCOL_SEED, k, b->n, b->count);
+        else
+            family_draw(&spec, b->count);
         prepare(b);
-        play_all(b, notice_s[k / 40 % 3], samples);
-        print_row(job_of[k % 5], k, spec.most, notice_s[k / 40 % 3], samples);
+        play_all(b, notice, samples);
+        print_row(job_of[k % 5], k, has_timetable ? 32 : spec.most, notice, samples);
         unload(b);
     }
 }
@@ -325,13 +333,14 @@ int main(int argc, char **argv)
         print_trace(b, atoi(argv[2]));
     else if (argc == 4 && !strcmp(argv[1], "large"))
         large(b, atoi(argv[2]), atoi(argv[3]));
-    else if (argc == 4 && !strcmp(argv[1], "generated"))
-        generated(b, atoi(argv[2]), atoi(argv[3]));
+    else if (argc == 4 && (!strcmp(argv[1], "generated") || !strcmp(argv[1], "timetable")))
+        generated(b, *argv[1] == 't', atoi(argv[2]), atoi(argv[3]));
     else if (argc == 1 || argc == 4 || (argc > 4 && !strcmp(argv[2], "search")))
         one_job(b, argc, argv);
     else
-        fputs("usage: bench_regret [JOB FROM TO | JOB search POLICY STEPS [SEED] | large FROM TO | "
-              "trace K]\n",
+        fputs("usage: bench_regret [JOB FROM TO | JOB search POLICY STEPS [SEED] | generated FROM "
+              "TO | "
+              "timetable FROM TO | large FROM TO | trace K]\n",
               stderr);
     free(b);
     return 0;

@@ -50,7 +50,7 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
 @test "policies are rows with the columns scripts rely on, none late, none below the optimum" {
     replay >"$T/out"
     [ "$(head -1 "$T/out")" = policy,usd,finish_h,is_late,switches ]
-    [ "$(wc -l <"$T/out")" = 8 ]
+    [ "$(wc -l <"$T/out")" = 14 ]
     awk -F, 'NR > 1 && $4 != 0 { bad = 1 } { usd[$1] = $2 }
         END { for (p in usd) if (p != "policy" && usd[p] < usd["offline"] - 1e-9) bad = 1; exit bad }' "$T/out"
     replay --policy list | grep -q '^uniform-progress '
@@ -92,7 +92,7 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     plan --trace "$T/two.csv" --now spot --at b --restart 6m:.5,18m:.5 --egress-usd 3 | jq -e '.expected.usd > 0'
     spot-predict --interval 600s "$T/two.csv" | plan --forecast - | jq -e '.zone | length == 1'
     spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --restart 6m:.5,18m:.5 --egress-usd .5 >"$T/out"
-    awk -F, 'NR > 1 { if ($4) bad = 1; usd[$1] = $2 } END { for (p in usd) if (usd[p] < usd["offline"] - 1e-9) bad = 1; exit bad || NR != 8 }' "$T/out"
+    awk -F, 'NR > 1 { if ($4) bad = 1; usd[$1] = $2 } END { for (p in usd) if (usd[p] < usd["offline"] - 1e-9) bad = 1; exit bad || NR != 14 }' "$T/out"
     # two zones are never dearer than one with the future known
     both=$(spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --restart 12m --policy offline | awk -F, 'NR == 2 { print $2 }')
     replay --policy offline | awk -F, -v b="$both" 'NR == 2 { exit !(b <= $2 + 1e-9) }'
@@ -128,4 +128,28 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     jq -ne --argjson cheap "$(plan --deadline 17h --no-has-spot | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
         --argjson dear "$(plan --deadline 17h --no-has-spot --usd-per-h .9731:30.6 | jq '.alternatives[] | select(.mode == "on-demand").usd')" \
         '$dear > 2 * $cheap'
+}
+
+# Nine zones of three regions, with prices.
+nine_zones() {
+    { echo time_s,zone,instance_type,available,price_usd_per_h
+      for r in us-1 eu-2 ap-3; do for z in a b c; do for i in $(seq 0 149); do
+          echo "$((i * 600)),$r$z,g,$(((i + ${#r} * 31 + $(printf %d "'$z") * 7 + $(printf %d "'$r")) / 11 % 3 > 0)),$((9 + $(printf %d "'$z") % 5 + i / 60))e-1"
+      done; done; done; } >"$T/nine.csv"
+    printf 'instance_type,zone,spot_usd_per_h,on_demand_usd_per_h,egress_usd_per_gb,egress_byte_per_s\n' >"$T/c.csv"
+    for r in us-1:3 eu-2:3.2 ap-3:4; do for z in a b c; do
+        echo "g,${r%:*}$z,1,${r#*:},.02,1e9"; done; done >>"$T/c.csv"
+}
+
+@test "nine zones with prices and moves: never late, the order of the file and the scale of prices change nothing" {
+    nine_zones
+    play() { spot-replay deadline --trace "$1" --work 12h --deadline 17h --restart 12m --catalogue "${2:-$T/c.csv}" --state-gb 50 "${@:3}"; }
+    play "$T/nine.csv" >"$T/out"
+    awk -F, 'NR > 1 { if ($4) bad = 1; usd[$1] = $2 } END { for (p in usd) if (usd[p] < usd["offline"] - 1e-9) bad = 1; exit bad || NR != 14 }' "$T/out"
+    play "$T/nine.csv" "" --policy spot --steps >"$T/steps"
+    { head -1 "$T/nine.csv"; sed 1d "$T/nine.csv" | sort -t, -k2,2r -k1,1n; } >"$T/turned.csv"
+    play "$T/turned.csv" "" --policy spot --steps | cmp - "$T/steps"
+    awk -F, -v OFS=, 'NR > 1 { $5 *= 2 } 1' "$T/nine.csv" >"$T/dear.csv"
+    awk -F, -v OFS=, 'NR > 1 { $3 *= 2; $4 *= 2; $5 *= 2 } 1' "$T/c.csv" >"$T/dear-c.csv"
+    play "$T/dear.csv" "$T/dear-c.csv" --policy spot --steps | cmp - "$T/steps"
 }

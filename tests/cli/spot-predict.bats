@@ -383,8 +383,8 @@ forecast_of() {
     spot-predict t.csv --no-provenance --horizon 2 --format csv >after
     cmp before after
     run spot-predict -- t.csv --format csv
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"unexpected operand '--format'"* ]]
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"--format"* ]]
 }
 
 @test "a figure that cannot be written is named as the user named it" {
@@ -481,4 +481,53 @@ forecast_of() {
         [ "$(available $model@10 t.csv)" = "$(available $model@10 tail.csv)" ]
         [ "$(available $model@10 t.csv)" != "$(available $model t.csv)" ]
     done
+}
+
+@test "probes tell where one can be had, alone, beside counts and through a pipe" {
+    probes=$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv
+    spot-predict --no-provenance "$probes" >f.json
+    sums_to_one f.json
+    jq -e '[.series[] | .start | .granted, .stays_1h, .stays[] | . >= 0 and . <= 1] | all' f.json
+    # the newest answers were yes two hours ago, no, yes
+    jq -e '[.series[].start.granted] | .[0] > .5 and .[1] < .5 and .[2] > .[0]' f.json
+    spot-predict --no-provenance - <"$probes" >g.json
+    spot-predict --no-provenance <(cat "$probes") >h.json
+    cmp f.json g.json
+    cmp f.json h.json
+}
+
+@test "a series with counts is forecast by them, whatever was probed" {
+    probes=$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv
+    { echo time_s,zone,instance_type,available; awk 'BEGIN { for (i = 0; i < 200; i++)
+        print i * 180 ",us-east-1a,p3.2xlarge," 3 + int(i / 9) % 4 }'; } >c.csv
+    spot-predict c.csv | jq '.series[] | [.zone, .available, .change]' >without
+    spot-predict "$probes" c.csv >with.json
+    jq '.series[] | select(.zone == "us-east-1a") | [.zone, .available, .change]' with.json >with
+    cmp with without
+    [ "$(jq '[.series[] | select(.start)] | length' with.json)" = 3 ]
+}
+
+@test "what a provider says of interruptions is a prior of how long one stays" {
+    grep -v us-west "$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv" | head -20 >p.csv
+    echo zone,instance_type,os,interrupted_min_share,interrupted_max_share,savings_share,hazard_per_h >often.csv
+    sed p often.csv >seldom.csv
+    echo us-east-1a,p3.2xlarge,Linux,.2,1,.7,.0006 | tee -a often.csv >/dev/null
+    echo us-east-1b,p3.2xlarge,Linux,0,.05,.7,.00003 >>often.csv
+    sed -i 1d seldom.csv
+    echo us-east-1a,p3.2xlarge,Linux,0,.05,.7,.00003 >>seldom.csv
+    echo us-east-1b,p3.2xlarge,Linux,.2,1,.7,.0006 >>seldom.csv
+    often=$(spot-predict p.csv often.csv | jq '.series[0].start.stays_1h')
+    seldom=$(spot-predict p.csv seldom.csv | jq '.series[0].start.stays_1h')
+    awk -v a="$often" -v b="$seldom" 'BEGIN { exit !(a < b) }'
+    fails 2 usage spot-predict often.csv
+    fails 2 usage spot-predict p.csv p.csv
+}
+
+@test "the places whose answers are worth most come first, and dear answers are left out" {
+    probes=$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv
+    spot-predict -q --next-probes 3 --hour-usd 4 --format jsonl "$probes" >n
+    [ "$(wc -l <n)" -ge 1 ]
+    jq -se '[.[].worth_usd] | . == (sort | reverse) and all(. > 0)' n
+    spot-predict -q --next-probes 3 --hour-usd 4 --probe-usd 100 --format jsonl "$probes" >none
+    [ ! -s none ]
 }

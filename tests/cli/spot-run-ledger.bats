@@ -202,24 +202,16 @@ END
 spot-run ledger --dataset-size "$(cat size)" --global-batch 5 >"said.$(cat run)" 2>&1 || exit 1
 echo 1 >"$SPOT_STATE_DIR/step"
 [ "$(cat run)" = 1 ] || exit 0
-if [ -e by-manifest ]; then
-    echo '{"step":1,"files":["step"]}' >"$SPOT_STATE_DIR/new" && mv "$SPOT_STATE_DIR/new" "$SPOT_STATE_DIR/manifest"
-    until [ -e "$SPOT_STATE_DIR/manifest.answer" ]; do sleep 0.05; done
-else
-    spot-run commit -q --all-ranks --step 1
-fi
+spot-run commit -q --all-ranks --step 1
 END
     chmod +x trainer
-    for way in by-rank by-manifest; do
-        : >$way
-        echo 20 >size && echo 1 >run
-        timeout 60 spot-run exec -q --workers 1 --state kept.$way --state-every 0 --events log.first.$way -- ./trainer
-        grep -q '"step":0,' said.1
-        echo 21 >size && echo 2 >run
-        run -1 timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept.$way --resume --events log.$way -- ./trainer
-        grep -q 'dataset_size: it was declared as 20 before, and is 21 now' said.2
-        echo 20 >size && echo 3 >run
-        timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept.$way --resume --events log.$way -- ./trainer
-        grep -q '"step":1,' said.3 # where the state stands
-    done
+    echo 20 >size && echo 1 >run
+    timeout 60 spot-run exec -q --workers 1 --state kept --state-every 0 --events log.first -- ./trainer
+    grep -q '"step":0,' said.1
+    echo 21 >size && echo 2 >run
+    run -1 timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept --resume --events log -- ./trainer
+    grep -q 'dataset_size: it was declared as 20 before, and is 21 now' said.2
+    echo 20 >size && echo 3 >run
+    timeout 60 spot-run exec -q --workers 1 --max-restarts 0 --state kept --resume --events log -- ./trainer
+    grep -q '"step":1,' said.3 # where the state stands
 }

@@ -147,3 +147,58 @@ until_status() { # condition
     run -3 spot-run replan --join unix:j - <<<'{"schema":"spot.plan/1","kind":"serve","job":"x","time_s":2,"next":{"D":2,"P":1},"weights":[{"weight":0}]}'
     [[ $output == *weights/0/weight* ]]
 }
+
+job() { # options: a job that does not end by itself
+    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=2} \
+        spot-run train -q --data text --layers 2 --width 32 --heads 4 --global-batch 2 --steps 1000000 \
+        --listen unix:t --workers 1 "$@" 2>>job.err 3>&- &
+    job=$!
+    pids="$pids $!"
+}
+
+# the step of the weights that answer now, or nothing
+served_step() {
+    sed -n 1p bodies | jq -c '.max_tokens = 1' | curl -s --max-time 100 --unix-socket h http://x/v1/completions -d @- |
+        tee answer | jq -r '.system_fingerprint // "" | capture("^step-(?<n>[0-9]+)-").n'
+}
+
+until_step() { # condition of $step
+    for _ in $(seq 1200); do
+        step=$(served_step)
+        [ -z "$step" ] || ! eval "$1" || return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+@test "a job that is followed: its weights as they were, step by step; it dies, and may come back" {
+    ln -s "$BATS_FILE_TMPDIR/text" .
+    spot-run train -q --data text --layers 2 --width 32 --heads 4 --seq 32 --global-batch 2 --steps 1 --save v0
+    jq -c '.model = "v0" | .prompt = "line"' "$BATS_FILE_TMPDIR/bodies" >own
+    ln -sf own bodies
+    : >serve.err
+    spot-run serve --model v0 --http unix:h --listen unix:j --workers 2 --follow unix:t,3 2>>serve.err 3>&- &
+    pids="$pids $!"
+    job --seq 32
+    until_step '[ $step -ge 4 ]'
+    first=$step
+    until_step '[ $step -ge $((first + 3)) ]'
+    # a step is a function of its number: whoever computes it has these weights
+    sed -n 1p bodies | jq -c '. + {max_tokens: 1, logprobs: 5}' >body
+    curl -s --unix-socket h http://x/v1/completions -d @body >got
+    step=$(jq -r '.system_fingerprint | capture("^step-(?<n>[0-9]+)-").n' got)
+    spot-run train -q --data text --layers 2 --width 32 --heads 4 --seq 32 --global-batch 2 --steps "$step" --save again
+    jq -c '{custom_id: "1", url: "/v1/completions", body: (.model = "again")}' body >in
+    rm -f out
+    spot-run serve -q --model again --batch in -o out
+    [ "$(jq -c '.choices[0]' got)" = "$(jq -c '.response.body.choices[0]' out)" ]
+    kill -9 "$job"
+    wait "$job" || true
+    job --seq 16 # not this model
+    eventually "grep -q 'trains another model' serve.err"
+    last=$(served_step)
+    kill -9 "$job"
+    wait "$job" || true
+    job --seq 32
+    until_step '[ $step -lt $last ]'
+}

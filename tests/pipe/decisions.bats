@@ -20,6 +20,17 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     tests/decisions.sh deadline "$BATS_TEST_TMPDIR/two.csv" 6 24000 --work 12h --deadline 17h --restart 25m --egress-usd .2 --learn 6h
 }
 
+@test "a job with a deadline in nine zones of three regions, with prices and moves: replay and plan decide the same" {
+    T=$BATS_TEST_TMPDIR
+    { echo time_s,zone,instance_type,available,price_usd_per_h
+      for k in 0 1 2 3 4 5 6 7 8; do for i in $(seq 0 119); do
+          echo "$((i * 600)),r$((k / 3))z$((k % 3)),g,$(((i + 13 * k) / (7 + k % 4) % 3 > 0)),$((9 + k % 5 + i / 50))e-1"; done; done; } >"$T/nine.csv"
+    echo instance_type,spot_usd_per_h,on_demand_usd_per_h,egress_usd_per_gb,egress_byte_per_s >"$T/c.csv"
+    echo g,1,3,.02,1e9 >>"$T/c.csv"
+    tests/decisions.sh deadline "$T/nine.csv" 8 6000 --work 8h --deadline 12h --restart 12m --catalogue "$T/c.csv" --state-gb 50
+    tests/decisions.sh deadline "$T/nine.csv" 4 6000 --zone r0z0,r1z0,r1z1,r2z2 --work 8h --deadline 10h --restart 25m --catalogue "$T/c.csv" --learn 90m
+}
+
 @test "serving: replay and predict | plan decide the same, spares, lengths, a backlog and nothing at all among them" {
     T=$BATS_TEST_TMPDIR
     printf 'time_s,zone,available\n0,a,5\n0,b,3\n600,a,2\n1200,b,7\n2400,a,1\n2460,b,0\n2700,b,4\n3000,a,9\n5400,a,9\n' >"$T/t.csv"

@@ -84,7 +84,6 @@ static inline struct spot_sender *sender_of(struct file *f, uint32_t chunk_byte,
 {
     const struct spot_sender_options options = { .codec = SPOT_CODEC_AUTO,
                                                  .chunk_byte = chunk_byte,
-                                                 .plan = "p",
                                                  .source = "test",
                                                  .silence_s = 2,
                                                  .deadline_s = deadline_s };

@@ -27,22 +27,6 @@ static inline void fill(const char *name, long n_byte)
     fclose(out);
 }
 
-/* Put there like a manifest: nobody reads half of it, and nothing else is made. What became of it.
- */
-static inline const char *give_manifest(const char *text)
-{
-    char beside[256];
-    FILE *out;
-
-    (void)unlink(in_state("manifest.answer"));
-    snprintf(beside, sizeof(beside), "%s", in_state("manifest.tmp"));
-    out = fopen(beside, "we");
-    if (!out || fputs(text, out) < 0 || fclose(out) || rename(beside, in_state("manifest")))
-        abort();
-    wait_for(in_state("manifest.answer"));
-    return text_of(in_state("manifest.answer"));
-}
-
 /* Ask for a commit, and do not wait for the answer. */
 static inline int ask_for(int step)
 {
@@ -85,8 +69,6 @@ static inline const char *obey_order(char *order)
         *rest = '\0';
     if (!strcmp(order, "ask"))
         return ask_agent(rest + 1);
-    if (!strcmp(order, "manifest"))
-        return give_manifest(rest + 1);
     if (!strcmp(order, "cat"))
         return text_of(in_state(rest + 1));
     if (!strcmp(order, "commit"))

@@ -11,6 +11,8 @@
 
 #include "common/csv_reader.h"
 #include "common/rng.h"
+#include "peers/evolved.h"
+#include "peers/skynomad.h"
 #include "peers/uniform_progress.h"
 #include "plan/decision.h"
 #include "suite.h"
@@ -19,12 +21,15 @@
 #define GOLDEN "../shared/data/golden/skypilot/uniform_progress_windows.csv"
 #define TRACES "../shared/data/traces/skypilot/avail-1-node-aws-10-26-2022"
 
-enum { POLICIES = 7 };
+enum { POLICIES = 13 };
 
 /* on-demand, spot, known-law, offline, then those of others */
 static const struct spot_deadline_policy *policy_at(int i)
 {
-    return i < 4 ? &spot_deadline_policies[i] : &spot_uniform_progress[i - 4];
+    return i < 4   ? &spot_deadline_policies[i]
+           : i < 7 ? &spot_uniform_progress[i - 4]
+           : i < 9 ? &spot_skynomad[i - 7]
+                   : &spot_evolved[i - 9];
 }
 
 static struct spot_run_dist chain(double up_ends, double away_ends)
@@ -55,6 +60,13 @@ static void draw_paths(struct spot_market *m, struct spot_rng *rng)
     m->place[1].path[0] = path[1];
 }
 
+/* Time of moves, where the rules are those of the series known: the program for a distribution
+ * charges it and does not wait. */
+static double moves_s(uint64_t seed, int k)
+{
+    return seed >= 20 && seed % 4 == 2 ? 25 + 25 * k : 0;
+}
+
 static struct spot_market draw_market(uint64_t seed, double work_s, double deadline_s)
 {
     struct spot_market m = { .work_s = work_s,
@@ -71,13 +83,15 @@ static struct spot_market draw_market(uint64_t seed, double work_s, double deadl
     if (m.n_restart == 1)
         m.restart_prob[0] = 1;
     for (int k = 0; k < 2; k++)
-        m.place[k] = (struct spot_market_place){ 0.5 + spot_rng_unit(&rng),
-                                                 k ? INFINITY : 3,
-                                                 k && seed % 5 == 4 ? 2 : 1,
-                                                 k,
-                                                 chain(0.05 + 0.4 * spot_rng_unit(&rng),
-                                                       0.05 + 0.4 * spot_rng_unit(&rng)),
-                                                 { NULL } };
+        m.place[k] = (struct spot_market_place){
+            .spot_usd_per_h = 0.5 + spot_rng_unit(&rng),
+            .on_demand_usd_per_h = k ? INFINITY : 3,
+            .speed = k && seed % 5 == 4 ? 2 : 1,
+            .region = k,
+            .leave_usd = seed % 7 == 5 ? 0.01 * (k + 1) : 0,
+            .leave_s = moves_s(seed, k),
+            .dist = chain(0.05 + 0.4 * spot_rng_unit(&rng), 0.05 + 0.4 * spot_rng_unit(&rng)),
+        };
     if (seed % 3 == 1)
         draw_paths(&m, &rng);
     return m;
@@ -114,7 +128,7 @@ static double tick_usd(const struct spot_market *m, struct state *s, int mode, i
         s->age = pending > 100 ? (same ? s->age : 0) + 1 : 0;
         usd *= 100.0 / 3600;
         if (!same && !s->is_new && place != s->place)
-            usd += m->egress_usd;
+            usd += m->egress_usd + m->place[s->place].leave_usd;
         s->is_new = 0;
         s->place = place;
     } else {
@@ -244,14 +258,16 @@ static double expected_of_one(const struct spot_market *m, struct spot_market_no
 START_TEST(of_one_place_every_stage_of_a_run_counts)
 {
     for (uint64_t seed = 0; seed < 12; seed++) {
-        struct spot_market m = { .work_s = 300,
-                                 .deadline_s = 600,
-                                 .tick_s = 100,
-                                 .restart_s = { (double)(seed % 3) * 50 },
-                                 .restart_prob = { 1 },
-                                 .n_restart = 1,
-                                 .n_place = 1,
-                                 .place = { { 1, 3, 1, 0, { { { 0 } } }, { NULL } } } };
+        struct spot_market m = {
+            .work_s = 300,
+            .deadline_s = 600,
+            .tick_s = 100,
+            .restart_s = { (double)(seed % 3) * 50 },
+            .restart_prob = { 1 },
+            .n_restart = 1,
+            .n_place = 1,
+            .place = { { .spot_usd_per_h = 1, .on_demand_usd_per_h = 3, .speed = 1 } }
+        };
         const struct spot_market_now now = {
             .left_s = 300, .is_new = true, .has_spot = { seed % 2 }, .age = { 1 }
         };
@@ -270,6 +286,15 @@ START_TEST(of_one_place_every_stage_of_a_run_counts)
 }
 END_TEST
 
+/* The shortest restart with the move, which together take a tick at most. */
+static double wait_s(const struct spot_market *m, const struct state *s, int mode, int place)
+{
+    const int same = mode && mode == s->mode && place == s->place;
+
+    return m->restart_s[0] +
+           (!same && !s->is_new && place != s->place ? m->place[s->place].leave_s : 0);
+}
+
 static double least(const struct spot_market *m, struct state s, const uint8_t *up, int n)
 {
     double best = INFINITY;
@@ -287,7 +312,7 @@ static double least(const struct spot_market *m, struct state s, const uint8_t *
 
             if ((mode == 1 && !up[place]) || (mode == 2 && place) || (!mode && place != s.place))
                 continue;
-            usd = tick_usd(m, &then, mode, place, m->restart_s[0]);
+            usd = tick_usd(m, &then, mode, place, wait_s(m, &s, mode, place));
             best = fmin(best, usd + least(m, then, up + 2, n - 1));
         }
     return best;
@@ -326,7 +351,8 @@ START_TEST(offline_optimum_is_the_best_of_all_sequences)
             if (now.mode == SPOT_DEADLINE_SPOT && !up[2 * t + (int)now.place])
                 now.mode = SPOT_DEADLINE_IDLE, now.pending = 0;
             ck_assert(step[t].mode != SPOT_DEADLINE_SPOT || up[2 * t + (int)step[t].place]);
-            usd += spot_market_take(&m, &now, step[t], m.restart_s[0]);
+            usd += spot_market_take(&m, &now, step[t],
+                                    m.restart_s[0] + spot_market_move_s(&m, &now, step[t].place));
         }
         ck_assert_double_eq_tol(usd, best, 1e-9);
     }
@@ -335,32 +361,47 @@ END_TEST
 
 START_TEST(never_late_and_blind_to_what_comes)
 {
-    enum { N = 260, START = 60, PLACES = 3 };
+    enum { N = 260, START = 60, PLACES_MAX = 5 };
 
     for (uint64_t seed = 0; seed < (is_long() ? 200 : 12); seed++) {
-        uint8_t up[N * PLACES];
+        const size_t places = seed % 2 ? 3 : PLACES_MAX;
+        uint8_t up[N * PLACES_MAX];
+        double usd_per_h[N * PLACES_MAX];
         struct spot_deadline_tick step[N], again[N];
-        struct spot_deadline_play play = {
-            .has_spot = up, .n = N, .start = START, .learn_ticks = 30, .seed = seed
-        };
+        struct spot_deadline_play play = { .has_spot = up,
+                                           .spot_usd_per_h = seed % 3 ? usd_per_h : NULL,
+                                           .n = N,
+                                           .start = START,
+                                           .learn_ticks = 30,
+                                           .seed = seed };
         struct spot_deadline_result r;
         struct spot_err err;
         const size_t known = START + 15 + seed * 4 % 48;
 
         play.market = draw_market(seed, 6000, 100 * (double)(64 + 5 * (seed % 12)));
-        play.market.n_place = PLACES;
-        play.market.place[2] = (struct spot_market_place){ 0.8, 4, 1, 1, { { { 0 } } }, { NULL } };
+        play.market.n_place = places;
+        for (size_t k = 2; k < places; k++)
+            play.market.place[k] =
+                (struct spot_market_place){ .spot_usd_per_h = 0.2 + 0.3 * (double)k,
+                                            .on_demand_usd_per_h = 4,
+                                            .speed = 1,
+                                            .region = 1,
+                                            .leave_s = k > 3 ? 60 : 0 };
+        for (size_t i = 0; i < N * places; i++)
+            usd_per_h[i] = 0.5 + (double)(i * 7 % 11) / 10;
         for (int p = 0; p < POLICIES; p++) {
             if (policy_at(p)->knows_law || policy_at(p)->knows_series)
                 continue;
-            draw_runs(up, N, PLACES, seed);
+            draw_runs(up, N, places, seed);
             memset(step, 0, sizeof(step));
             memset(again, 0, sizeof(again));
             ck_assert_msg(!spot_deadline_play_run(&play, policy_at(p), &r, step, &err), "%s",
                           err.msg);
             ck_assert_msg(!r.is_late, "%s, seed %d", policy_at(p)->name, (int)seed);
-            for (size_t i = known * PLACES; i < sizeof(up); i++) /* another future */
-                up[i] = seed % 2 ? !up[i] : 0;
+            for (size_t i = known * places; i < N * places; i++) { /* another future */
+                up[i] = seed % 4 < 2 ? !up[i] : 0;
+                usd_per_h[i] *= 1.5;
+            }
             ck_assert(!spot_deadline_play_run(&play, policy_at(p), &r, again, &err));
             ck_assert(!r.is_late);
             for (size_t i = 0; i < known - START; i++)
@@ -512,15 +553,16 @@ static int on_window(const struct spot_csv_row *row, void *user, struct spot_err
               !spot_csv_int(row, 3, 0, 8000, &start, err));
     for (size_t i = 0; i < 5; i++)
         ck_assert(!spot_csv_real(row, 4 + i, 0, 1e6, &usd[i], err));
-    play.market =
-        (struct spot_market){ .work_s = 48 * hour_s,
-                              .deadline_s = deadline_h * hour_s,
-                              .tick_s = 600,
-                              .restart_s = { restart_h * hour_s },
-                              .restart_prob = { 1 },
-                              .n_restart = 1,
-                              .n_place = 1,
-                              .place = { { 0.9731, 3.06, 1, 0, { { { 0 } } }, { NULL } } } };
+    play.market = (struct spot_market){
+        .work_s = 48 * hour_s,
+        .deadline_s = deadline_h * hour_s,
+        .tick_s = 600,
+        .restart_s = { restart_h * hour_s },
+        .restart_prob = { 1 },
+        .n_restart = 1,
+        .n_place = 1,
+        .place = { { .spot_usd_per_h = 0.9731, .on_demand_usd_per_h = 3.06, .speed = 1 } }
+    };
     play.n = g->n_up;
     play.start = (size_t)start;
     ck_assert_double_eq_tol(pay(&play, &spot_deadline_policies[0]), usd[0], 1e-3);

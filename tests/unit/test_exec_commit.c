@@ -170,44 +170,6 @@ START_TEST(who_commits_twice_is_refused_and_who_hangs_up_commits_nothing)
 }
 END_TEST
 
-START_TEST(a_manifest_commits_and_says_what_became_of_it)
-{
-    const struct spot_exec_options o = job_of(command, 1, 2, 2);
-
-    begin_job(&o, 0);
-    for (int rank = 0; rank < 2; rank++) {
-        tell(0, rank, "file one 1\n");
-        tell(0, rank, "file three 3\n");
-    }
-    tell_all(0, 2, "manifest nothing at all");
-    for (int rank = 0; rank < 2; rank++)
-        ck_assert_ptr_nonnull(strstr(said(0, rank), "manifest.taken:1:"));
-    tell_all(0, 2, "manifest {\"step\":3}");
-    ck_all_said(0, 2, "{\"ok\":true,\"step\":3}\n");
-    tell_all(0, 2, "manifest {\"step\":4,\"files\":[\"one\",\"late\"]}");
-    ck_refused(0, 0, "late");
-    ck_refused(0, 1, "late");
-    tell_all(0, 2, "manifest {\"step\":5,\"files\":[\"../lock\"]}");
-    ck_refused(0, 0, "/files/0: expected the path of a file below the state directory");
-    ck_refused(0, 1, "/files/0: expected the path of a file below the state directory");
-    tell_all(0, 2, "manifest {\"step\":3}");
-    ck_refused(0, 0, "decided in this round");
-    ck_refused(0, 1, "decided in this round");
-    tell_all(0, 2, "manifest {\"step\":6,\"files\":[\"one\"]}");
-    ck_all_said(0, 2, "{\"ok\":true,\"step\":6}\n");
-    ck_assert_uint_eq(events("committed"), 2);
-    tell(0, 1, "exit 3");
-    until_begun(1, 2);
-    for (int rank = 0; rank < 2; rank++) {
-        tell(1, rank, "cat one");
-        ck_said(1, rank, "1\n");
-        tell(1, rank, "cat three"); /* it was not named */
-        ck_said(1, rank, "");
-    }
-    end_job(1, 2);
-}
-END_TEST
-
 START_TEST(a_state_that_does_not_fit_is_refused_and_the_one_before_stays)
 {
     const struct spot_exec_options o = job_of(command, 1, 2, 2);
@@ -309,8 +271,8 @@ START_TEST(all_nodes_have_the_plan_of_samples_that_was_first_and_a_round_goes_on
     tell(0, 0, "ask {\"op\":\"commit\",\"rank\":0}");
     ck_refused(0, 0, "a state whose samples come from the ledger must say how many steps");
     write_own(0, 2);
-    tell_all(0, 2, "manifest {\"step\":1,\"files\":[\"own\"]}"); /* the plan goes along */
-    ck_all_said(0, 2, "{\"ok\":true,\"step\":1}\n");
+    tell_all(0, 2, "commit 1"); /* the plan goes along */
+    ck_all_said(0, 2, COMMITTED(1));
     tell(0, 0, "exit 1");
     until_begun(1, 2);
     for (int rank = 0; rank < 2; rank++) {
@@ -333,7 +295,6 @@ int main(int argc, char **argv)
     tcase_add_test(tc, who_waits_for_others_hears_at_its_time_limit_for_whom);
     tcase_add_test(tc, a_commit_that_waits_long_is_told_of_with_whom_it_waits_for);
     tcase_add_test(tc, who_commits_twice_is_refused_and_who_hangs_up_commits_nothing);
-    tcase_add_test(tc, a_manifest_commits_and_says_what_became_of_it);
     tcase_add_test(tc, a_state_that_does_not_fit_is_refused_and_the_one_before_stays);
     tcase_add_test(tc, where_nobody_else_is_a_commit_is_not_durable_and_says_so);
     tcase_add_test(tc,

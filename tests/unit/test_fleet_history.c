@@ -3,6 +3,7 @@
  * it. */
 #include "fleet/fleet_history.h"
 
+#include "fleet/arrivals.h"
 #include "fleet_rig.h"
 
 static struct spot_json_doc written(const struct spot_fleet_history *h)
@@ -135,12 +136,39 @@ START_TEST(a_long_history_is_thinned_and_keeps_its_begin_and_its_end)
 }
 END_TEST
 
+START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
+{
+    struct spot_fleet_arrivals a = { .kept_s = 100 };
+    char text[512] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    ck_assert(!spot_fleet_arrivals_came(&a, 10) && !spot_fleet_arrivals_is_at_rest(&a));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 0, 5, 50, 100, 0 });
+    ck_assert(!spot_fleet_arrivals_came(&a, 10)); /* of before it is not known when */
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10, 7, 70, 104, 0 });
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 20, 8, 170, 104, 0 });
+    ck_assert(spot_fleet_arrivals_came(&a, 10));
+    spot_fleet_arrivals_write(&a, out);
+    fclose(out);
+    ck_assert_str_eq(text, "time_s,prompt_tokens,output_tokens\n"
+                           "5.000,10,2\n10.000,10,2\n20.000,100,1\n");
+    for (int i = 0; i < 12; i++) {
+        ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 8);
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104, 0 });
+    }
+    ck_assert(spot_fleet_arrivals_is_at_rest(&a) && !spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 150, 9, 170, 104, 0 });
+    ck_assert(!spot_fleet_arrivals_is_at_rest(&a) && spot_fleet_arrivals_came(&a, 60));
+    spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 160, 0, 0, 0, 0 }); /* another front */
+    ck_assert_uint_eq(a.n, 1);
+    for (int i = 0; i < 12; i++) { /* one waits: it was counted long ago, and is no rest */
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 170 + i * 10, 0, 0, 0, 1 });
+        ck_assert(!spot_fleet_arrivals_is_at_rest(&a));
+    }
+}
+END_TEST
+
 int main(void)
 {
-    TCase *tc = tcase_create("core");
-
-    tcase_add_test(tc, money_and_served_time_are_sums_of_what_was_held_between_turns);
-    tcase_add_test(tc, what_came_stands_beside_the_forecast_of_six_steps_before);
-    tcase_add_test(tc, a_long_history_is_thinned_and_keeps_its_begin_and_its_end);
-    return run_suite("fleet_history", tc);
+    return run_suite("fleet_history", add_tests(tcase_create("fleet_history")));
 }

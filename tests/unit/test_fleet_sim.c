@@ -424,7 +424,7 @@ START_TEST(a_second_look_at_one_time_decides_the_same)
 
     draw(rooms, N, 7);
     spot_seen_counts(rooms, zone, NULL, 2, N, 60, &trace);
-    seen = spot_seen_new(&trace, 60, 1);
+    seen = spot_seen_new(&trace, 60, 1, NULL);
     for (size_t t = 0; t < N; t++) {
         const struct spot_forecast *f = spot_seen_at(seen, 60 * (double)t, of);
         struct spot_hold_now now = { .load = 2, .load_most = 2, .usd_per_h = usd, .spot = spot };
@@ -506,7 +506,7 @@ START_TEST(a_replay_forecasts_what_the_rows_so_far_give)
             .zone = name[k], .instance_type = type, .n = N, .time_s = time_s[k], .available = n[k]
         };
     }
-    seen = spot_seen_new(&trace, 300, 1);
+    seen = spot_seen_new(&trace, 300, 1, NULL);
     for (double now_s = 0; now_s < 30000; now_s += 300) {
         const struct spot_forecast *f = spot_seen_at(seen, now_s, of);
         struct spot_trackeds tracked = { 0 };

@@ -23,6 +23,15 @@
     "{\"region\":\"" name "\",\"instance_type\":\"g\",\"zones\":2,\"shock_prob\":0.1," \
     "\"loss_lift\":1,\"calm_lift\":1}"
 
+#define STARTS(start)                                                              \
+    HEAD "\"series\":[{\"time_s\":0,\"now\":1,\"cap\":2,\"available\":[" STEP "]," \
+         "\"change\":[" CHANGE "]," start "}]}"
+#define START(stays)                                                                \
+    "\"start\":{\"granted\":0.5,\"stays_1h\":0.75,\"probe_age_s\":60,\"probes\":3," \
+    "\"stays\":" stays "}"
+#define SHOCK(reach) \
+    "\"shock\":{\"own_per_h\":1,\"shock_per_h\":2,\"reach\":" reach ",\"together\":0.9}"
+
 static const char good[] = SERIES("1", STEP, CHANGE);
 
 static const struct bad_case {
@@ -71,6 +80,10 @@ static const struct bad_case {
     { HEAD "\"series\":[" ONE("a") "],\"regions\":[{\"region\":\"r\",\"zones\":2,"
                                    "\"shock_prob\":0.5,\"loss_lift\":1.5,\"calm_lift\":1}]}",
       "/regions/0: shock_prob * loss_lift + (1 - shock_prob) * calm_lift is 1.25, expected 1" },
+    { STARTS(START("[0.5,0.25]")), "/series/0/start/stays: expected 1 steps" },
+    { STARTS(START("[1.5]")), "/series/0/start/stays/0: expected a probability" },
+    { STARTS("\"start\":{\"granted\":0.5}"), "/series/0/start: lacks the key" },
+    { STARTS(SHOCK("1.5")), "/series/0/shock/reach: 1.5 is outside [0, 1]" },
 };
 
 static int read_text(const char *text, struct spot_json_doc *doc, struct spot_forecast *out,
@@ -213,7 +226,7 @@ END_TEST
 
 START_TEST(writes_what_it_reads)
 {
-    const char *const text[] = { good, with_regions };
+    const char *const text[] = { good, with_regions, STARTS(START("[0.5]") "," SHOCK("0.25")) };
     struct spot_err err = { 0 };
     struct spot_json_doc doc;
     struct spot_forecast f;
@@ -231,7 +244,8 @@ START_TEST(writes_what_it_reads)
     ck_assert_msg(!spot_forecast_write(&f, out, NULL, &err), "%s", err.msg);
     fclose(out);
     ck_assert_str_eq(first, second);
-    ck_assert_uint_eq(f.n_region, _i ? 2 : 0);
+    ck_assert_uint_eq(f.n_region, _i == 1 ? 2 : 0);
+    ck_assert(_i != 2 || (strstr(second, "\"stays\"") && strstr(second, "\"together\"")));
     spot_forecast_release(&f);
     spot_json_release(&doc);
     free(first);
@@ -245,7 +259,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_loop_test(tc, writes_what_it_reads, 0, 2);
+    tcase_add_loop_test(tc, writes_what_it_reads, 0, 3);
     add_tests(tc);
     return run_suite("forecast_doc", tc);
 }

@@ -178,9 +178,9 @@ static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struc
  * end's patience. */
 START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
 {
-    const struct spot_sender_options options = {
-        .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 12
-    };
+    const struct spot_sender_options options = { .chunk_byte = 4096,
+                                                 .source = "test",
+                                                 .silence_s = 12 };
     struct spot_source source = { .read = read_slowly };
     struct file f;
     struct spot_sender *sender;

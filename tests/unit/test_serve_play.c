@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: policies do to replicas what they say. Oracles: times of SpotServe's cost model summed by
  * hand; what an answer has not said yet changes nothing; nobody is lost while the model fits. */
-#define _POSIX_C_SOURCE 200809L /* fmemopen */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -352,63 +351,6 @@ START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
 }
 END_TEST
 
-START_TEST(a_trace_in_both_forms_gives_comings_and_goings)
-{
-    static const char count[] = "time_s,available,zone\n0,2,a\n5,3,a\n9,1,a\n2,1,b\n10,0,b\n";
-    static const char node[] = "time_s,event,node\n0,add,x\n4,notice,x\n6,remove,x\n6,add,y\n";
-    static const char *const text[] = { count, node };
-
-    for (int k = 0; k < 2; k++) {
-        struct spot_serve_play play = { 0 };
-        struct spot_trace trace;
-        struct spot_err err;
-        FILE *in = fmemopen((void *)(uintptr_t)text[k], strlen(text[k]), "r");
-        int there = 0;
-
-        ck_assert_int_eq(spot_trace_load(&trace, in, "t", &err), 0);
-        fclose(in);
-        spot_serve_play_trace(&play, &trace, 1);
-        ck_assert_uint_eq(play.n_event, k ? 3 : 7);
-        for (size_t i = 0; i < play.n_event; i++) {
-            ck_assert(!i || play.event[i].time_s >= play.event[i - 1].time_s);
-            there += play.event[i].comes ? 1 : -1;
-            for (size_t j = 0; j < i; j++) /* a name comes once */
-                ck_assert(!play.event[i].comes || !play.event[j].comes ||
-                          play.event[i].instance != play.event[j].instance);
-        }
-        ck_assert_int_eq(there, 1);
-        ck_assert(k == 0 || !play.event[1].comes); /* at one time losses come first */
-        free(play.event);
-        spot_trace_release(&trace);
-    }
-}
-END_TEST
-
-START_TEST(who_comes_and_goes_at_one_time_was_never_there)
-{
-    static const char text[] = "time_s,event,node\n0,add,x\n6,add,z\n6,remove,z\n"
-                               "7,remove,x\n7,add,x\n8,remove,x\n8,add,x\n8,remove,x\n9,add,y\n";
-    static const struct {
-        double time_s;
-        bool comes;
-    } want[] = { { 0, true }, { 7, false }, { 7, true }, { 8, false }, { 9, true } };
-    struct spot_serve_play play = { 0 };
-    struct spot_trace trace;
-    struct spot_err err;
-    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
-
-    ck_assert_msg(!spot_trace_load(&trace, in, "t", &err), "%s", err.msg);
-    fclose(in);
-    spot_serve_play_trace(&play, &trace, 1);
-    ck_assert_uint_eq(play.n_event, 5);
-    for (size_t i = 0; i < 5; i++)
-        ck_assert(play.event[i].time_s == want[i].time_s && play.event[i].comes == want[i].comes);
-    ck_assert_uint_eq(play.event[3].instance, play.event[2].instance);
-    free(play.event);
-    spot_trace_release(&trace);
-}
-END_TEST
-
 /* The rule asks again between events if more comes than its grid answers. */
 START_TEST(a_step_tells_the_grid_from_when_it_was_chosen)
 {
@@ -417,8 +359,7 @@ START_TEST(a_step_tells_the_grid_from_when_it_was_chosen)
     struct spot_serve_play play;
     struct spot_serve_result r;
 
-    for (uint32_t i = 0; i < 8; i++)
-        event[i] = (struct spot_serve_event){ 0, true, i };
+    fill(event, 8);
     for (int i = 0; i < 6; i++)
         spot_load_add(&load, 100 * i, 512, 128, NULL);
     for (int i = 0; i < 600; i++)
@@ -495,27 +436,6 @@ START_TEST(nobody_is_lost_whatever_lengths_and_batches)
         }
     spot_load_release(&load);
     job.serve.spread = NULL;
-}
-END_TEST
-
-START_TEST(who_comes_shortly_before_a_loss_comes_with_it)
-{
-    struct spot_serve_event event[] = {
-        { 0, true, 0 },   { 10, true, 1 }, { 25, true, 2 },
-        { 30, false, 0 }, { 31, true, 3 }, { 40, false, 1 },
-    };
-    static const struct spot_serve_event want[] = {
-        { 0, true, 0 },  { 10, true, 1 },  { 30, false, 0 },
-        { 30, true, 2 }, { 40, false, 1 }, { 40, true, 3 },
-    };
-    struct spot_serve_play play = { .event = event, .n_event = 6 };
-
-    spot_serve_play_merge(&play, 9);
-    for (int i = 0; i < 6; i++)
-        ck_assert_msg(event[i].time_s == want[i].time_s && event[i].comes == want[i].comes &&
-                          event[i].instance == want[i].instance,
-                      "event %d: %g %d %u", i, event[i].time_s, event[i].comes,
-                      (unsigned)event[i].instance);
 }
 END_TEST
 

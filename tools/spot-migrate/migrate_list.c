@@ -133,9 +133,7 @@ static int print_json(const struct walk *w, const struct row *row, FILE *out,
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.tensors", 1, &prov);
-    spot_jw_str(&jw, "plan", w->info.plan);
     spot_jw_str(&jw, "source", w->info.source);
-    spot_jw_int(&jw, "epoch", w->info.epoch);
     spot_jw_int(&jw, "chunk_byte", w->info.chunk_byte);
     spot_jw_int(&jw, "data_byte", (int64_t)w->st.data_byte);
     spot_jw_array(&jw, "tensors");

@@ -23,13 +23,12 @@ static const char *const mode_name[] = { "idle", "spot", "on-demand" };
 static struct options {
     struct spot_tool_common common;
     const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
-    double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s;
-    double price[2], egress_usd; /* spot, on demand */
-    bool has_spot, explain;
+    double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s, state_gb;
+    double price[2], egress_usd;       /* spot, on demand */
+    bool has_spot, explain, has_price; /* of spot, given */
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
         .restart = "0",
-        .learn_s = 24 * 3600.0,
         .has_spot = true,
         .price = { -1, -1 } };
 
@@ -40,6 +39,7 @@ struct session {
     struct spot_market_names names;
     struct spot_market_now now;
     struct spot_trace trace;
+    const struct spot_trace_series *series[SPOT_MARKET_PLACES_MAX]; /* of the trace, by place */
     struct spot_json_doc json, price_json; /* of the forecast, of --prices */
     struct spot_forecast forecast;
     struct spot_price_doc price;
@@ -48,6 +48,7 @@ struct session {
     double time_s;
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of a forecast */
     bool *there;                                      /* [n_row][MAX] of a trace */
+    double *usd_per_h;                                /* the same */
     size_t n_row;
     double step_usd[SPOT_MARKET_PLACES_MAX][3];
     struct spot_market_step want;
@@ -119,6 +120,8 @@ static int look_at(struct session *s, const struct spot_trace_series *series, st
         return -1;
     if (!s->there)
         s->there = spot_xcalloc(n, SPOT_MARKET_PLACES_MAX * sizeof(*s->there));
+    if (!s->usd_per_h && !o.has_price)
+        s->usd_per_h = spot_xcalloc(n, SPOT_MARKET_PLACES_MAX * sizeof(*s->usd_per_h));
     s->n_row = n;
     there = spot_xcalloc(n, sizeof(*there));
     spot_trace_resample(series, s->trace.start_s, s->market.tick_s, n, there);
@@ -129,16 +132,31 @@ static int look_at(struct session *s, const struct spot_trace_series *series, st
     return 0;
 }
 
+static int look_at_all(struct session *s, struct spot_err *err)
+{
+    const struct spot_trace_series **sorted =
+        spot_xcalloc(s->trace.n_series, sizeof(const struct spot_trace_series *));
+    int rc = 0;
+
+    spot_market_sort_series(&s->trace, sorted);
+    for (size_t i = 0; i < s->trace.n_series && !rc; i++)
+        if (spot_market_takes_zone(o.zone, sorted[i]->zone)) {
+            s->series[s->market.n_place < SPOT_MARKET_PLACES_MAX ? s->market.n_place : 0] =
+                sorted[i];
+            rc = look_at(s, sorted[i], err);
+        }
+    free(sorted);
+    return rc;
+}
+
 static int read_trace(struct session *s, struct spot_err *err)
 {
     if (spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
     spot_prov_add(&s->prov, o.trace, s->trace.xxh3);
     s->time_s = s->trace.end_s;
-    for (size_t i = 0; i < s->trace.n_series; i++)
-        if (spot_market_takes_zone(o.zone, s->trace.series[i].zone) &&
-            look_at(s, &s->trace.series[i], err))
-            return -1;
+    if (look_at_all(s, err))
+        return -1;
     return s->market.n_place
                ? 0
                : spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
@@ -157,6 +175,18 @@ static int read_dist(struct session *s, struct spot_err *err)
     return 0;
 }
 
+/* Prices of the trace, where it has them and none is told. */
+static void read_trace_prices(struct session *s)
+{
+    for (size_t k = 0; s->usd_per_h && k < s->market.n_place; k++) {
+        struct spot_market_place *p = &s->market.place[k];
+
+        spot_market_read_prices(s->series[k], s->trace.start_s, s->market.tick_s, s->n_row,
+                                p->spot_usd_per_h, s->usd_per_h + k, SPOT_MARKET_PLACES_MAX);
+        p->spot_usd_per_h = s->usd_per_h[(s->n_row - 1) * SPOT_MARKET_PLACES_MAX + k];
+    }
+}
+
 static int read_market(struct session *s, struct spot_err *err)
 {
     s->market.work_s = o.work_s;
@@ -164,10 +194,11 @@ static int read_market(struct session *s, struct spot_err *err)
     s->market.egress_usd = o.egress_usd;
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_dist(s, err))
         return -1;
-    return o.catalogue
-               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue,
-                                            o.forecast ? o.forecast : o.trace, &s->prov, err)
-               : 0;
+    if (o.catalogue && spot_market_read_catalogue(&s->market, &s->names, o.state_gb, o.catalogue,
+                                                  o.forecast ? o.forecast : o.trace, &s->prov, err))
+        return -1;
+    read_trace_prices(s);
+    return 0;
 }
 
 /* --- expected prices --- */
@@ -374,12 +405,17 @@ static int write_plan(const struct session *s, enum spot_format format, struct s
     return spot_out_finish(&out, rc, err);
 }
 
+static const double *prices_of(const struct session *s, size_t row)
+{
+    return s->usd_per_h ? s->usd_per_h + row * SPOT_MARKET_PLACES_MAX : NULL;
+}
+
 /* One call of the decision that spot-replay and a live loop call as well. */
 static int decide(struct session *s, const struct spot_policy *policy, struct spot_err *err)
 {
     const struct spot_deadline_rule rule = { .market = &s->market,
                                              .learn_ticks =
-                                                 (int64_t)ceil(o.learn_s / s->market.tick_s),
+                                                 spot_market_learn_ticks(&s->market, o.learn_s),
                                              .law = o.forecast ? s->law : NULL };
     const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
@@ -389,11 +425,16 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
     for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
         rc = policy->observe(decider,
                              &(struct spot_seen){ .has_spot = s->there + i * SPOT_MARKET_PLACES_MAX,
+                                                  .spot_usd_per_h = prices_of(s, i),
                                                   .now = i + 1 + ran < s->n_row ? NULL : &s->now },
                              err);
     rc = rc ||
-         policy->observe(decider,
-                         &(struct spot_seen){ .has_spot = s->now.has_spot, .now = &s->now }, err) ||
+         policy->observe(
+             decider,
+             &(struct spot_seen){ .has_spot = s->now.has_spot,
+                                  .spot_usd_per_h = s->n_row ? prices_of(s, s->n_row - 1) : NULL,
+                                  .now = &s->now },
+             err) ||
          policy->decide(decider, &action, &(struct spot_told){ .step_usd = s->step_usd }, err);
     s->want = action.step;
     policy->close(decider);
@@ -408,6 +449,7 @@ static int run(struct session *s, struct spot_err *err)
     if (!policy || spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
+    o.has_price = o.price[0] >= 0;
     if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
@@ -448,6 +490,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_DEADLINE(&o.deadline_s),
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_EGRESS(&o.egress_usd),
+            SPOT_ROW_STATE_GB(&o.state_gb),
             { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default: 0)", 0,
               1e8 },
             { SPOT_OPT_SECS, 0, "elapsed", &o.elapsed_s, "time",
@@ -464,8 +507,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_FORECAST(&o.forecast),
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
-            { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
+            SPOT_ROW_LEARN(&o.learn_s),
             SPOT_ROW_ZONES(&o.zone),
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
               "spot is available now (default: yes; --no-has-spot)", 0, 0 },
@@ -492,6 +534,7 @@ static int plan_deadline(struct spot_err *err)
     spot_json_release(&s.price_json);
     free(s.path);
     free(s.there);
+    free(s.usd_per_h);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "forecast/forecaster.h"
 #include "forecast/pmf.h"
 #include "forecast/tracked.h"
+#include "inputs.h"
 #include "model/forecast_doc.h"
 #include "predict.h"
 
@@ -92,8 +93,32 @@ static int show(const struct options *options, const struct spot_count_grids *gr
                : write_out(options, forecast, prov, err);
 }
 
-int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,
-                 struct spot_err *err)
+static int load(struct inputs *inputs, struct spot_count_grids *grids,
+                const struct options *options, char *const *path, size_t n_path,
+                const struct spot_trackeds *known, struct spot_prov *prov, struct spot_err *err)
+{
+    if (options->is_load)
+        return n_path > 1 ? spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", path[1])
+                          : requests_load(grids, options, path[0], prov, err);
+    if (inputs_load(inputs, path, n_path, prov, err))
+        return -1;
+    if (!inputs->counts.n_series)
+        return spot_err_set(err, SPOT_EDATA, "%s: asks for no instance, and there are no counts",
+                            inputs->source);
+    return grids_make(grids, options, &inputs->counts, inputs->source, false, known, err);
+}
+
+static void forecast_all(struct spot_forecast *forecast, const struct spot_forecaster *model,
+                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                         const struct inputs *inputs, const struct spot_count_grids *grids,
+                         const struct options *options)
+{
+    spot_forecast_make(forecast, model, spec, trackeds, grids, options->state, !options->is_load);
+    spot_probes_tell(&inputs->learned, forecast);
+}
+
+int forecast_run(const struct options *options, char *const *path, size_t n_path,
+                 struct spot_prov *prov, struct spot_err *err)
 {
     struct spot_fc_spec spec = options_spec(options);
     const struct spot_tracked_key key = options_key(options);
@@ -103,6 +128,7 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
                                       .model = options->model };
     struct spot_trackeds trackeds = { 0 };
     struct spot_count_grids grids = { 0 };
+    struct inputs inputs = { 0 };
     int rc;
 
     if (!model)
@@ -110,11 +136,9 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
     rc =
         options->state ? spot_trackeds_load(&trackeds, options->state, &key, model, &spec, err) : 0;
     if (!rc)
-        rc = grids_load(&grids, options, path, false, &trackeds, prov, err);
+        rc = load(&inputs, &grids, options, path, n_path, &trackeds, prov, err);
     if (!rc) {
-        forecast.n_series = 0;
-        spot_forecast_make(&forecast, model, &spec, &trackeds, &grids, options->state,
-                           !options->is_load);
+        forecast_all(&forecast, model, &spec, &trackeds, &inputs, &grids, options);
         rc = show(options, &grids, &forecast, prov, err);
     }
     if (!rc && options->state)
@@ -122,5 +146,6 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
     spot_forecast_release(&forecast);
     spot_count_grids_release(&grids);
     spot_trackeds_release(&trackeds);
+    inputs_release(&inputs);
     return rc;
 }

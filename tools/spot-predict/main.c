@@ -7,6 +7,7 @@
 #include "backtest_run.h"
 #include "cli/rows.h"
 #include "forecast/forecaster.h"
+#include "inputs.h"
 #include "peers/parcae.h"
 #include "predict.h"
 #include "prices.h"
@@ -37,7 +38,9 @@ static int run_kind(const struct options *options, char *const *path, size_t n_p
         return joint_run(options, path, n_path, prov, err);
     if (options->is_backtest)
         return backtest_run(options, path, n_path, prov, err);
-    return forecast_run(options, path[0], prov, err);
+    if (options->next_probes)
+        return next_probes_run(options, path, n_path, prov, err);
+    return forecast_run(options, path, n_path, prov, err);
 }
 
 static int run(struct options *options, char *const *path, size_t n_path, struct spot_err *err)
@@ -65,6 +68,7 @@ static struct options options = {
     .horizon = 12,
     .kind = "availability",
     .origins = 220,
+    .hour_usd = -1,
 };
 
 static const struct spot_opt option[] = {
@@ -83,6 +87,13 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "state", &options.state, "file",
       "keep what was learned in this file; the trace then needs new rows only", 0, 0 },
     SPOT_ROW_PLOT(&options.plot),
+    { SPOT_OPT_GROUP, .help = "probes" },
+    { SPOT_OPT_U64, 0, "next-probes", &options.next_probes, "n",
+      "say which n places to ask next, by the worth of their answers", 1, 4096 },
+    { SPOT_OPT_REAL, 0, "probe-usd", &options.probe_usd, "usd", "what it costs to ask (default: 0)",
+      0, 1e6 },
+    { SPOT_OPT_REAL, 0, "hour-usd", &options.hour_usd, "usd",
+      "worth of an hour that stays (default: 3 times the median price told)", 0, 1e6 },
     { SPOT_OPT_GROUP, .help = "backtest" },
     { SPOT_OPT_FLAG, 0, "backtest", &options.is_backtest, NULL,
       "score models on the past of the traces", 0, 0 },
@@ -118,22 +129,28 @@ static const struct spot_cli cli = {
                                             { "cap", "!kind price" },
                                             { "hazard", "!kind price" },
                                             { "compare", "backtest" },
+                                            { "next-probes", "!backtest|kind load|kind price" },
+                                            { "next-probes", "!state" },
+                                            { "next-probes", "!plot" },
+                                            { "probe-usd", "next-probes" },
+                                            { "hour-usd", "next-probes" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
     .n_operand_max = SPOT_OPERANDS_ANY,
     .choice =
         (const struct spot_opt_choice[]){ { "kind", "availability|load|price" }, { NULL, NULL } },
-    .synopsis = "[options] [trace.csv]",
+    .synopsis = "[options] [trace.csv] [probes.csv] [advice.csv]",
     .summary = "Forecast spot availability, load or prices as distributions.",
     .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
                 "  spot-predict --horizon 3 --format table trace.csv\n"
+                "  spot-predict --next-probes 3 probes.csv\n"
                 "  spot-predict --kind price --horizon 24 prices.csv\n",
     .option = option,
 };
 
 static int predict(char **operand, size_t n, struct spot_err *err)
 {
-    if (n > 1 && !options.is_backtest)
+    if (n > 1 && !options.is_backtest && !strcmp(options.kind, "price"))
         return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand[1]);
     if (spot_tool_stdin_is_idle(operand[0]))
         return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");

@@ -26,8 +26,8 @@ struct options {
     bool is_joint;
     const char *models, *dump, *compare, *plot, *state, *kind, *hazard;
     struct spot_hazard table; /* what `hazard` names; empty without */
-    uint64_t origins;
-    double from_s;
+    uint64_t origins, next_probes;
+    double from_s, probe_usd, hour_usd; /* hour_usd negative: from the prices told */
 };
 
 /* What the options say of a state. */
@@ -48,12 +48,16 @@ int options_load_hazard(struct options *options, struct spot_prov *prov, struct 
 int grids_load(struct spot_count_grids *grids, const struct options *options, const char *path,
                bool from_start, const struct spot_trackeds *known, struct spot_prov *prov,
                struct spot_err *err);
+/* The same of a trace that is read. */
+int grids_make(struct spot_count_grids *grids, const struct options *options,
+               const struct spot_trace *trace, const char *source, bool from_start,
+               const struct spot_trackeds *known, struct spot_err *err);
 /* The same for a request trace: one series of arrivals per interval. */
 int requests_load(struct spot_count_grids *grids, const struct options *options, const char *path,
                   struct spot_prov *prov, struct spot_err *err);
 
-/* Forecast every series of the trace at `path` and write one document. */
-int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,
-                 struct spot_err *err);
+/* Forecast every series of the files at `path` and write one document. */
+int forecast_run(const struct options *options, char *const *path, size_t n_path,
+                 struct spot_prov *prov, struct spot_err *err);
 
 #endif /* SPOT_PREDICT_PREDICT_H */

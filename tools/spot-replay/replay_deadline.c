@@ -17,14 +17,10 @@
 static struct options {
     struct spot_tool_common common;
     const char *trace, *policy, *zone, *plot, *restart, *catalogue;
-    double work_s, deadline_s, from_s, tick_s, learn_s;
+    double work_s, deadline_s, from_s, tick_s, learn_s, state_gb;
     double price[2], egress_usd; /* spot, on demand */
-    bool steps;
-} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
-        .policy = "all",
-        .restart = "0",
-        .learn_s = 24 * 3600.0,
-        .price = { -1, -1 } };
+    bool steps, has_price;       /* of spot, given */
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .restart = "0", .price = { -1, -1 } };
 
 enum { POLICIES_MAX = 16 };
 
@@ -43,6 +39,7 @@ struct session {
     const struct spot_trace_series *place[SPOT_MARKET_PLACES_MAX];
     struct spot_deadline_play play;
     uint8_t *has_spot; /* [n][n_place] */
+    double *usd_per_h; /* the same */
     size_t n_tick;     /* from the start to the deadline */
     struct played played[POLICIES_MAX];
     size_t n_played;
@@ -59,23 +56,36 @@ static int read_policies(struct session *s, struct spot_err *err)
     return 0;
 }
 
-static int read_places(struct session *s, struct spot_err *err)
+static int add_places(struct session *s, const struct spot_trace_series *const *sorted,
+                      struct spot_err *err)
 {
     for (size_t i = 0; i < s->trace.n_series; i++) {
-        const struct spot_trace_series *series = &s->trace.series[i];
-
-        if (!spot_market_takes_zone(o.zone, series->zone))
+        if (!spot_market_takes_zone(o.zone, sorted[i]->zone))
             continue;
-        if (spot_market_add_place(&s->market, &s->names, series->zone, series->instance_type,
+        if (spot_market_add_place(&s->market, &s->names, sorted[i]->zone, sorted[i]->instance_type,
                                   o.price[0], o.price[1], err))
             return -1;
-        s->place[s->market.n_place - 1] = series;
+        s->place[s->market.n_place - 1] = sorted[i];
     }
+    return 0;
+}
+
+static int read_places(struct session *s, struct spot_err *err)
+{
+    const struct spot_trace_series **sorted =
+        spot_xcalloc(s->trace.n_series, sizeof(const struct spot_trace_series *));
+    int rc;
+
+    spot_market_sort_series(&s->trace, sorted);
+    rc = add_places(s, sorted, err);
+    free(sorted);
+    if (rc)
+        return -1;
     if (!s->market.n_place)
         return spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
-    return o.catalogue
-               ? spot_market_read_catalogue(&s->market, &s->names, o.catalogue, o.trace, NULL, err)
-               : 0;
+    return o.catalogue ? spot_market_read_catalogue(&s->market, &s->names, o.state_gb, o.catalogue,
+                                                    o.trace, NULL, err)
+                       : 0;
 }
 
 static int read_market(struct session *s, struct spot_err *err)
@@ -99,12 +109,26 @@ static void read_counts(struct session *s, size_t n)
     int32_t *count = spot_xcalloc(n, sizeof(*count));
 
     s->has_spot = spot_xcalloc(n, n_place);
+    if (!o.has_price)
+        s->usd_per_h = spot_xcalloc(n, n_place * sizeof(*s->usd_per_h));
     for (size_t k = 0; k < n_place; k++) {
         spot_trace_resample(s->place[k], s->trace.start_s, o.tick_s, n, count);
         for (size_t i = 0; i < n; i++)
             s->has_spot[i * n_place + k] = count[i] > 0;
+        if (s->usd_per_h)
+            spot_market_read_prices(s->place[k], s->trace.start_s, o.tick_s, n,
+                                    s->market.place[k].spot_usd_per_h, s->usd_per_h + k, n_place);
     }
     free(count);
+}
+
+/* A trace with prices needs none to be assumed. */
+static void assume_prices(const struct spot_trace *trace)
+{
+    for (size_t i = 0; i < trace->n_series && !o.has_price; i++)
+        if (trace->series[i].price_usd_per_h && !isnan(trace->series[i].price_usd_per_h[0]))
+            o.price[0] = fmax(o.price[0], trace->series[i].price_usd_per_h[0]);
+    spot_tool_assume_prices(o.price, 0.9731, 3.06);
 }
 
 static int read_trace(struct session *s, struct spot_err *err)
@@ -112,7 +136,11 @@ static int read_trace(struct session *s, struct spot_err *err)
     const struct spot_market_now now = { .left_s = o.work_s };
     size_t n;
 
-    if (spot_trace_load_path(&s->trace, o.trace, err) || read_market(s, err))
+    if (spot_trace_load_path(&s->trace, o.trace, err))
+        return -1;
+    if (!o.catalogue)
+        assume_prices(&s->trace);
+    if (read_market(s, err))
         return -1;
     if (spot_trace_check_grid(&s->trace, (s->trace.end_s - s->trace.start_s) / o.tick_s + 1,
                               o.tick_s, SPOT_TRACE_GRID_MAX, "give a longer --tick", err))
@@ -122,9 +150,10 @@ static int read_trace(struct session *s, struct spot_err *err)
     s->play = (struct spot_deadline_play){
         .market = s->market,
         .has_spot = s->has_spot,
+        .spot_usd_per_h = s->usd_per_h,
         .n = n,
         .start = (size_t)floor(o.from_s / o.tick_s + 1e-9),
-        .learn_ticks = (int64_t)ceil(o.learn_s / o.tick_s),
+        .learn_ticks = spot_market_learn_ticks(&s->market, o.learn_s),
         .seed = o.common.seed,
     };
     s->n_tick = (size_t)spot_market_ticks(&s->market, &now);
@@ -271,14 +300,14 @@ static const struct spot_cli cli = {
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_CATALOGUE(&o.catalogue),
             SPOT_ROW_EGRESS(&o.egress_usd),
+            SPOT_ROW_STATE_GB(&o.state_gb),
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
               "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
             SPOT_ROW_TICK(&o.tick_s),
             SPOT_ROW_USD_PER_H(o.price),
             { SPOT_OPT_GROUP, .help = "policies" },
             SPOT_ROW_POLICIES(&o.policy),
-            { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
-              "run lengths are learned anew after each of this (default: 24h)", 1, 1e9 },
+            SPOT_ROW_LEARN(&o.learn_s),
             SPOT_ROW_TICKS(&o.steps),
             SPOT_ROW_PLOT(&o.plot),
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
@@ -290,8 +319,7 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
-    if (!o.catalogue)
-        spot_tool_assume_prices(o.price, 0.9731, 3.06);
+    o.has_price = o.price[0] >= 0;
     if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))
@@ -317,6 +345,7 @@ static int replay_deadline(struct spot_err *err)
         free(s.played[k].done_h);
     }
     free(s.has_spot);
+    free(s.usd_per_h);
     spot_trace_release(&s.trace);
     return rc;
 }

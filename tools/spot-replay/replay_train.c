@@ -83,52 +83,33 @@ static const struct spot_cli cli = {
 
 /* --- input --- */
 
-/* What spot-predict would say of a trace is not for a replay's every interval. */
-static void hush(const char *fmt, ...)
-{
-    (void)fmt;
-}
-
 /* All series added up on a grid of intervals, and each on its own for the forecasts. */
 static int load_trace(struct replay_train *s, struct spot_err *err)
 {
-    const struct spot_count_grid_ask ask = { .interval_s = s->interval_s,
-                                             .is_whole = true,
-                                             .warn = hush };
-    struct spot_trace trace;
+    struct spot_trace *trace = &s->trace;
     int32_t *one;
 
-    spot_count_grids_release(&s->grids);
-    if (spot_trace_load_path(&trace, opt.trace, err))
+    spot_trace_release(trace);
+    if (spot_trace_load_path(trace, opt.trace, err))
         return -1;
     if ((opt.from_s >= 0 || opt.to_s >= 0) &&
-        spot_trace_cut(&trace, opt.from_s < 0 ? 0 : opt.from_s,
-                       opt.to_s < 0 ? SPOT_TRACE_TIME_MAX_S : opt.to_s, err)) {
-        spot_trace_release(&trace);
+        spot_trace_cut(trace, opt.from_s < 0 ? 0 : opt.from_s,
+                       opt.to_s < 0 ? SPOT_TRACE_TIME_MAX_S : opt.to_s, err))
         return -1;
-    }
-    spot_trace_scale(&trace, (int32_t)opt.scale);
-    s->start_s = trace.start_s;
-    s->n = spot_trace_grid_n(trace.start_s, trace.end_s, s->interval_s);
-    if (spot_trace_check_grid(&trace, (trace.end_s - trace.start_s) / s->interval_s, s->interval_s,
+    spot_trace_scale(trace, (int32_t)opt.scale);
+    s->n = spot_trace_grid_n(trace->start_s, trace->end_s, s->interval_s);
+    if (spot_trace_check_grid(trace, (trace->end_s - trace->start_s) / s->interval_s, s->interval_s,
                               SPOT_SIM_INTERVALS_MAX,
-                              "a larger --interval, or less of it (--from, --to)", err)) {
-        spot_trace_release(&trace);
+                              "a larger --interval, or less of it (--from, --to)", err))
         return -1;
-    }
-    if (spot_count_grids_make(&s->grids, &ask, &trace, NULL, err)) {
-        spot_trace_release(&trace);
-        return -1;
-    }
     s->available = spot_xcalloc(s->n, sizeof(*s->available));
     one = spot_xcalloc(s->n, sizeof(*one));
-    for (size_t k = 0; k < trace.n_series; k++) {
-        spot_trace_resample(&trace.series[k], trace.start_s, s->interval_s, s->n, one);
+    for (size_t k = 0; k < trace->n_series; k++) {
+        spot_trace_resample(&trace->series[k], trace->start_s, s->interval_s, s->n, one);
         for (size_t i = 0; i < s->n; i++)
             s->available[i] += one[i];
     }
     free(one);
-    spot_trace_release(&trace);
     return 0;
 }
 
@@ -181,8 +162,7 @@ static int prepare(struct replay_train *s, struct spot_err *err)
                                       .table = &s->table,
                                       .n_interval = s->n,
                                       .available = s->available,
-                                      .grids = &s->grids,
-                                      .start_s = s->start_s,
+                                      .trace = &s->trace,
                                       .interval_s = s->interval_s,
                                       .look_ahead = s->look_ahead,
                                       .notice_loss_s = s->notice_loss_s,

@@ -17,9 +17,9 @@ struct replay_train {
     bool is_ready; /* the two above are made */
     struct spot_sim_train sim;
     int *available; /* [n] */
-    struct spot_count_grids grids;
+    struct spot_trace trace;
     size_t n;
-    double start_s, interval_s, notice_loss_s, notice_gain_s;
+    double interval_s, notice_loss_s, notice_gain_s;
     struct spot_peer_prices peers;
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */

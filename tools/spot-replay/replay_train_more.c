@@ -104,7 +104,7 @@ void replay_train_warn(const struct replay_train *s)
 
 void replay_train_release(struct replay_train *s)
 {
-    spot_count_grids_release(&s->grids);
+    spot_trace_release(&s->trace);
     if (s->is_ready) {
         spot_cost_table_release(&s->table);
         spot_throughput_release(&s->throughput);

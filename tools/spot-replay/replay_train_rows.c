@@ -31,7 +31,7 @@ void replay_train_print_steps(const struct replay_train *s, const struct spot_si
 
         spot_table_text(table, policy->name);
         spot_table_int(table, (long long)i);
-        spot_table_real(table, s->start_s + (double)i * s->interval_s);
+        spot_table_real(table, s->trace.start_s + (double)i * s->interval_s);
         spot_table_int(table, r->available);
         spot_table_int(table, r->gained);
         spot_table_int(table, r->lost);

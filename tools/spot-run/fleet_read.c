@@ -97,25 +97,6 @@ int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct
     return 0;
 }
 
-/* --- a plan --- */
-
-int fleet_read_plan(struct spot_fleet *fleet, const struct spot_buf *text, struct spot_err *err)
-{
-    struct spot_plan_buy *buy = NULL;
-    struct spot_json_doc doc;
-    size_t n;
-    int rc;
-
-    if (spot_json_parse(&doc, (const char *)text->data, text->n, "--plan-command", err))
-        return -1;
-    rc = spot_plan_buy_read(&doc, &buy, &n, err);
-    if (!rc)
-        rc = spot_fleet_set_target(fleet, buy, n, err);
-    free(buy);
-    spot_json_release(&doc);
-    return rc;
-}
-
 /* --- what a launch prints --- */
 
 int fleet_read_ids(const struct spot_buf *text, char ***id, size_t *n)

@@ -18,10 +18,6 @@ struct fleet_list {
 int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct spot_err *err);
 void fleet_list_release(struct fleet_list *list);
 
-/* The machines of a plan of kind fleet as the new target. Returns 0, or -1 with *err: then the
- * target is as before. */
-int fleet_read_plan(struct spot_fleet *fleet, const struct spot_buf *text, struct spot_err *err);
-
 /* The ids that a launch printed, a line each. Returns 0, or -1: it is rubbish. */
 int fleet_read_ids(const struct spot_buf *text, char ***id, size_t *n);
 

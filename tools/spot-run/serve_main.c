@@ -18,11 +18,12 @@
 #include "serve/adapter_list.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
+#include "serve_follow.h"
 #include "template_time.h"
 
 /* In words, or of more commands than this one; what else is asked for is the server's own. */
 static struct {
-    const char *template_time, *dtype, *device, *comm, *grid;
+    const char *template_time, *dtype, *device, *comm, *grid, *follow;
     uint64_t threads;
     double kv_byte, kept_byte;
     bool is_quiet;
@@ -49,6 +50,8 @@ static const struct spot_opt option[] = {
       "the present for templates that write it (default: the clock)", 0, 0 },
     { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type",
       "fp32, bf16, q8, or engine: the workers' (default: fp32)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "follow", &o.follow, "addr[,n]",
+      "take the weights of this training job, every N commits (default: 1)", 0, 0 },
     SPOT_ROW_DEVICE(&o.device),
     { SPOT_OPT_GROUP, .help = "requests" },
     { SPOT_OPT_STRING, 0, "http", &server.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0,
@@ -191,6 +194,7 @@ static int check_foreign(struct spot_err *err)
     const char *const what = server.group.n_local             ? "--workers"
                              : o.grid                         ? "--grid"
                              : server.adapters                ? "--lora"
+                             : o.follow                       ? "--follow"
                              : server.has_buddies             ? "--kv-buddies"
                              : o.kv_byte > 0                  ? "--kv-byte"
                              : o.kept_byte >= 0               ? "--prefix-cache"
@@ -281,6 +285,20 @@ static void settle(struct spot_server_options *s)
                                                : kept_most);
 }
 
+/* A version lasts as long as this process: no journal can name it. */
+static int run_server(struct spot_err *err)
+{
+    int rc;
+
+    if (o.follow && server.state)
+        return spot_err_set(err, SPOT_EUSAGE, "--follow and --state do not go together yet");
+    if (o.follow && serve_follow_begin(o.follow, &server, err))
+        return -1;
+    rc = spot_server_run(&server, err);
+    serve_follow_end();
+    return rc;
+}
+
 static int run_serve(struct spot_err *err)
 {
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
@@ -310,7 +328,7 @@ static int run_serve(struct spot_err *err)
         return -1;
     spot_tool_warn_shared(server.state);
     spot_tool_never_wait();
-    return spot_server_run(&server, err);
+    return run_server(err);
 }
 
 const struct spot_command run_serve_command = {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/deadline/market_many.h"
 #include "plan/decision.h"
 
 struct spot_decider {
@@ -12,9 +13,16 @@ struct spot_decider {
     struct spot_run_count count[SPOT_MARKET_PLACES_MAX];
     struct spot_market_now now;
     struct spot_market_table table;
+    struct market_seen seen; /* of many places */
+    struct market_many many;
     int64_t tick; /* of the job, the newest; -1: before it */
     bool is_new;  /* the runs were learned anew since the table was made */
 };
+
+static bool has_many(const struct spot_decider *d)
+{
+    return d->market.n_place > SPOT_MARKET_EXACT_MAX;
+}
 
 static struct spot_decider *deadline_open(const struct spot_rule *rule)
 {
@@ -29,7 +37,9 @@ static struct spot_decider *deadline_open(const struct spot_rule *rule)
 /* Runs are learned of what was there when the job began, and after each learn_ticks of it. */
 static void learn(struct spot_decider *d)
 {
-    for (size_t k = 0; k < d->market.n_place; k++)
+    if (has_many(d))
+        market_many_learn(&d->many, &d->market, &d->seen, d->rule.law);
+    for (size_t k = 0; k < d->market.n_place && !has_many(d); k++)
         if (d->rule.law)
             d->market.place[k].dist = d->rule.law[k];
         else
@@ -41,8 +51,13 @@ static int deadline_observe(struct spot_decider *d, const struct spot_seen *seen
                             struct spot_err *err)
 {
     (void)err;
-    for (size_t k = 0; k < d->market.n_place; k++)
+    for (size_t k = 0; k < d->market.n_place; k++) {
         spot_run_count_add(&d->count[k], seen->has_spot[k]);
+        if (seen->spot_usd_per_h)
+            d->market.place[k].spot_usd_per_h = seen->spot_usd_per_h[k];
+    }
+    if (has_many(d))
+        market_seen_add(&d->seen, seen->has_spot, d->market.n_place);
     if (!seen->now)
         return 0;
     d->now = *seen->now;
@@ -60,14 +75,30 @@ static int deadline_observe(struct spot_decider *d, const struct spot_seen *seen
     return 0;
 }
 
+static int64_t learns_in(const struct spot_decider *d)
+{
+    return d->rule.learn_ticks ? d->rule.learn_ticks - d->tick % d->rule.learn_ticks : 0;
+}
+
+static void decide_many(struct spot_decider *d, struct spot_action *action,
+                        const struct spot_told *told)
+{
+    if (d->is_new || told)
+        market_many_solve(&d->many, &d->market, &d->now, learns_in(d));
+    d->is_new = false;
+    action->step = market_many_ask(&d->many, &d->market, &d->now, told ? told->step_usd : NULL);
+}
+
 static int deadline_decide(struct spot_decider *d, struct spot_action *action,
                            const struct spot_told *told, struct spot_err *err)
 {
-    const struct spot_deadline_effort effort = {
-        .keep_ticks = d->rule.learn_ticks ? d->rule.learn_ticks - d->tick % d->rule.learn_ticks : 0,
-        .cells = d->rule.cells
-    };
+    const struct spot_deadline_effort effort = { .keep_ticks = learns_in(d),
+                                                 .cells = d->rule.cells };
 
+    if (has_many(d)) {
+        decide_many(d, action, told);
+        return 0;
+    }
     if (d->is_new || told) {
         spot_market_release(&d->table);
         if (spot_market_solve(&d->table, &d->market, &d->now, &effort, err))
@@ -83,6 +114,8 @@ static int deadline_decide(struct spot_decider *d, struct spot_action *action,
 static void deadline_close(struct spot_decider *d)
 {
     spot_market_release(&d->table);
+    market_many_release(&d->many);
+    free(d->seen.there);
     free(d);
 }
 

@@ -11,9 +11,9 @@ enum { PARTS = 5, LEVELS_MIN = 64 };
 /* Stages of a run there and of a run away, by the number of places. */
 static int64_t stages_for(size_t n_place)
 {
-    static const int64_t n[] = { 0, SPOT_RUN_STAGES, 3, 2 };
+    static const int64_t n[SPOT_MARKET_EXACT_MAX + 1] = { 0, SPOT_RUN_STAGES, 3, 2 };
 
-    return n_place < sizeof(n) / sizeof(n[0]) ? n[n_place] : 1;
+    return n[n_place];
 }
 
 /* Which of n coarser stages a stage is in: ages 1, 2-7, 8-; or 1-3, 4-. */
@@ -143,7 +143,8 @@ static double weigh(const struct solver *s, const struct spot_market_now *now,
 
         if (waits && m->restart_s[i] <= (double)now->pending * m->tick_s * (1 + 1e-9))
             continue;
-        x = spot_market_take(m, &then, step, m->restart_s[i]);
+        x = spot_market_take(
+            m, &then, step, m->restart_s[i] + (waits ? 0 : spot_market_move_s(m, now, step.place)));
         x += at_level(s, mean + market_grid_mode(&s->grid, &then) * s->grid.n_level, then.left_s);
         usd += m->restart_prob[i] * x;
         all += m->restart_prob[i];
@@ -254,7 +255,6 @@ struct spot_market_step spot_market_ask(const struct spot_market_table *table,
                                         const struct spot_market *market,
                                         const struct spot_market_now *now)
 {
-    const struct spot_market_step stay = { now->mode, now->place };
     const struct market_grid grid = {
         .market = market,
         .n_mode = table->n_mode,
@@ -275,10 +275,5 @@ struct spot_market_step spot_market_ask(const struct spot_market_table *table,
                              table->n_level +
                          level];
     want = (struct spot_market_step){ code % 3, code / 3 };
-    if (spot_market_is_safe(market, now, want) &&
-        (want.mode != SPOT_DEADLINE_SPOT || now->has_spot[want.place]))
-        return want;
-    if (now->mode != SPOT_DEADLINE_IDLE && spot_market_is_safe(market, now, stay))
-        return stay;
-    return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(market) };
+    return spot_market_settle(market, now, want);
 }

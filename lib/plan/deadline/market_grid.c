@@ -85,7 +85,7 @@ double market_grid_late(const struct market_grid *grid, int64_t level)
     const struct spot_market *m = grid->market;
     const struct spot_market_step step = { SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
     const double ticks = ceil((double)level / grid->tick / m->place[step.place].speed +
-                              m->restart_s[m->n_restart - 1] / m->tick_s - 1e-9);
+                              spot_market_longest(m, step.place) / m->tick_s - 1e-9);
 
     return level ? ticks * spot_market_usd_per_h(m, step, 0) * m->tick_s / 3600 : 0;
 }
@@ -133,11 +133,10 @@ static int64_t most_of(const struct market_grid *grid, enum spot_deadline_mode m
 {
     const struct spot_market *m = grid->market;
     const double left = (double)(ticks - 1) * grid->tick;
-    const double worst = m->restart_s[m->n_restart - 1] / grid->unit_s;
-    double room = m->place[spot_market_refuge(m)].speed * (left - worst);
+    const size_t refuge = spot_market_refuge(m);
+    const double worst = spot_market_longest(m, refuge) / grid->unit_s;
+    double room = m->place[refuge].speed * (left - worst);
 
-    if (grid->is_hard)
-        return grid->n_level - 1;
     if (mode == SPOT_DEADLINE_ON_DEMAND)
         room = fmax(room, m->place[place].speed * (left - b->pending_max));
     return (int64_t)fmin((double)(grid->n_level - 1),
@@ -262,11 +261,15 @@ static void relax_mode(const struct market_grid *grid, const struct held *held, 
     keep_less(x, 0, from, idle_to, (uint8_t)(3 * place), value, action);
     for (size_t i = 0; i < 2 * m->n_place; i++) {
         const enum spot_deadline_mode want = i % 2 ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT;
-        const bool moves = !held->is_new && m->place[i / 2].region != m->place[place].region;
+        const struct spot_market_now now = { .place = place, .is_new = held->is_new };
+        /* the time of a move is charged as what is paid in it */
+        const double more =
+            spot_market_move_usd(m, &now, i / 2) +
+            spot_market_move_s(m, &now, i / 2) / m->tick_s * usd_of(grid, want, i / 2, ticks);
 
         if (to[i] && !(want == mode && i / 2 == place))
-            keep_less(grid->buffer + (int64_t)i * grid->n_level, moves ? m->egress_usd : 0, from,
-                      to[i], (uint8_t)(3 * (i / 2) + want), value, action);
+            keep_less(grid->buffer + (int64_t)i * grid->n_level, more, from, to[i],
+                      (uint8_t)(3 * (i / 2) + want), value, action);
     }
 }
 
@@ -298,7 +301,7 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
         if (a)
             memset(a + from, refuge, (size_t)(grid->n_level - from));
         relax_mode(grid, &held, ticks, next, from, to, v, a);
-        for (int64_t c = grid->n_level - 1; !grid->is_hard && c >= from && isinf(v[c]); c--)
+        for (int64_t c = grid->n_level - 1; c >= from && isinf(v[c]); c--)
             v[c] = market_grid_late(grid, c);
     }
 }

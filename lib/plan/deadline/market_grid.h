@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* market_grid.h - one tick of the dynamic program over places, for a distribution and for a known
- * future. */
+/* market_grid.h - one tick of the dynamic program over places. */
 #ifndef SPOT_PLAN_DEADLINE_MARKET_GRID_H
 #define SPOT_PLAN_DEADLINE_MARKET_GRID_H
 
@@ -20,7 +19,6 @@ struct market_grid {
     const struct spot_market *market;
     int64_t n_level, n_age, n_mode;
     double unit_s, tick; /* the latter in units */
-    bool is_hard;        /* finishing late is impossible, and no step counts as unsafe */
     double *buffer;      /* [2 * n_place + 1][n_level] */
 };
 

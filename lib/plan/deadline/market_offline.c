@@ -1,75 +1,268 @@
 /* SPDX-License-Identifier: MIT */
+/* The optimum with the whole series known: backwards over ticks and levels of work left.
+ *
+ * A launch is never abandoned by who knows what comes, so it is one move of all its ticks, to the
+ * tick in which it is complete. What is left are the states idle, by region, and running, by offer:
+ * a place on spot or on demand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/deadline/market_grid.h"
+#include "plan/deadline.h"
 
-enum { PARTS = 30 };
+enum { PARTS = 30, OFFERS_MAX = 2 * SPOT_MARKET_PLACES_MAX, STOP = 0, STAY = 1, LAUNCH = 2 };
 
-/* Walk from the start along the actions of each tick. */
-static void walk(const struct market_grid *grid, const uint8_t *action, const uint8_t *has_spot,
-                 int64_t n_tick, struct spot_market_step *step)
+struct offer {
+    struct spot_market_step step;
+    size_t home; /* idle row of its region */
+};
+
+struct ahead {
+    const struct spot_market *market;
+    const uint8_t *has_spot; /* [n_tick][n_place] */
+    int64_t n_tick, n_level, n_layer;
+    double unit_s;
+    struct offer offer[OFFERS_MAX];
+    size_t n_offer;
+    size_t place_of[SPOT_MARKET_PLACES_MAX + 1]; /* of an idle row: a place of its region */
+    size_t n_home;   /* idle rows: one for each region that moves differ for, the last if new */
+    double *value;   /* [n_layer][n_home + n_offer][n_level] */
+    uint8_t *action; /* [n_tick][n_home + n_offer][n_level] */
+};
+
+static double *row_at(const struct ahead *a, int64_t tick, size_t row)
 {
-    const struct spot_market *m = grid->market;
-    struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
+    return a->value +
+           (((size_t)(tick % a->n_layer)) * (a->n_home + a->n_offer) + row) * (size_t)a->n_level;
+}
 
-    for (int64_t t = 0; t < n_tick; t++) {
-        const int64_t level = llround(now.left_s / grid->unit_s);
-        uint8_t code;
+/* Places between which a move costs and takes nothing share an idle row. */
+static void find_homes(struct ahead *a)
+{
+    const struct spot_market *m = a->market;
+    bool moves = m->egress_usd > 0;
 
-        if (now.mode == SPOT_DEADLINE_SPOT &&
-            !has_spot[t * (int64_t)m->n_place + (int64_t)now.place]) {
-            now.mode = SPOT_DEADLINE_IDLE;
-            now.pending = 0;
-        }
-        code = action[(t * grid->n_mode + market_grid_mode(grid, &now)) * grid->n_level + level];
-        step[t] = level ? (struct spot_market_step){ code % 3, code / 3 }
-                        : (struct spot_market_step){ SPOT_DEADLINE_IDLE, now.place };
-        if (level)
-            spot_market_take(m, &now, step[t], m->restart_s[0]);
+    for (size_t k = 0; k < m->n_place; k++)
+        moves = moves || m->place[k].leave_usd > 0 || m->place[k].leave_s > 0;
+    for (size_t k = 0; k < m->n_place; k++) {
+        size_t home = 0;
+
+        while (home < a->n_home && moves &&
+               m->place[a->place_of[home]].region != m->place[k].region)
+            home++;
+        if (home == a->n_home)
+            a->place_of[a->n_home++] = k;
+        for (size_t is_od = 0; is_od < 2; is_od++)
+            if (!is_od || !isinf(m->place[k].on_demand_usd_per_h))
+                a->offer[a->n_offer++] =
+                    (struct offer){ { is_od ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT, k },
+                                    home };
     }
+    a->n_home++; /* new */
+}
+
+/* On demand that another place of the region sells as well. */
+static bool is_twin(const struct ahead *a, size_t i)
+{
+    const struct spot_market_place *p = &a->market->place[a->offer[i].step.place];
+
+    for (size_t j = 0; j < i && a->offer[i].step.mode == SPOT_DEADLINE_ON_DEMAND; j++) {
+        const struct spot_market_place *q = &a->market->place[a->offer[j].step.place];
+
+        if (a->offer[j].step.mode == SPOT_DEADLINE_ON_DEMAND &&
+            a->offer[j].home == a->offer[i].home && q->region == p->region &&
+            q->speed == p->speed && !q->path[1] && !p->path[1] &&
+            q->on_demand_usd_per_h == p->on_demand_usd_per_h)
+            return true;
+    }
+    return false;
+}
+
+static double usd_at(const struct ahead *a, struct spot_market_step step, int64_t tick)
+{
+    return spot_market_usd_per_h(a->market, step, a->n_tick - tick) * a->market->tick_s / 3600;
+}
+
+static bool is_there(const struct ahead *a, const struct offer *o, int64_t tick)
+{
+    return o->step.mode == SPOT_DEADLINE_ON_DEMAND ||
+           a->has_spot[tick * (int64_t)a->market->n_place + (int64_t)o->step.place];
+}
+
+static void take_less(double *value, uint8_t *action, int64_t c, double x, uint8_t code)
+{
+    if (x < value[c]) {
+        value[c] = x;
+        if (action)
+            action[c] = code;
+    }
+}
+
+/* value, action [from..] where usd is paid for `done` units of work, then it goes on as `then`. */
+static void go_on(const struct ahead *a, double usd, double done, const double *then, uint8_t code,
+                  double *value, uint8_t *action)
+{
+    const int64_t whole = (int64_t)floor(done + 1e-9);
+    const double part = done - (double)whole > 1e-9 ? done - (double)whole : 0;
+
+    for (int64_t c = 1; c < a->n_level && c <= whole; c++)
+        take_less(value, action, c, usd, code);
+    for (int64_t c = whole + 1; c < a->n_level; c++) {
+        const double x =
+            usd + (1 - part) * then[c - whole] + (part > 0 ? part * then[c - whole - 1] : 0);
+
+        if (x < value[c]) {
+            value[c] = x;
+            if (action)
+                action[c] = code;
+        }
+    }
+}
+
+/* Launch offer i at a tick out of an idle row. */
+static void launch(const struct ahead *a, size_t home, size_t i, int64_t tick, double *value,
+                   uint8_t *action)
+{
+    const struct spot_market *m = a->market;
+    const struct offer *o = &a->offer[i];
+    const struct spot_market_now now = { .place = a->place_of[home],
+                                         .is_new = home + 1 == a->n_home };
+    const double wait = (m->restart_s[0] + spot_market_move_s(m, &now, o->step.place)) / m->tick_s;
+    const int64_t n = (int64_t)fmax(1, ceil(wait - 1e-9));
+    double usd = spot_market_move_usd(m, &now, o->step.place);
+
+    if (tick + n > a->n_tick)
+        return;
+    for (int64_t t = tick; t < tick + n; t++) {
+        if (!is_there(a, o, t))
+            return;
+        usd += usd_at(a, o->step, t);
+    }
+    go_on(a, usd, ((double)n - wait) * m->tick_s / a->unit_s * m->place[o->step.place].speed,
+          row_at(a, tick + n, a->n_home + i), (uint8_t)(LAUNCH + i), value, action);
+}
+
+static void relax_tick(const struct ahead *a, int64_t tick)
+{
+    const struct spot_market *m = a->market;
+    const size_t n_row = a->n_home + a->n_offer, n_level = (size_t)a->n_level;
+    uint8_t *action = a->action ? a->action + (size_t)tick * n_row * n_level : NULL;
+
+    for (size_t home = 0; home < a->n_home; home++) {
+        double *v = row_at(a, tick, home);
+        uint8_t *code = action ? action + home * n_level : NULL;
+
+        memcpy(v, row_at(a, tick + 1, home), n_level * sizeof(*v));
+        for (size_t i = 0; i < a->n_offer; i++)
+            if (is_there(a, &a->offer[i], tick) && !is_twin(a, i))
+                launch(a, home, i, tick, v, code);
+    }
+    for (size_t i = 0; i < a->n_offer; i++) {
+        const struct offer *o = &a->offer[i];
+        double *v = row_at(a, tick, a->n_home + i);
+        uint8_t *code = action ? action + (a->n_home + i) * n_level : NULL;
+
+        memcpy(v, row_at(a, tick, o->home), n_level * sizeof(*v));
+        if (is_there(a, o, tick) && !is_twin(a, i))
+            go_on(a, usd_at(a, o->step, tick),
+                  m->tick_s / a->unit_s * m->place[o->step.place].speed,
+                  row_at(a, tick + 1, a->n_home + i), STAY, v, code);
+    }
+}
+
+/* Follow the actions from the start. */
+static void walk(const struct ahead *a, struct spot_market_step *step)
+{
+    const struct spot_market *m = a->market;
+    struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
+    const size_t n_row = a->n_home + a->n_offer;
+    size_t row = a->n_home - 1;
+    int64_t until = 0; /* a launch goes on up to here */
+    double restart_s = 0;
+
+    for (int64_t t = 0; t < a->n_tick; t++) {
+        const size_t level = (size_t)llround(now.left_s / a->unit_s);
+        uint8_t code = STAY;
+
+        step[t] = (struct spot_market_step){ SPOT_DEADLINE_IDLE, now.place };
+        if (!level)
+            continue;
+        if (t >= until)
+            code = a->action[((size_t)t * n_row + row) * (size_t)a->n_level + level];
+        if (row >= a->n_home && code == STOP) { /* as idle there decides */
+            row = a->offer[row - a->n_home].home;
+            code = a->action[((size_t)t * n_row + row) * (size_t)a->n_level + level];
+        }
+        if (code >= LAUNCH) {
+            const size_t i = code - LAUNCH;
+            const struct spot_market_now was = { .place = a->place_of[row],
+                                                 .is_new = row + 1 == a->n_home };
+
+            restart_s = m->restart_s[0] + spot_market_move_s(m, &was, a->offer[i].step.place);
+            until = t + (int64_t)fmax(1, ceil(restart_s / m->tick_s - 1e-9));
+            row = a->n_home + i;
+        }
+        if (row >= a->n_home)
+            step[t] = a->offer[row - a->n_home].step;
+        if (step[t].mode != SPOT_DEADLINE_IDLE && now.mode == step[t].mode &&
+            now.place == step[t].place && code >= LAUNCH)
+            now.mode = SPOT_DEADLINE_IDLE; /* lost and back at once is a launch */
+        spot_market_take(m, &now, step[t], restart_s);
+    }
+}
+
+static bool is_whole(double x)
+{
+    return fabs(x - round(x)) < 1e-9;
+}
+
+/* Divisions of a tick in which restarts, moves and speeds are whole numbers. */
+static int find_parts(const struct spot_market *m)
+{
+    for (int parts = 1; parts < PARTS; parts++) {
+        bool fits = true;
+
+        for (size_t k = 0; k < m->n_place; k++) {
+            const double part = parts * m->place[k].speed;
+
+            fits = fits && is_whole(m->restart_s[0] / m->tick_s * part) && is_whole(part);
+            for (size_t j = 0; j < m->n_place; j++)
+                fits = fits && is_whole(m->place[j].leave_s / m->tick_s * part);
+        }
+        if (fits)
+            return parts;
+    }
+    return PARTS;
 }
 
 double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
                            struct spot_market_step *step)
 {
-    struct spot_market m = *market;
-    struct market_grid grid;
-    const int64_t n = (int64_t)n_tick;
-    double *value, *next, usd;
-    uint8_t *action = NULL;
-    size_t cells;
+    struct ahead a = { .market = market, .has_spot = has_spot, .n_tick = (int64_t)n_tick };
+    double longest_s = market->restart_s[0], usd;
+    size_t n_row;
 
-    m.n_restart = 1;
-    m.restart_prob[0] = 1;
-    market_grid_init(&grid, &m, m.work_s, PARTS);
-    grid.is_hard = true;
-    cells = (size_t)(grid.n_mode * grid.n_level);
-    value = spot_xcalloc(cells, sizeof(double));
-    next = spot_xcalloc(cells, sizeof(double));
+    for (size_t k = 0; k < market->n_place; k++)
+        longest_s = fmax(longest_s, market->restart_s[0] + market->place[k].leave_s);
+    a.unit_s = market->tick_s / find_parts(market);
+    a.n_level = (int64_t)ceil(market->work_s / a.unit_s - 1e-9) + 1;
+    a.n_layer = (int64_t)fmax(1, ceil(longest_s / market->tick_s - 1e-9)) + 1;
+    find_homes(&a);
+    n_row = a.n_home + a.n_offer;
+    a.value = spot_xcalloc((size_t)a.n_layer * n_row * (size_t)a.n_level, sizeof(double));
     if (step)
-        action = spot_xcalloc(n_tick, cells);
-    for (size_t i = 0; i < cells; i++)
-        value[i] = i % (size_t)grid.n_level ? INFINITY : 0;
-    for (int64_t t = n - 1; t >= 0; t--) {
-        bool up[SPOT_MARKET_PLACES_MAX];
-        double *const keep = next;
-
-        next = value;
-        value = keep;
-        for (size_t k = 0; k < m.n_place; k++)
-            up[k] = has_spot[(size_t)t * m.n_place + k];
-        market_grid_relax(&grid, up, n - t, next, 0, value,
-                          action ? action + (size_t)t * cells : NULL);
-    }
-    usd = value[grid.n_mode * grid.n_level - 1];
+        a.action = spot_xcalloc(n_tick * n_row, (size_t)a.n_level);
+    for (int64_t layer = 0; layer < a.n_layer; layer++)
+        for (size_t row = 0; row < n_row; row++)
+            for (int64_t c = 1; c < a.n_level; c++)
+                row_at(&a, layer, row)[c] = INFINITY;
+    for (int64_t t = a.n_tick - 1; t >= 0; t--)
+        relax_tick(&a, t);
+    usd = row_at(&a, 0, a.n_home - 1)[a.n_level - 1];
     if (step)
-        walk(&grid, action, has_spot, n, step);
-    market_grid_release(&grid);
-    free(action);
-    free(value);
-    free(next);
+        walk(&a, step);
+    free(a.value);
+    free(a.action);
     return usd;
 }

@@ -78,9 +78,49 @@ int spot_market_add_place(struct spot_market *m, struct spot_market_names *names
     return 0;
 }
 
+static int by_zone(const void *a, const void *b)
+{
+    const struct spot_trace_series *x = *(const struct spot_trace_series *const *)a,
+                                   *y = *(const struct spot_trace_series *const *)b;
+    const int zone = strcmp(x->zone, y->zone);
+
+    return zone ? zone : strcmp(x->instance_type, y->instance_type);
+}
+
+void spot_market_sort_series(const struct spot_trace *trace,
+                             const struct spot_trace_series **sorted)
+{
+    for (size_t i = 0; i < trace->n_series; i++)
+        sorted[i] = &trace->series[i];
+    qsort(sorted, trace->n_series, sizeof(const struct spot_trace_series *), by_zone);
+}
+
+bool spot_market_read_prices(const struct spot_trace_series *series, double start_s, double tick_s,
+                             size_t n, double else_usd, double *usd_per_h, size_t stride)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = spot_trace_find(series, start_s + (double)i * tick_s + 1e-6);
+        const double usd = row && series->price_usd_per_h ? series->price_usd_per_h[row - 1] : NAN;
+
+        usd_per_h[i * stride] = isnan(usd) ? else_usd : usd;
+        has = has || !isnan(usd);
+    }
+    return has;
+}
+
+int64_t spot_market_learn_ticks(const struct spot_market *m, double learn_s)
+{
+    const double h = m->n_place > SPOT_MARKET_EXACT_MAX ? 2 : 24;
+
+    return (int64_t)ceil((learn_s > 0 ? learn_s : h * 3600) / m->tick_s);
+}
+
 struct reader {
     struct spot_market *market;
     const struct spot_market_names *names;
+    double state_gb;
     bool has_row[SPOT_MARKET_PLACES_MAX];
 };
 
@@ -100,6 +140,8 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
         p->spot_usd_per_h = row->usd_per_h[true];
         p->on_demand_usd_per_h = row->usd_per_h[false] < 0 ? INFINITY : row->usd_per_h[false];
         p->speed = row->speed;
+        p->leave_usd = r->state_gb * row->egress_usd_per_gb;
+        p->leave_s = row->egress_byte_per_s > 0 ? r->state_gb * 1e9 / row->egress_byte_per_s : 0;
         r->has_row[k] = true;
     }
     return 0;
@@ -120,10 +162,10 @@ static int tell_missing(const struct spot_market_names *names, size_t k, const c
 }
 
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
-                               const char *path, const char *source, struct spot_prov *prov,
-                               struct spot_err *err)
+                               double state_gb, const char *path, const char *source,
+                               struct spot_prov *prov, struct spot_err *err)
 {
-    struct reader r = { .market = market, .names = names };
+    struct reader r = { .market = market, .names = names, .state_gb = state_gb };
 
     if (spot_catalogue_read(path, on_row, &r, prov, err))
         return -1;

@@ -15,9 +15,33 @@ int64_t spot_market_ticks(const struct spot_market *m, const struct spot_market_
     return (int64_t)floor((m->deadline_s - now->elapsed_s) / m->tick_s + SLACK_TICKS);
 }
 
-static double longest(const struct spot_market *m)
+static bool is_far(const struct spot_market *m, size_t from, size_t to)
 {
-    return m->restart_s[m->n_restart - 1];
+    return m->place[from].region != m->place[to].region;
+}
+
+double spot_market_longest(const struct spot_market *m, size_t place)
+{
+    double move_s = 0;
+
+    for (size_t k = 0; k < m->n_place; k++)
+        if (is_far(m, k, place))
+            move_s = fmax(move_s, m->place[k].leave_s);
+    return m->restart_s[m->n_restart - 1] + move_s;
+}
+
+double spot_market_move_usd(const struct spot_market *m, const struct spot_market_now *now,
+                            size_t place)
+{
+    return !now->is_new && is_far(m, now->place, place)
+               ? m->egress_usd + m->place[now->place].leave_usd
+               : 0;
+}
+
+double spot_market_move_s(const struct spot_market *m, const struct spot_market_now *now,
+                          size_t place)
+{
+    return !now->is_new && is_far(m, now->place, place) ? m->place[now->place].leave_s : 0;
 }
 
 size_t spot_market_refuge(const struct spot_market *m)
@@ -39,14 +63,17 @@ size_t spot_market_refuge(const struct spot_market *m)
 /* Ticks to the end on demand: going on where it runs, or launched anew at the refuge. */
 static double ticks_to_end(const struct spot_market *m, const struct spot_market_now *now)
 {
-    const struct spot_market_place *refuge = &m->place[spot_market_refuge(m)];
-    double ticks = ticks_up(m, now->left_s / refuge->speed + longest(m));
+    const size_t refuge = spot_market_refuge(m);
+    double ticks =
+        ticks_up(m, now->left_s / m->place[refuge].speed + spot_market_longest(m, refuge));
 
     if (now->left_s <= SLACK_TICKS * m->tick_s)
         return 0;
     if (now->mode == SPOT_DEADLINE_ON_DEMAND) {
         const double left_s =
-            now->pending ? fmax(0, longest(m) - (double)now->pending * m->tick_s) : 0;
+            now->pending
+                ? fmax(0, spot_market_longest(m, now->place) - (double)now->pending * m->tick_s)
+                : 0;
 
         ticks = fmin(ticks, ticks_up(m, now->left_s / m->place[now->place].speed + left_s));
     }
@@ -57,6 +84,7 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
                       struct spot_err *err)
 {
     double sum = 0, need;
+    size_t refuge;
 
     for (size_t i = 0; i < m->n_restart; i++) {
         sum += m->restart_prob[i];
@@ -74,13 +102,14 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
                             SPOT_MARKET_PLACES_MAX, m->n_place);
     for (size_t k = 0; k < m->n_place; k++)
         if (!(m->place[k].speed > 0) || !(m->place[k].spot_usd_per_h >= 0) ||
-            !(m->place[k].on_demand_usd_per_h >= 0))
+            !(m->place[k].on_demand_usd_per_h >= 0) || !(m->place[k].leave_usd >= 0) ||
+            !(m->place[k].leave_s >= 0))
             return spot_err_set(err, SPOT_EUSAGE, "speeds have to be above 0, prices at least 0");
-    if (spot_market_refuge(m) == m->n_place)
+    if ((refuge = spot_market_refuge(m)) == m->n_place)
         return spot_err_set(err, SPOT_EUSAGE, "no place sells on demand: nothing is sure");
     if (!(m->tick_s > 0) || !(m->work_s > 0) || !(m->egress_usd >= 0))
         return spot_err_set(err, SPOT_EUSAGE, "work and tick have to be above 0, usd at least 0");
-    if (longest(m) >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
+    if (spot_market_longest(m, refuge) >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
         !((m->deadline_s - now->elapsed_s) / m->tick_s <= SPOT_DEADLINE_TICKS_MAX))
         return spot_err_set(err, SPOT_EUSAGE,
                             "a restart takes fewer than %d ticks of %g s, and the deadline is at "
@@ -91,8 +120,9 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "%g h of work and a restart of up to %g min take %g h on demand: a "
                             "deadline of %g h would do, it is %g h",
-                            now->left_s / 3600, longest(m) / 60, need * m->tick_s / 3600,
-                            (now->elapsed_s + need * m->tick_s) / 3600, m->deadline_s / 3600);
+                            now->left_s / 3600, spot_market_longest(m, refuge) / 60,
+                            need * m->tick_s / 3600, (now->elapsed_s + need * m->tick_s) / 3600,
+                            m->deadline_s / 3600);
     return 0;
 }
 
@@ -133,8 +163,8 @@ double spot_market_take(const struct spot_market *m, struct spot_market_now *now
             restart_s > begun_s + m->tick_s + SLACK_TICKS ? (goes_on ? now->pending : 0) + 1 : 0;
     }
     usd *= m->tick_s / 3600;
-    if (!goes_on && !now->is_new && p->region != m->place[now->place].region)
-        usd += m->egress_usd;
+    if (!goes_on)
+        usd += spot_market_move_usd(m, now, step.place);
     now->left_s = fmax(0, now->left_s - fmin(done_s, m->tick_s) * p->speed);
     now->mode = step.mode;
     now->place = step.place;
@@ -149,6 +179,20 @@ bool spot_market_is_safe(const struct spot_market *m, const struct spot_market_n
 
     if (step.mode == SPOT_DEADLINE_ON_DEMAND && isinf(m->place[step.place].on_demand_usd_per_h))
         return false;
-    spot_market_take(m, &then, step, longest(m));
+    spot_market_take(m, &then, step, spot_market_longest(m, step.place));
     return ticks_to_end(m, &then) <= (double)spot_market_ticks(m, &then);
+}
+
+struct spot_market_step spot_market_settle(const struct spot_market *m,
+                                           const struct spot_market_now *now,
+                                           struct spot_market_step step)
+{
+    const struct spot_market_step stay = { now->mode, now->place };
+
+    if (spot_market_is_safe(m, now, step) &&
+        (step.mode != SPOT_DEADLINE_SPOT || now->has_spot[step.place]))
+        return step;
+    if (now->mode != SPOT_DEADLINE_IDLE && spot_market_is_safe(m, now, stay))
+        return stay;
+    return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
 }

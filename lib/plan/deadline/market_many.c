@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/deadline/market_many.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+enum {
+    STEPS = 240, /* of a job, about */
+    UNITS = 2    /* levels of work in a step */
+};
+
+/* The prior, and how fast things change: docs/results/market.md says on what they were tuned. */
+static const double PRIOR_SHARE = 0.5, PRIOR_ALIKE = 0.7, PRIOR_H = 8, PRIOR_RUN_H = 2.5,
+                    BETTER_H = 6;
+
+void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_place)
+{
+    uint32_t there = 0;
+
+    for (size_t k = 0; k < n_place; k++) {
+        there |= (uint32_t)has_spot[k] << k;
+        seen->up[k] += has_spot[k];
+        seen->ended[k] += seen->n && !has_spot[k] && seen->there[seen->n - 1] >> k & 1;
+    }
+    seen->there = spot_xgrow(seen->there, &seen->cap, seen->n + 1, sizeof(*seen->there));
+    seen->there[seen->n++] = there;
+}
+
+/* --- what was learnt --- */
+
+static double ratio(const struct spot_market *m, size_t k)
+{
+    return m->place[k].spot_usd_per_h / m->place[k].speed;
+}
+
+/* Stable: of places with one price the earlier comes first. */
+static void rank_places(struct market_many *t, const struct spot_market *m)
+{
+    t->n = m->n_place;
+    for (size_t k = 0; k < t->n; k++) {
+        size_t j = k;
+
+        for (; j && ratio(m, t->place[j - 1]) > ratio(m, k); j--)
+            t->place[j] = t->place[j - 1];
+        t->place[j] = k;
+    }
+    for (size_t j = 0; j < t->n; j++)
+        t->rank[t->place[j]] = j;
+}
+
+/* Of what was seen, with the prior: j places that are alike to some degree. */
+static void share_ranks(struct market_many *t, const struct spot_market *m,
+                        const struct market_seen *seen)
+{
+    const double weight = PRIOR_H * 3600 / m->tick_s;
+    double before = 0, up[SPOT_MARKET_PLACES_MAX] = { 0 };
+
+    for (size_t i = 0; i < seen->n; i++)
+        for (size_t j = 0; j < t->n; j++)
+            if (seen->there[i] >> t->place[j] & 1) {
+                up[j]++;
+                break;
+            }
+    for (size_t j = 0; j < t->n; j++) {
+        const double prior = 1 - pow(1 - PRIOR_SHARE, pow((double)j + 1, PRIOR_ALIKE)),
+                     last = j ? 1 - pow(1 - PRIOR_SHARE, pow((double)j, PRIOR_ALIKE)) : 0;
+
+        t->share[j] = (weight * (prior - last) + up[j]) / (weight + (double)seen->n);
+        before += t->share[j];
+    }
+    t->share[t->n] = fmax(0, 1 - before);
+}
+
+static double first_end(const struct spot_run_dist *law, bool is_up)
+{
+    return law->end_prob[is_up][0];
+}
+
+static void share_of_law(struct market_many *t, const struct spot_run_dist *law)
+{
+    double none = 1;
+
+    for (size_t j = 0; j < t->n; j++) {
+        const double begins = first_end(&law[t->place[j]], false),
+                     ends = first_end(&law[t->place[j]], true);
+
+        t->share[j] = none * begins / fmax(begins + ends, 1e-12);
+        none -= t->share[j];
+    }
+    t->share[t->n] = none;
+}
+
+/* The mean over places of moving to another one, if the job may be anywhere. */
+static void cost_launch(struct market_many *t, const struct spot_market *m)
+{
+    double wait_s = 0, pairs = 0, move_s = 0, usd = 0, step_s;
+    const size_t refuge = spot_market_refuge(m);
+
+    for (size_t i = 0; i < m->n_restart; i++)
+        wait_s += m->restart_prob[i] * m->restart_s[i];
+    for (size_t k = 0; k < t->n; k++)
+        for (size_t to = 0; to < t->n; to++) {
+            const struct spot_market_now now = { .place = k };
+
+            pairs += to != k;
+            usd += spot_market_move_usd(m, &now, to);
+            move_s += spot_market_move_s(m, &now, to);
+        }
+    wait_s += move_s / fmax(1, pairs);
+    t->step_ticks = (int64_t)fmax(
+        1, fmax(ceil(wait_s / m->tick_s - 1e-9), round(m->deadline_s / m->tick_s / STEPS)));
+    step_s = (double)t->step_ticks * m->tick_s;
+    t->wait = wait_s / step_s;
+    t->worst = spot_market_longest(m, refuge) / step_s;
+    t->launch_usd = usd / fmax(1, pairs);
+    t->usd[t->n] = m->place[refuge].on_demand_usd_per_h * step_s / 3600;
+    t->speed[t->n] = m->place[refuge].speed;
+}
+
+void market_many_learn(struct market_many *t, const struct spot_market *m,
+                       const struct market_seen *seen, const struct spot_run_dist *law)
+{
+    double step_h;
+
+    rank_places(t, m);
+    cost_launch(t, m);
+    if (law)
+        share_of_law(t, law);
+    else
+        share_ranks(t, m, seen);
+    step_h = (double)t->step_ticks * m->tick_s / 3600;
+    for (size_t j = 0; j < t->n; j++) {
+        const size_t k = t->place[j];
+        const double hazard =
+            (1 + (double)seen->ended[k]) / (PRIOR_RUN_H * 3600 / m->tick_s + (double)seen->up[k]);
+
+        t->usd[j] = m->place[k].spot_usd_per_h * step_h;
+        t->speed[j] = m->place[k].speed;
+        t->end[j] = 1 - pow(1 - fmin(0.5, hazard), (double)t->step_ticks);
+    }
+    t->better = 1 - exp(-step_h / BETTER_H);
+}
+
+/* --- the program --- */
+
+/* Where the job runs: 0 nowhere, 1 + rank on spot, n + 1 on demand. */
+static double *at(const struct market_many *t, double *table, size_t runs, size_t cheapest)
+{
+    return table + (runs * (t->n + 1) + cheapest) * (size_t)t->n_level;
+}
+
+static double level(const double *x, double l)
+{
+    const int64_t below = (int64_t)l;
+    const double part = l - (double)below;
+
+    return l <= 0 ? 0 : part > 0 ? (1 - part) * x[below] + part * x[below + 1] : x[below];
+}
+
+/* sum [l] of value by shares, of the cheapest place or a better one: [rank] of it. */
+static void draw(const struct market_many *t, double *value, size_t runs, size_t rank, double *sum)
+{
+    double tail = 1;
+
+    memset(sum, 0, (size_t)t->n_level * sizeof(*sum));
+    for (size_t j = 0; j <= rank; j++) {
+        const double *x = at(t, value, runs, j), weight = j < rank ? t->share[j] : tail;
+
+        tail -= t->share[j];
+        for (int64_t l = 0; l < t->n_level; l++)
+            sum[l] += weight * x[l];
+    }
+}
+
+/* What is expected a step later, from the values there. */
+static void expect(const struct market_many *t, double *value, double *mean, double *scratch)
+{
+    const size_t n_level = (size_t)t->n_level;
+    double *lost = scratch, *drawn = scratch + n_level, *better = scratch + 2 * n_level;
+
+    draw(t, value, 0, t->n, lost);
+    for (size_t runs = 0; runs <= t->n + 1; runs++) {
+        const bool is_spot = runs && runs <= t->n;
+        const size_t worst = is_spot ? runs - 1 : t->n;
+        const double ends = is_spot ? t->end[worst] : 0;
+        double tail = 1;
+
+        draw(t, value, runs, worst, drawn);
+        memset(better, 0, n_level * sizeof(*better));
+        for (size_t j = 0; j <= worst; j++) {
+            const double gone = j < t->n && j != worst ? t->end[j] : 0, share = t->share[j];
+            const double *same = at(t, value, runs, j);
+            const double keeps = 1 - t->better * (1 - tail);
+            double *x = at(t, mean, runs, j);
+
+            for (size_t l = 0; l < n_level; l++) {
+                x[l] = ends * lost[l] +
+                       (1 - ends) * (gone * drawn[l] +
+                                     (1 - gone) * (t->better * better[l] + keeps * same[l]));
+                better[l] += share * same[l];
+            }
+            tail -= share;
+        }
+    }
+}
+
+/* From what is expected a step later: the values with so many steps left. */
+static void relax(const struct market_many *t, int64_t steps, double *mean, double *value)
+{
+    const double od_done = UNITS * t->speed[t->n], first = 1 - t->wait;
+
+    for (size_t runs = 0; runs <= t->n + 1; runs++) {
+        const bool is_spot = runs && runs <= t->n, is_od = runs > t->n;
+        const size_t worst = is_spot ? runs - 1 : t->n;
+
+        for (size_t j = 0; j <= worst; j++) {
+            const double *idle = at(t, mean, 0, j), *od = at(t, mean, t->n + 1, j),
+                         *stay = at(t, mean, runs, j),
+                         *go = j < t->n ? at(t, mean, j + 1, j) : NULL;
+            double *x = at(t, value, runs, j);
+
+            x[0] = 0;
+            for (int64_t l = 1; l < t->n_level; l++) {
+                const double left = (double)l;
+                double v = idle[l];
+
+                v = fmin(v, t->usd[t->n] + (is_od ? 0 : t->launch_usd) +
+                                level(od, left - od_done * (is_od ? 1 : first)));
+                if (is_spot)
+                    v = fmin(v, t->usd[worst] + level(stay, left - UNITS * t->speed[worst]));
+                if (go && !(is_spot && j == worst))
+                    v = fmin(v, t->usd[j] + t->launch_usd +
+                                    level(go, left - UNITS * t->speed[j] * first));
+                /* too late for anything but on demand */
+                if (left > ((double)steps - (is_od ? 0 : t->worst)) * od_done + 1e-9)
+                    v = t->usd[t->n] * (left / od_done + (is_od ? 0 : t->wait));
+                x[l] = v;
+            }
+        }
+    }
+}
+
+void market_many_release(struct market_many *t)
+{
+    free(t->then);
+    t->then = NULL;
+}
+
+void market_many_solve(struct market_many *t, const struct spot_market *m,
+                       const struct spot_market_now *now, int64_t keep_ticks)
+{
+    const double step_s = (double)t->step_ticks * m->tick_s;
+    size_t cells;
+    double *value, *scratch;
+
+    market_many_release(t);
+    t->steps = spot_market_ticks(m, now) / t->step_ticks;
+    t->n_keep = keep_ticks > 0 ? keep_ticks / t->step_ticks + 2 : t->steps;
+    t->n_keep = t->n_keep < t->steps ? t->n_keep : t->steps;
+    t->n_level = (int64_t)ceil(now->left_s / step_s * UNITS) + 2;
+    if (t->n_keep < 1)
+        return;
+    cells = (t->n + 2) * (t->n + 1) * (size_t)t->n_level;
+    value = spot_xcalloc(cells, sizeof(double));
+    scratch = spot_xcalloc(3 * (size_t)t->n_level, sizeof(double));
+    t->then = spot_xcalloc((size_t)t->n_keep * cells, sizeof(double));
+    for (size_t i = 0; i < cells; i++)
+        value[i] = (double)(i % (size_t)t->n_level) / (UNITS * t->speed[t->n]) * t->usd[t->n];
+    for (int64_t steps = 1; steps <= t->steps; steps++) {
+        const int64_t row = t->steps - steps;
+        double *mean = t->then + (row < t->n_keep ? (size_t)row : 0) * cells;
+
+        expect(t, value, mean, scratch);
+        relax(t, steps, mean, value);
+    }
+    free(value);
+    free(scratch);
+}
+
+/* --- the answer --- */
+
+/* Time without progress of a step that is taken now, in the mean. */
+static double wait_of(const struct spot_market *m, const struct spot_market_now *now,
+                      struct spot_market_step step)
+{
+    const bool goes_on = step.mode == now->mode && step.place == now->place;
+    const double begun_s = goes_on ? (double)now->pending * m->tick_s : 0;
+    double sum = 0, all = 0;
+
+    if (goes_on && !now->pending)
+        return 0;
+    for (size_t i = 0; i < m->n_restart; i++)
+        if (m->restart_s[i] > begun_s) {
+            sum += m->restart_prob[i] * (m->restart_s[i] - begun_s);
+            all += m->restart_prob[i];
+        }
+    return (all > 0 ? sum / all : 0) + (goes_on ? 0 : spot_market_move_s(m, now, step.place));
+}
+
+static double weigh(const struct market_many *t, const struct spot_market *m,
+                    const struct spot_market_now *now, struct spot_market_step step,
+                    size_t cheapest)
+{
+    const int64_t ticks = spot_market_ticks(m, now);
+    int64_t row = t->steps - ticks / t->step_ticks;
+    const size_t runs = step.mode == SPOT_DEADLINE_IDLE        ? 0
+                        : step.mode == SPOT_DEADLINE_ON_DEMAND ? t->n + 1
+                                                               : t->rank[step.place] + 1;
+    const double step_s = (double)t->step_ticks * m->tick_s, speed = m->place[step.place].speed;
+    double left_s = now->left_s, need = (double)t->step_ticks, usd = 0;
+    double *table;
+
+    row = row < 0 ? 0 : row < t->n_keep ? row : t->n_keep - 1;
+    table = t->then + (size_t)row * (t->n + 2) * (t->n + 1) * (size_t)t->n_level;
+    if (runs) {
+        const double wait_s = wait_of(m, now, step);
+
+        left_s -= fmax(0, step_s - wait_s) * speed;
+        need = fmin(need, ceil((now->left_s / speed + wait_s) / m->tick_s - 1e-9));
+        usd += spot_market_usd_per_h(m, step, ticks);
+        if (runs <= t->n && cheapest >= runs)
+            cheapest = runs - 1;
+    }
+    usd *= need * m->tick_s / 3600;
+    if (runs && !(step.mode == now->mode && step.place == now->place))
+        usd += spot_market_move_usd(m, now, step.place);
+    return usd + level(at(t, table, runs, cheapest), left_s / step_s * UNITS);
+}
+
+struct spot_market_step market_many_ask(const struct market_many *t, const struct spot_market *m,
+                                        const struct spot_market_now *now, double (*step_usd)[3])
+{
+    /* at the very end: what runs, or on demand */
+    struct spot_market_step best =
+        spot_market_settle(m, now, (struct spot_market_step){ now->mode, now->place });
+    double least = INFINITY;
+    size_t cheapest = t->n;
+
+    for (size_t j = t->n; j-- > 0;)
+        cheapest = now->has_spot[t->place[j]] ? j : cheapest;
+    for (size_t k = 0; k < t->n; k++)
+        for (enum spot_deadline_mode mode = SPOT_DEADLINE_IDLE; mode <= SPOT_DEADLINE_ON_DEMAND;
+             mode++) {
+            const struct spot_market_step step = { mode, k };
+            double usd = INFINITY;
+
+            if (t->n_keep > 0 && !(mode == SPOT_DEADLINE_SPOT && !now->has_spot[k]) &&
+                !(mode == SPOT_DEADLINE_IDLE && k != now->place) &&
+                spot_market_is_safe(m, now, step))
+                usd = weigh(t, m, now, step, cheapest);
+            if (step_usd)
+                step_usd[k][mode] = usd;
+            if (usd < least) {
+                least = usd;
+                best = step;
+            }
+        }
+    return now->left_s > 0 ? best : (struct spot_market_step){ SPOT_DEADLINE_IDLE, now->place };
+}

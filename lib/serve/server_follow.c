@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights of a training job. A thread asks for newer ones, and opens them, while the server goes
+ * on; they are rolled out as if somebody had named their directory. It asks again when the last
+ * ones were taken: what the job learns meanwhile is passed over. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/threads.h"
+#include "common/xalloc.h"
+#include "serve/server_state.h"
+
+static const double look_s = 0.05, again_s = 1; /* behind an error */
+
+struct spot_follower {
+    const struct spot_server_options *options;
+    struct spot_model_wanted wanted;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct spot_model_version *version; /* newer than what is served; NULL: none */
+    char why[SPOT_WHY_MAX];             /* what went wrong last; told once */
+    bool stops;
+};
+
+/* Returns 1, 0 or -1 as the one of the options. */
+static int look(const struct spot_follower *f, struct spot_model_version **version,
+                struct spot_err *err)
+{
+    const struct spot_server_options *const o = f->options;
+    char dir[1024];
+    int64_t step;
+    const int rc = o->follow(o->group.user, dir, sizeof(dir), &step, err);
+    struct spot_model_version *v;
+
+    if (rc <= 0)
+        return rc;
+    v = spot_model_version_open(dir, &f->wanted, err);
+    if (!v) {
+        o->drop(o->group.user, dir);
+        return -1;
+    }
+    v->drop = o->drop;
+    v->user = o->group.user;
+    snprintf(v->fingerprint, sizeof(v->fingerprint), "step-%" PRId64 "-%016" PRIx64, step,
+             v->model.hash);
+    v->model.vocabulary.fingerprint = v->fingerprint;
+    *version = v;
+    return 1;
+}
+
+static void wait_a_little(struct spot_follower *f, double s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)((s - (double)(time_t)s) * 1e9);
+    until.tv_sec += (time_t)s + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&f->changed, &f->lock, &until);
+}
+
+static void *run(void *follower)
+{
+    struct spot_follower *const f = follower;
+
+    pthread_mutex_lock(&f->lock);
+    while (!f->stops) {
+        struct spot_model_version *v = NULL;
+        struct spot_err why = { 0 };
+        int rc = 0;
+
+        if (!f->version) {
+            pthread_mutex_unlock(&f->lock);
+            rc = look(f, &v, &why);
+            pthread_mutex_lock(&f->lock);
+            f->version = v;
+        }
+        if (rc < 0 && strcmp(f->why, why.msg) != 0) {
+            snprintf(f->why, sizeof(f->why), "%.*s", SPOT_WHY_MAX - 1, why.msg);
+            f->options->group.warn("no newer weights: %s", why.msg);
+        } else if (rc > 0) {
+            *f->why = '\0';
+        }
+        if (!f->stops)
+            wait_a_little(f, rc < 0 ? again_s : look_s);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+int spot_server_follow(struct spot_server *s, struct spot_err *err)
+{
+    struct spot_follower *f;
+
+    if (!s->options->follow)
+        return 0;
+    f = spot_xcalloc(1, sizeof(*f));
+    f->options = s->options;
+    f->wanted = spot_server_wanted(s);
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->changed, NULL);
+    if (spot_thread_start(&f->thread, run, f, err)) {
+        free(f);
+        return -1;
+    }
+    s->follower = f;
+    return 0;
+}
+
+struct spot_model_version *spot_server_followed(struct spot_server *s)
+{
+    struct spot_follower *const f = s->follower;
+    struct spot_model_version *v;
+
+    pthread_mutex_lock(&f->lock);
+    v = f->version;
+    f->version = NULL;
+    pthread_mutex_unlock(&f->lock);
+    return v;
+}
+
+void spot_server_stop_following(struct spot_server *s)
+{
+    struct spot_follower *const f = s->follower;
+
+    if (!f)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->stops = true;
+    pthread_cond_signal(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+    pthread_join(f->thread, NULL);
+    spot_model_version_free(f->version);
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+    s->follower = NULL;
+}
