@@ -123,9 +123,8 @@ static int look(struct fleet_plan *p, struct fleet_runner *runner, double time_s
     if (rc)
         return -1;
     spot_fleet_arrivals_add(
-        &p->arrivals,
-        &(struct spot_fleet_look){ time_s, status.requests, status.prompt_tokens, status.tokens,
-                                   status.running + status.queued });
+        &p->arrivals, &(struct spot_fleet_look){ time_s, status.requests, status.prompt_tokens,
+                                                 status.tokens, status.running + status.queued });
     spot_status_release(&status);
     return write_load(p, err);
 }
