@@ -35,12 +35,15 @@ for share in .05 1; do
     done
 done
 
-n=100
+n=$steps
+cpu() { # COMMAND...: ms of processor time
+    local TIMEFORMAT='%U %S'
+    { time "$@" >/dev/null; } 2>&1 | awk '{ print 1e3 * ($1 + $2) }'
+}
 for ((round = 0; round < rounds; round++)); do
     rm -rf "$tmp/state" "$tmp/events"
-    spot-run train "${job[@]}" --steps $n --workers 1 --threads 1 --state "$tmp/state" --events "$tmp/events"
-    sed -n 's/.*"event":"committed","time_s":\([0-9.]*\).*/\1/p' "$tmp/events" | awk 'NR == 1 { from = $1 } END { print $1 - from }' >>"$tmp/train"
-    spot-run audit --state "$tmp/state" --events "$tmp/events" --steps 1:$n --threads 1 | sed 's/.* in \([0-9.]*\) s/\1/' >>"$tmp/audit"
+    cpu spot-run train "${job[@]}" --steps "$n" --workers 1 --state "$tmp/state" --events "$tmp/events" >>"$tmp/train"
+    cpu spot-run audit --state "$tmp/state" --events "$tmp/events" --steps "1:$n" --threads 1 >>"$tmp/audit"
 done
-awk -v n=$n -v t="$(quartile "$tmp/train")" -v a="$(quartile "$tmp/audit")" \
-    'BEGIN { printf "audit of %d steps %.2f s, their training by one worker %.2f s: %.2f of its speed\n", n, a, t * n / (n - 1), t * n / (n - 1) / a }'
+awk -v n="$n" -v t="$(quartile "$tmp/train")" -v a="$(quartile "$tmp/audit")" \
+    'BEGIN { printf "audit of %d steps %.0f ms of processor time, their training by one worker %.0f ms: %.2f of its speed\n", n, a, t, t / a }'
