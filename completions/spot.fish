@@ -597,7 +597,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l served-model-name
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l chat-template -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l template-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -x -a 'fp32 bf16 q8 engine'
-complete -c spot-run -n '__fish_seen_subcommand_from serve' -l follow -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l device -x -a 'cpu cuda'
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
@@ -621,6 +620,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l follow -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r

@@ -28,7 +28,7 @@ end_first() {
 }
 
 say 'three zones that lose machines often'
-spot-replay generate --profile stormy --zones 3 --regions 3 --cap 4 --hours 6 --seed "${SPOT_DEMO_SEED:-44}" \
+spot-replay generate --profile stormy --zones 3 --regions 3 --cap 4 --hours 9 --seed "${SPOT_DEMO_SEED:-44}" \
     --law loss_per_h=6,loss_mean=2,loss_all=.3,gain_per_h=12,shock_per_h=0 | sed '1s/$/,instance_type/; 1!s/$/,gpu/' >"$CLOUD_TRACE"
 spot-replay describe --format table "$CLOUD_TRACE" >&2
 
@@ -65,10 +65,12 @@ others="$others $!"
 replicas() {
     spot-run status --join "unix:$tmp/job" --format json 2>/dev/null | jq -r '.replicas // 0' || true
 }
+# As long as that takes: at a load of 20 a plan may need seconds, and the trace takes machines away meanwhile.
 tries=0
 until [ "$(replicas)" -ge $want ] 2>/dev/null; do
     tries=$((tries + 1))
-    [ $tries -lt 150 ] || { echo "demo-fleet.sh: no $want replicas after 30 s" >&2 && exit 1; }
+    kill -0 "$fleet" || { echo 'demo-fleet.sh: the controller has ended' >&2 && exit 1; }
+    [ $tries -lt 900 ] || { echo "demo-fleet.sh: no $want replicas after 3 minutes" >&2 && tail -n 20 "$tmp/fleet/events.jsonl" >&2 && exit 1; }
     sleep 0.2
 done
 

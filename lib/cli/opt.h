@@ -45,10 +45,10 @@ struct spot_opt {
     double min, max;       /* inclusive bounds; both 0 = unbounded */
 };
 
-/* An option that has no effect unless another one holds: "NAME" is given, "NAME VALUE" has this
- * value; alternatives are separated by '|', and a leading '!' means that none may hold. */
+/* Options "NAME|NAME" that have no effect unless another one holds: "NAME" is given, "NAME VALUE"
+ * has this value; alternatives are separated by '|', and a leading '!' means that none may hold. */
 struct spot_opt_need {
-    const char *option, *other; /* long names without dashes */
+    const char *options, *other; /* long names without dashes */
 };
 
 /* An option that must be given, or one that takes one of a few words. */

@@ -74,20 +74,30 @@ static bool is_one_so(const struct spot_cli *cli, const bool *given, const char 
     return found;
 }
 
-static int check_needs(const struct spot_cli *cli, const bool *given, struct spot_err *err)
+static int check_need(const struct spot_cli *cli, const bool *given, const char *option,
+                      const char *others, struct spot_err *err)
 {
+    const bool is_not = others[0] == '!';
     char text[TEXT_MAX_BYTE];
 
-    for (const struct spot_opt_need *need = cli->need; need && need->option; need++) {
-        const bool is_not = need->other[0] == '!';
+    return !is_so(cli, given, option) || is_one_so(cli, given, others + is_not, text) != is_not
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE, "--%s has no meaning %s %s", option,
+                              is_not ? "with" : "without", text);
+}
 
-        if (!is_so(cli, given, need->option) ||
-            is_one_so(cli, given, need->other + is_not, text) != is_not)
-            continue;
-        return spot_err_set(err, SPOT_EUSAGE, "--%s has no meaning %s %s", need->option,
-                            is_not ? "with" : "without", text);
+static int check_needs(const struct spot_cli *cli, const bool *given, struct spot_err *err)
+{
+    int rc = 0;
+
+    for (const struct spot_opt_need *need = cli->need; !rc && need && need->options; need++) {
+        char *const copy = spot_xstrdup(need->options), *rest = copy, *one;
+
+        while (!rc && (one = strtok_r(rest, "|", &rest)))
+            rc = check_need(cli, given, one, need->other, err);
+        free(copy);
     }
-    return 0;
+    return rc;
 }
 
 /* --- options that have to be there, and the words they take --- */

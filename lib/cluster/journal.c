@@ -81,7 +81,8 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
     case SPOT_EVENT_COMMITTED:
         stand_at(j, event->step);
         j->loss = event->loss;
-        snprintf(j->chain, sizeof(j->chain), "%s", event->chain ? event->chain : "");
+        snprintf(j->chain, sizeof(j->chain), "%s",
+                 event->evidence.chain ? event->evidence.chain : "");
         break;
     case SPOT_EVENT_ROLLED_BACK:
         stand_at(j, event->to);

@@ -36,7 +36,8 @@ void spot_http_ready(struct spot_http_line *l)
     h->ready = spot_xgrow(h->ready, &h->cap_ready, h->n_ready + 1, sizeof(struct spot_http_line *));
     h->ready[h->n_ready++] = l;
     l->is_ready = true;
-    (void)eventfd_write(h->more, 1);
+    if (h->n_ready == 1) /* else it is written, or spot_http_run is at it */
+        (void)eventfd_write(h->more, 1);
 }
 
 static void drop(struct spot_http_line *l)

@@ -4,20 +4,26 @@
 #include <arpa/inet.h>
 #define CURL_DISABLE_TYPECHECK /* its macros call by name */
 #include <curl/curl.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/late_library.h"
 #include "common/version.h"
 #include "common/xalloc.h"
 
-enum { FD_MAX = 8, IDLE_CONNECTIONS = 4 };
+enum { FD_MAX = 8, IDLE_CONNECTIONS = 4, EVENTS = 256 };
 
 /* A question under way. */
 struct asked {
@@ -34,6 +40,8 @@ struct asked {
 
 struct spot_http_client {
     CURLM *multi;
+    int epoll_fd; /* of the sockets that libcurl watches: only those with something are looked at */
+    double timer_s; /* when libcurl is to be called anyway; INFINITY: never */
     struct asked *asked;
     struct spot_http_tls tls; /* ca NULL: in the clear */
 };
@@ -43,8 +51,8 @@ struct spot_http_client {
 #define EACH_FUNCTION(x)                                                                         \
     x(curl_easy_cleanup) x(curl_easy_getinfo) x(curl_easy_init) x(curl_easy_setopt)              \
         x(curl_easy_strerror) x(curl_global_init) x(curl_multi_add_handle) x(curl_multi_cleanup) \
-            x(curl_multi_info_read) x(curl_multi_init) x(curl_multi_perform) x(curl_multi_poll)  \
-                x(curl_multi_remove_handle) x(curl_multi_setopt) x(curl_multi_strerror)          \
+            x(curl_multi_info_read) x(curl_multi_init) x(curl_multi_remove_handle)               \
+                x(curl_multi_setopt) x(curl_multi_socket_action) x(curl_multi_strerror)          \
                     x(curl_slist_append) x(curl_slist_free_all)
 
 SPOT_LATE_TABLE(EACH_FUNCTION)
@@ -145,6 +153,34 @@ static void load(void)
         spot_err_set(&why, SPOT_ESYS, "cannot start libcurl");
 }
 
+/* What of a socket is waited for; CURL_POLL_REMOVE: nothing any more. */
+static int on_watch(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_data)
+{
+    const struct spot_http_client *const client = user;
+    struct epoll_event e = { .events = (what & CURL_POLL_IN ? (uint32_t)EPOLLIN : 0) |
+                                       (what & CURL_POLL_OUT ? (uint32_t)EPOLLOUT : 0),
+                             .data.fd = fd };
+
+    (void)easy, (void)socket_data;
+    if (what == CURL_POLL_REMOVE)
+        return epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, fd, NULL) && errno != ENOENT &&
+                       errno != EBADF
+                   ? -1
+                   : 0;
+    if (!epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, fd, &e))
+        return 0;
+    return errno == ENOENT && !epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? 0 : -1;
+}
+
+static int on_timer(CURLM *multi, long in_ms, void *user)
+{
+    struct spot_http_client *const client = user;
+
+    (void)multi;
+    client->timer_s = in_ms < 0 ? (double)INFINITY : spot_clock_s() + (double)in_ms / 1e3;
+    return 0;
+}
+
 struct spot_http_client *spot_http_client_new(struct spot_err *err)
 {
     struct spot_http_client *client;
@@ -155,12 +191,18 @@ struct spot_http_client *spot_http_client_new(struct spot_err *err)
         return NULL;
     }
     client = spot_xcalloc(1, sizeof(*client));
+    client->timer_s = INFINITY;
+    client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     client->multi = api.curl_multi_init();
-    if (client->multi) {
+    if (client->multi && client->epoll_fd >= 0) {
         api.curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)IDLE_CONNECTIONS);
+        api.curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_watch);
+        api.curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+        api.curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+        api.curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
         return client;
     }
-    free(client);
+    spot_http_client_free(client);
     spot_err_set(err, SPOT_ESYS, "cannot start libcurl");
     return NULL;
 }
@@ -199,7 +241,10 @@ void spot_http_client_free(struct spot_http_client *client)
         return;
     while (client->asked)
         free_asked(client, client->asked);
-    api.curl_multi_cleanup(client->multi);
+    if (client->multi)
+        api.curl_multi_cleanup(client->multi);
+    if (client->epoll_fd >= 0)
+        close(client->epoll_fd);
     free(client);
 }
 
@@ -357,24 +402,59 @@ static bool finish_next(struct spot_http_client *client)
     return true;
 }
 
+static CURLMcode run_timer(struct spot_http_client *client)
+{
+    int n_running;
+
+    if (spot_clock_s() < client->timer_s)
+        return CURLM_OK;
+    client->timer_s = INFINITY; /* it may set another one */
+    return api.curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+}
+
+static CURLMcode run_sockets(struct spot_http_client *client)
+{
+    struct epoll_event event[EVENTS];
+    const int n = epoll_wait(client->epoll_fd, event, EVENTS, 0);
+    CURLMcode code = CURLM_OK;
+
+    for (int i = 0; i < n && !code; i++) {
+        const uint32_t e = event[i].events;
+        const int bits = (e & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                         (e & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                         (e & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+        int n_running;
+
+        code = api.curl_multi_socket_action(client->multi, event[i].data.fd, bits, &n_running);
+    }
+    return code;
+}
+
+/* Milliseconds, rounded up. */
+static int wait_ms(const struct spot_http_client *client, double timeout_s)
+{
+    const double left_s = fmin(timeout_s, client->timer_s - spot_clock_s());
+
+    return left_s > 0 ? (int)fmin(left_s * 1e3, 1e6) + 1 : 0;
+}
+
 int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t n_fd,
                           double timeout_s, struct spot_err *err)
 {
-    struct curl_waitfd more[FD_MAX] = { 0 };
-    CURLMcode code;
+    struct pollfd watched[FD_MAX + 1] = { { .fd = client->epoll_fd, .events = POLLIN } };
+    CURLMcode code = run_timer(client);
     bool is_some = false;
-    int n_running;
 
-    for (size_t i = 0; i < n_fd && i < FD_MAX; i++)
-        more[i] = (struct curl_waitfd){ .fd = fd[i], .events = CURL_WAIT_POLLIN };
-    code = api.curl_multi_perform(client->multi, &n_running);
+    n_fd = n_fd < FD_MAX ? n_fd : FD_MAX;
+    for (size_t i = 0; i < n_fd; i++)
+        watched[i + 1] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
     while (!code && finish_next(client))
         is_some = true;
     if (!code && !is_some) {
-        code = api.curl_multi_poll(client->multi, more, (unsigned)(n_fd < FD_MAX ? n_fd : FD_MAX),
-                                   timeout_s > 0 ? (int)(timeout_s * 1e3) + 1 : 0, NULL);
+        (void)poll(watched, n_fd + 1, wait_ms(client, timeout_s));
+        code = run_sockets(client);
         if (!code)
-            code = api.curl_multi_perform(client->multi, &n_running);
+            code = run_timer(client);
         while (!code && finish_next(client))
             ;
     }

@@ -249,11 +249,12 @@ struct spot_capacity_stats spot_capacity_expect(const struct spot_capacity *mark
     }
     for (size_t i = n; i-- > 0;) {
         const bool is_granted = place->seen[i].is_granted;
-        double back[S] = { 0 }, sum = 0, on;
+        double sum = 0, on;
 
         if (i + 1 < n) {
             const double time_s = place->seen[i + 1].time_s - place->seen[i].time_s;
             const struct matrix to = passage(market, place, place->seen[i].score, time_s);
+            double back[S] = { 0 };
 
             expect_between(market, place, &place->seen[i], time_s, p[i], after, &t);
             for (int a = 0; a < S; a++)

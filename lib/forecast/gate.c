@@ -22,17 +22,44 @@ static float *kept(struct spot_fc_gate *gate, int cap, uint64_t at, int h)
            ((size_t)(at % SPOT_GATE_STEPS) * SPOT_GATE_STEPS + (size_t)(h - 1)) * ((size_t)cap + 1);
 }
 
-/* How often each count was there in the newest intervals until `back` ago; sums to 1. */
-static void usual(const struct spot_fc_past *past, size_t back, int cap, double *dist)
-{
-    const size_t end = past->n - back, n = end < SPOT_GATE_USUAL ? end : SPOT_GATE_USUAL;
+/* The newest intervals until some time ago, by their counts. */
+struct usual {
+    size_t end, n; /* past->y[end - n .. end - 1] */
+    int of[SPOT_FC_CAP_FINE + 1];
+};
 
-    memset(dist, 0, ((size_t)cap + 1) * sizeof(*dist));
-    for (size_t i = end - n; i < end; i++)
-        dist[past->y[i]] += 1 / (double)n;
+static struct usual usual_until(const struct spot_fc_past *past, size_t end)
+{
+    struct usual usual = { .end = end, .n = end < SPOT_GATE_USUAL ? end : SPOT_GATE_USUAL };
+
+    for (size_t i = end - usual.n; i < end; i++)
+        usual.of[past->y[i]]++;
+    return usual;
 }
 
-static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past)
+/* The same an interval before; n > 1. */
+static void usual_back(struct usual *usual, const struct spot_fc_past *past)
+{
+    usual->of[past->y[--usual->end]]--;
+    if (usual->end < usual->n)
+        usual->n--;
+    else
+        usual->of[past->y[usual->end - usual->n]]++;
+}
+
+/* How often each count was there; sums to 1. */
+static void usual_dist(const struct usual *usual, int cap, double *dist)
+{
+    double share[SPOT_GATE_USUAL + 1] = { 0 };
+
+    for (size_t i = 1; i <= usual->n; i++)
+        share[i] = share[i - 1] + 1 / (double)usual->n;
+    for (int k = 0; k <= cap; k++)
+        dist[k] = share[usual->of[k]];
+}
+
+static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past,
+                  const struct usual *usual)
 {
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
@@ -43,7 +70,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
     double level[SPOT_FC_CAP_FINE + 1], *loss = gate->loss[h - 1], least = INFINITY;
     double crps[SPOT_GATE_EXPERTS] = { 0, 0, abs(y - was) }, below[2] = { 0 };
 
-    usual(past, (size_t)h, cap, level);
+    usual_dist(usual, cap, level);
     for (int k = 0; k < cap; k++) {
         below[0] += (double)dist[k];
         below[1] += level[k];
@@ -64,12 +91,15 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
 void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
                           const struct spot_fc_past *past)
 {
+    struct usual usual = usual_until(past, past->n);
+
     gate->n++;
     for (int h = 1; h <= horizon && (size_t)h < past->n && (uint64_t)h < gate->n; h++) {
         const uint64_t at = gate->n - (uint64_t)h;
 
+        usual_back(&usual, past);
         if (gate->at[at % SPOT_GATE_STEPS] == at)
-            learn(gate, cap, h, past);
+            learn(gate, cap, h, past, &usual);
     }
 }
 
@@ -88,9 +118,10 @@ void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double w
 void spot_fc_gate_apply(const struct spot_fc_gate *gate, int cap, int horizon,
                         const struct spot_fc_past *past, double *prob)
 {
+    const struct usual usual = usual_until(past, past->n);
     double level[SPOT_FC_CAP_FINE + 1];
 
-    usual(past, 0, cap, level);
+    usual_dist(&usual, cap, level);
     for (int h = 1; h <= horizon; h++) {
         const double *loss = gate->loss[(h < SPOT_GATE_STEPS ? h : SPOT_GATE_STEPS) - 1];
         double *p = prob + (size_t)(h - 1) * ((size_t)cap + 1), w[SPOT_GATE_EXPERTS], sum = 0;

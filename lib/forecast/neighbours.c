@@ -4,16 +4,16 @@
 #include <limits.h>
 #include <math.h>
 
-static const double DAY_S = 86400, OWN_PER_H = 0.05, SHOCK_PER_H = 0.05, REACH = 0.5;
+static const double DAY_S = 86400, OWN_PER_H = 0.05, SHOCK_PER_H = 0.05, REACH = 0.5, LOSSES = 2;
 
 /* Per window: a shock, its reach, the loss of one alone. */
 struct law {
     double shock, reach, own;
 };
 
-/* Windows, and the mean shares of ones, pairs and triples that are lost. */
+/* What laws are told by, of one series or several. */
 struct moments {
-    double windows[3], share[3];
+    double windows[2], share[2], lost, together;
 };
 
 /* Intervals to a window. */
@@ -27,7 +27,7 @@ static void close_window(struct spot_neighbours *s)
     const double n = s->there, k = s->gone < s->there ? s->gone : s->there;
     double share = 1;
 
-    for (int of = 0; of < 3 && n > of; of++) {
+    for (int of = 0; of < 2 && n > of; of++) {
         share *= fmax(k - of, 0) / (n - of);
         s->windows[of] += 1;
         s->share[of] += share;
@@ -35,12 +35,12 @@ static void close_window(struct spot_neighbours *s)
 }
 
 /* A loss of several is together; one of one is with the loss before or after, if that is near. */
-static void see_together(struct spot_neighbours *s, double interval_s, int lost)
+static void see_together(struct spot_neighbours *s, double interval_s, int before, int lost)
 {
     const bool is_near = s->since && s->since * interval_s <= SPOT_NEIGHBOURS_WINDOW_S;
 
     s->since += s->since && s->since < INT_MAX;
-    if (!lost)
+    if (!lost || before < 2)
         return;
     s->lost += lost;
     s->together += is_near && s->lone ? 1 : 0;
@@ -53,7 +53,7 @@ void spot_neighbours_observe(struct spot_neighbours *seen, double interval_s, in
 {
     struct spot_neighbours *s = seen;
 
-    see_together(s, interval_s, lost);
+    see_together(s, interval_s, before, lost);
     if (!s->left) {
         s->left = width_of(interval_s);
         s->there = before;
@@ -71,7 +71,7 @@ bool spot_neighbours_is_sound(const struct spot_neighbours *seen)
                     isfinite(s->lost) && s->there >= 0 && s->gone >= 0 && s->gone <= INT_MAX / 2 &&
                     s->left >= 0 && s->since >= 0 && (s->lone == 0 || s->lone == 1);
 
-    for (int of = 0; of < 3; of++)
+    for (int of = 0; of < 2; of++)
         is_sound &= isfinite(s->windows[of]) && s->windows[of] >= 0 && s->share[of] >= 0 &&
                     s->share[of] <= s->windows[of];
     return is_sound;
@@ -79,10 +79,10 @@ bool spot_neighbours_is_sound(const struct spot_neighbours *seen)
 
 static struct moments of_law(struct law law, double windows)
 {
-    const double both = 1 - (1 - law.own) * (1 - law.reach);
-    struct moments m;
+    const double both = 1 - (1 - law.own) * (1 - law.reach), by_shock = law.shock * law.reach;
+    struct moments m = { .lost = LOSSES, .together = LOSSES * by_shock / (by_shock + law.own) };
 
-    for (int of = 0; of < 3; of++) {
+    for (int of = 0; of < 2; of++) {
         m.windows[of] = windows;
         m.share[of] =
             windows * (law.shock * pow(both, of + 1) + (1 - law.shock) * pow(law.own, of + 1));
@@ -92,21 +92,22 @@ static struct moments of_law(struct law law, double windows)
 
 static void add(struct moments *m, const struct spot_neighbours *seen)
 {
-    for (int of = 0; of < 3; of++) {
+    for (int of = 0; of < 2; of++) {
         m->windows[of] += seen->windows[of];
         m->share[of] += seen->share[of];
     }
+    m->lost += seen->lost;
+    m->together += seen->together;
 }
 
 static struct law solve(const struct moments *m)
 {
-    const double one = m->share[0] / m->windows[0], two = m->share[1] / m->windows[1],
-                 three = m->share[2] / m->windows[2];
-    struct law law;
+    const double one = m->share[0] / m->windows[0], two = m->share[1] / m->windows[1];
+    const double by_shock = fmax(one * m->together / m->lost, 1e-12);
+    struct law law = { .own = fmax(one - by_shock, 1e-9) };
 
-    law.reach = fmin(fmax(three / two, 0.01), 0.999);
-    law.shock = fmin(fmin(two / (law.reach * law.reach), one / law.reach), 0.5);
-    law.own = fmax((one - law.shock * law.reach) / (1 - law.shock * law.reach), 1e-9);
+    law.reach = fmin(fmax(two / by_shock, 0.01), 0.999);
+    law.shock = fmin(by_shock / law.reach, 0.5);
     return law;
 }
 

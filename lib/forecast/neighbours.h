@@ -3,10 +3,10 @@
  *
  * In a window of three minutes (or an interval, if that is longer) a shock comes with some
  * probability and takes each instance with another one, its reach; besides, each is lost on its own
- * (Marshall and Olkin 1967, with exchangeable instances). From three moments, of which a shock
- * alone makes the second and third as long as losses of one's own are rare: the share that is lost,
- * and the shares of pairs and of triples. First for all series of a type, then for each, for which
- * the former is worth a day: a series of one instance cannot tell one kind from the other.
+ * (Marshall and Olkin 1967, with exchangeable instances). From three numbers: the share that is
+ * lost, the share of pairs that are, and the share of losses that no other is near to, which are
+ * those of one's own. First for all series of a type, then for each, for which the former is worth
+ * a day and two losses: a series of one instance cannot tell one kind from the other.
  */
 #ifndef SPOT_FORECAST_NEIGHBOURS_H
 #define SPOT_FORECAST_NEIGHBOURS_H
@@ -24,8 +24,8 @@ extern "C" {
 
 /* What was seen of a series; zeroed initially. */
 struct spot_neighbours {
-    double windows[3], share[3]; /* with 1, 2, 3 instances or more; of ones, pairs, triples lost */
-    double lost, together;       /* instances; `together` with another, near in time */
+    double windows[2], share[2]; /* with 1, 2 instances or more; of ones, of pairs lost */
+    double lost, together;       /* of two there or more; `together` with another, near in time */
     int there, gone, left;       /* of the window that is under way; left: intervals */
     int since;                   /* intervals since the last loss; 0: none yet */
     int lone;                    /* 1: that one was of one instance, and alone so far */

@@ -78,15 +78,15 @@ size_t spot_next_probes(const struct spot_next_place *place, size_t n, double co
         size_t at = SIZE_MAX;
 
         for (size_t i = 0; i < n; i++) {
-            double worth;
+            double adds;
 
             if (is_asked[i])
                 continue;
             is_asked[i] = true;
-            worth = spot_next_value(place, is_asked, n) - value;
+            adds = spot_next_value(place, is_asked, n) - value;
             is_asked[i] = false;
-            if (worth > best) {
-                best = worth;
+            if (adds > best) {
+                best = adds;
                 at = i;
             }
         }

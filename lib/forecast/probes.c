@@ -261,8 +261,7 @@ int spot_probes_count(struct spot_trace *counts, const struct spot_probe_trace *
                                           .series_cap = counts->n_series };
 
     for (size_t i = 0; i < trace->n_series; i++)
-        if (!counts_of(counts, &trace->series[i]) &&
-            count_series(&builder, counts->n_series, &trace->series[i], err))
+        if (count_series(&builder, counts->n_series, &trace->series[i], err))
             return -1;
     if (counts->n_series)
         spot_trace_find_span(counts);

@@ -39,7 +39,8 @@ void spot_probes_release(struct spot_probes *probes);
 double spot_probed_lasts(const struct spot_probes *probes, const struct spot_probed *probed,
                          double after_s);
 
-/* Series of probes that the counts lack become series of them: what was granted of what was asked.
+/* Where there are no counts, probes become series of them: what was granted of what was asked. (Not
+ * beside counts of machines that are held: who plans would take them for more of those.)
  * Returns 0, or -1 with *err. */
 int spot_probes_count(struct spot_trace *counts, const struct spot_probe_trace *trace,
                       struct spot_err *err);

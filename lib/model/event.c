@@ -75,10 +75,10 @@ static const struct spot_field committed_field[] = {
     OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
     KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
-    KEY("chain", SPOT_F_STR, chain, "hex", 32, 32, false),
-    KEY("anew", SPOT_F_BOOL, is_anew, NULL, 0, 0, false),
-    KEY("samples_xxh3", SPOT_F_STR, samples_hex, "hex", 16, 16, false),
-    KEY("parameters_xxh3", SPOT_F_STR, parameters_hex, "hex", 16, 16, false),
+    KEY("chain", SPOT_F_STR, evidence.chain, "hex", 32, 32, false),
+    KEY("anew", SPOT_F_BOOL, evidence.is_anew, NULL, 0, 0, false),
+    KEY("samples_xxh3", SPOT_F_STR, evidence.samples_hex, "hex", 16, 16, false),
+    KEY("parameters_xxh3", SPOT_F_STR, evidence.parameters_hex, "hex", 16, 16, false),
     KEY("lr", SPOT_F_REAL, lr, "1", 0, 1e9, false),
     { 0 },
 };
@@ -133,16 +133,16 @@ static const struct spot_field durable_field[] = {
 
 static const struct spot_field differs_field[] = {
     OF_A_JOB,
-    KEY("stage", SPOT_F_INT, stage, "1", 0, GRID_MAX, true),
-    KEY("microbatch", SPOT_F_INT, microbatch, "1", 0, GRID_MAX, true),
+    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, true),
+    KEY("microbatch", SPOT_F_INT, fault.microbatch, "1", 0, GRID_MAX, true),
     { 0 },
 };
 
 static const struct spot_field corrupt_field[] = {
     OF_A_MEMBER,
-    KEY("what", SPOT_F_STR, what, NULL, 0, 0, true),
-    KEY("stage", SPOT_F_INT, stage, "1", 0, GRID_MAX, false),
-    KEY("tensor", SPOT_F_STR, tensor, NULL, 0, 0, false),
+    KEY("what", SPOT_F_STR, fault.what, NULL, 0, 0, true),
+    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, false),
+    KEY("tensor", SPOT_F_STR, fault.tensor, NULL, 0, 0, false),
     { 0 },
 };
 
@@ -334,8 +334,8 @@ static int read_samples(const struct spot_json_doc *doc, struct spot_event *even
     return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
                            err) ||
                    check_counts(doc, event->samples, "samples", "sample number", err) ||
-                   read_texts(doc, "state", &event->state, err) ||
-                   read_texts(doc, "sums", &event->sums, err)
+                   read_texts(doc, "state", &event->evidence.state, err) ||
+                   read_texts(doc, "sums", &event->evidence.sums, err)
                ? -1
                : 0;
 }

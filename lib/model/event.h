@@ -53,6 +53,20 @@ enum spot_event_kind {
     SPOT_EVENT_KINDS
 };
 
+/* What a commit carries to be computed anew; NULL: not given. */
+struct spot_event_evidence {
+    const char *chain, *samples_hex, *parameters_hex; /* hashes */
+    /* 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
+    const struct spot_json_value *state, *sums;
+    bool is_anew; /* the chain begins here */
+};
+
+/* Where numbers were wrong. */
+struct spot_event_fault {
+    const char *what, *tensor; /* of corrupt; tensor NULL: not given */
+    int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
+};
+
 /* Absent keys are 0 or NULL. Text and samples live until the next event. */
 struct spot_event {
     enum spot_event_kind kind;
@@ -78,14 +92,9 @@ struct spot_event {
         *buddies;                          /* formed: names, not validated; NULL: not given */
     const char *loss_hex;                  /* committed, validated: 8 hex digits */
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
-    /* committed, NULL: not given. Hashes of the chain of commits, the tokens read, the parameters;
-     * 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
-    const char *what, *tensor; /* corrupt; tensor NULL: not given */
-    int64_t stage, microbatch; /* differs; stage also of corrupt, 0 if not given */
-    const char *chain, *samples_hex, *parameters_hex;
-    const struct spot_json_value *state, *sums;
-    bool is_anew;          /* committed: the chain begins here */
-    const char *state_hex; /* done: 32 hex digits */
+    struct spot_event_evidence evidence;   /* committed */
+    const char *state_hex;                 /* done: 32 hex digits */
+    struct spot_event_fault fault;         /* differs, corrupt */
 
     int64_t restart; /* formed, committed and restored of a command: its round; -1: not given */
     int64_t world;   /* formed: ranks */

@@ -491,8 +491,8 @@ static void release(struct spot_server *s)
         free(s->place[i]);
     }
     free(s->place);
-    free(s->route);
-    spot_size_route_release(&s->size);
+    free(s->routes.node);
+    spot_size_route_release(&s->routes.size);
     free(s->seat);
     spot_token_log_close(s->log);
     spot_server_release_versions(s);

@@ -145,15 +145,16 @@ static bool is_wanted(const struct spot_server *s, uint32_t index)
 
 static void take_routes(struct spot_server *s, const struct spot_plan_doc *plan)
 {
-    free(s->route);
-    s->n_route = plan->n_weight;
-    s->route = spot_xcalloc(plan->n_weight, sizeof(*s->route));
+    free(s->routes.node);
+    s->routes.n_node = plan->n_weight;
+    s->routes.node = spot_xcalloc(plan->n_weight, sizeof(*s->routes.node));
     for (size_t i = 0; i < plan->n_weight; i++) {
         const struct spot_plan_weight *const w = &plan->weight[i];
+        struct spot_route *const node = &s->routes.node[i];
 
-        snprintf(s->route[i].node, sizeof(s->route[i].node), "%s", w->node ? w->node : "");
-        snprintf(s->route[i].zone, sizeof(s->route[i].zone), "%s", w->zone ? w->zone : "");
-        s->route[i].weight = w->weight;
+        snprintf(node->node, sizeof(node->node), "%s", w->node ? w->node : "");
+        snprintf(node->zone, sizeof(node->zone), "%s", w->zone ? w->zone : "");
+        node->weight = w->weight;
     }
 }
 
@@ -197,9 +198,9 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
             : (uint32_t)s->options->n_sequence;
 
     if (plan->kind == SPOT_PLAN_FLEET) {
-        if (spot_size_route_take(&s->size, plan, err))
+        if (spot_size_route_take(&s->routes.size, plan, err))
             return -1;
-        s->has_fleet = true;
+        s->routes.is_of_fleet = true;
         return 0;
     }
     if (plan->kind != SPOT_PLAN_SERVE)
@@ -210,10 +211,10 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
         s->is_regrouping = true;
         return 0;
     }
-    if (check_grid(s, &want, err) || spot_size_route_take(&s->size, plan, err))
+    if (check_grid(s, &want, err) || spot_size_route_take(&s->routes.size, plan, err))
         return -1;
     take_routes(s, plan);
-    s->has_fleet = false;
+    s->routes.is_of_fleet = false;
     *changed = !spot_grid_equal(&s->grid, &want) || s->n_at_once != n_at_once;
     s->is_regrouping |= want.P != s->grid.P || want.M != s->grid.M;
     s->grid = want;

@@ -83,10 +83,10 @@ static bool fits(const char *wanted, const char *is)
 
 static double weight_of(const struct spot_server *s, const struct spot_replica *p)
 {
-    for (size_t i = 0; i < s->n_route; i++)
-        if (fits(s->route[i].node, spot_peer_name(p->peer)) &&
-            fits(s->route[i].zone, spot_peer_domain(p->peer)))
-            return s->route[i].weight;
+    for (size_t i = 0; i < s->routes.n_node; i++)
+        if (fits(s->routes.node[i].node, spot_peer_name(p->peer)) &&
+            fits(s->routes.node[i].zone, spot_peer_domain(p->peer)))
+            return s->routes.node[i].weight;
     return 1;
 }
 
@@ -123,7 +123,8 @@ static struct spot_size_bucket *bucket_of(const struct spot_server *s,
                                          : spot_output_guess_left(&s->guess, r->n_token_max, 0);
     const double per_token = q->work->version->model.vocabulary.has_pieces ? byte_per_token : 1;
 
-    return r->pool ? NULL : spot_size_route_find(&s->size, (double)r->n_prompt / per_token, output);
+    return r->pool ? NULL
+                   : spot_size_route_find(&s->routes.size, (double)r->n_prompt / per_token, output);
 }
 
 static bool is_of(const struct spot_size_way *way, const struct spot_replica *p)

@@ -126,6 +126,14 @@ struct spot_server_logged {
 
 struct spot_follower; /* server_follow.c */
 
+/* Of the plan. */
+struct spot_server_routes {
+    struct spot_route *node; /* [n_node]; the first that matches a replica counts */
+    size_t n_node;
+    struct spot_size_route size; /* by the size of requests */
+    bool is_of_fleet;            /* machines come where there is work, which waits */
+};
+
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
@@ -139,10 +147,7 @@ struct spot_server {
     uint64_t given_hash;                /* of the model this server was started with */
     struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
-    struct spot_route *route; /* [n_route] of the plan; the first that matches a replica counts */
-    size_t n_route;
-    struct spot_size_route size; /* by the size of requests */
-    bool has_fleet; /* its plan is of a fleet: machines come where there is work, which waits */
+    struct spot_server_routes routes;
     struct spot_workload foreign; /* the table where the model is in engines */
     char engine_model[256];       /* which is in all of them; "": not known yet */
     bool is_regrouping;           /* all replicas stop, and are formed anew */

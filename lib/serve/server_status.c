@@ -179,9 +179,9 @@ static void put_ways(const struct spot_server *s, struct spot_buf *out)
     struct spot_metric *metric = NULL;
     size_t n = 0, cap = 0;
 
-    for (size_t i = 0; i < s->size.n_bucket; i++)
-        for (size_t k = 0; k < s->size.bucket[i].n_way; k++) {
-            const struct spot_size_way *const w = &s->size.bucket[i].way[k];
+    for (size_t i = 0; i < s->routes.size.n_bucket; i++)
+        for (size_t k = 0; k < s->routes.size.bucket[i].n_way; k++) {
+            const struct spot_size_way *const w = &s->routes.size.bucket[i].way[k];
 
             metric = spot_xgrow(metric, &cap, n + 1, sizeof(*metric));
             metric[n++] =
@@ -189,7 +189,7 @@ static void put_ways(const struct spot_server *s, struct spot_buf *out)
                                       .type = SPOT_COUNTER,
                                       .help = "Choices that went where the plan's route sends "
                                               "their size.",
-                                      .label = name_way(&s->size.bucket[i], w),
+                                      .label = name_way(&s->routes.size.bucket[i], w),
                                       .value = (double)w->n_taken };
         }
     spot_metric_put(metric, n, out);

@@ -80,7 +80,7 @@ enum spot_admission spot_server_health(void *server)
     for (size_t i = 0; i < s->n_place; i++)
         if (spot_replica_may_take(s->place[i]))
             return SPOT_ADMIT;
-    return s->has_fleet ? SPOT_ADMIT : SPOT_ADMIT_NOBODY;
+    return s->routes.is_of_fleet ? SPOT_ADMIT : SPOT_ADMIT_NOBODY;
 }
 
 static enum spot_admission admission(struct spot_server *s, const struct spot_request *r)

@@ -24,7 +24,7 @@ enum {
     SPOT_MIXED_TYPES_MAX = 16,
     SPOT_MIXED_OFFERS_MAX = 64,
     SPOT_MIXED_BUCKETS_MAX = 256,
-    SPOT_MIXED_PER_OFFER_MAX = 256, /* machines of one offer that our policy holds */
+    SPOT_MIXED_PER_OFFER_MAX = 1024, /* machines of one offer that our policy holds */
 };
 
 struct spot_mixed_offer {

@@ -36,25 +36,26 @@ static char (*take_tags(const struct spot_audit_log *log,
 static int take_commit(struct spot_audit_log *log, const struct spot_event_log *from,
                        const struct spot_event *e, struct spot_err *err)
 {
+    const struct spot_event_evidence *const is = &e->evidence;
     struct spot_audit_commit *const c = &log->commit[e->step - log->begin];
 
     drop_commit(c);
-    if (!e->chain || !e->samples_hex || !e->parameters_hex || !e->state || !e->sums)
+    if (!is->chain || !is->samples_hex || !is->parameters_hex || !is->state || !is->sums)
         return 0;
-    if (spot_json_array_size(e->state) != (size_t)log->n_bundle)
+    if (spot_json_array_size(is->state) != (size_t)log->n_bundle)
         return spot_json_fail(&from->doc, "/state", err, "expected %d bundles", log->n_bundle);
-    if (spot_json_array_size(e->sums) != (size_t)log->n_bundle)
+    if (spot_json_array_size(is->sums) != (size_t)log->n_bundle)
         return spot_json_fail(&from->doc, "/sums", err, "expected %d bundles", log->n_bundle);
-    if (!spot_chain_parse(e->chain, &c->chain))
+    if (!spot_chain_parse(is->chain, &c->chain))
         return spot_json_fail(&from->doc, "/chain", err, "expected 32 hex digits");
     c->is_there = true;
-    c->is_anew = e->is_anew;
-    c->samples = strtoull(e->samples_hex, NULL, 16);
-    c->parameters = strtoull(e->parameters_hex, NULL, 16);
+    c->is_anew = is->is_anew;
+    c->samples = strtoull(is->samples_hex, NULL, 16);
+    c->parameters = strtoull(is->parameters_hex, NULL, 16);
     c->loss_bits = (uint32_t)strtoul(e->loss_hex, NULL, 16);
     c->lr = e->lr;
-    c->state = take_tags(log, e->state);
-    c->sums = take_tags(log, e->sums);
+    c->state = take_tags(log, is->state);
+    c->sums = take_tags(log, is->sums);
     return 0;
 }
 

@@ -5,13 +5,13 @@
  *   bench_fleet_law TRACE N AVAILABILITY PERIOD SAMPLES [--dump]
  *
  * TRACE has one machine in each of four zones, a change with a probe only, one each PERIOD ticks in
- * a region. The law is a Markov chain by zone, independent of each other: away, there for 1 probe,
- * 2-3, 4 and more, as often as the trace itself went from one to another.
- * Under a price of a tick that is not served a dynamic program over zones, machines held and
- * machines on demand is exact; price by price what it proves is below the mean cost of every policy
- * of that mean availability. The policy it finds is played on worlds drawn from the law, which must
- * come to the program's own value, and on the trace. Cold start one tick. --dump writes the first
- * world drawn, as a trace. */
+ * a region; with 1 nobody knows of probes. The law is a Markov chain by zone, independent of each
+ * other: away, there for 1 probe, 2-3, 4 and more, as often as the trace itself went from one to
+ * another. Under a price of a tick that is not served a dynamic program over zones, machines held
+ * and machines on demand is exact; price by price what it proves is below the mean cost of every
+ * policy of that mean availability. The policy it finds is played on worlds drawn from the law,
+ * which must come to the program's own value, and on the trace. Cold start one tick. --dump writes
+ * the first world drawn, as a trace. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What the front costs before engines of others, and what it is worth in a storm. The engines are tests/tool/engine.c.
-#   1. the way of a token, from the engine's send to the client's read, at 64 streams of one token every 10 ms: straight, and through the front
+#   1. the way of a token, from the engine's send to the client's read, at 64 streams of one token every 10 ms: straight, through haproxy, and through
+#      the front, in turn. Where the machine has other work, `chrt -f 10` before all of it: what it adds is then in the straight way as well.
 #   2. tokens/s through a front that has one processor for itself, and tokens for a second of its processor time
 #   3. three engines of which one is killed every EVERY_S, and begins anew, requests at RATE: through the front; through haproxy
 #      with retries; and through haproxy by clients that retry whole requests. Failed requests and P99 of those that did not.
@@ -61,15 +62,24 @@ until [ -s port ]; do sleep 0.1; done
 front
 worker w1 ms=10 stamp=1
 well unix:h
+proxied=
+if command -v haproxy >/dev/null; then
+    printf 'defaults\n mode http\n timeout connect 5s\n timeout client 10m\n timeout server 10m\nlisten l\n bind unix@%s/bare\n server e 127.0.0.1:%s\n' \
+        "$tmp" "$(cat port)" >cfg
+    begin bare haproxy -f cfg
+    well unix:bare
+fi
 for _ in 1 2 3; do
     straight=$(load 127.0.0.1:"$(cat port)" n=128 clients=64 out=200 plain=1 ids=0 stamp=1)
+    [ -z "${pid[bare]-}" ] || proxied=$(load unix:bare n=128 clients=64 out=200 plain=1 ids=0 stamp=1)
     through=$(load unix:h n=128 clients=64 out=200 plain=1 ids=0 stamp=1)
     for name in delay_p50 delay_p99; do
         a=$(value $name "$straight") b=$(value $name "$through")
-        printf '   %s straight %s, through the front %s, added %s' "$name" "$a" "$b" "$(awk "BEGIN { print $b - $a }")"
+        printf '   %s straight %s, haproxy %s, the front %s, which adds %s' "$name" "$a" "$(value $name "$proxied")" "$b" "$(awk "BEGIN { print $b - $a }")"
     done
     echo
 done
+[ -z "${pid[bare]-}" ] || end bare
 end alone w1 front
 
 echo "2. an engine as fast as it can be"

@@ -11,7 +11,7 @@ pids=
 trap 'kill $pids 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$tmp"' EXIT
 cd "$tmp"
 seq 1 30000 >text
-model="--layers $layers --width $width --heads 12 --seq 256 --micro-batch 1 --global-batch 1"
+model="--layers $layers --width $width --heads $((width / 64)) --seq 256 --micro-batch 1 --global-batch 1"
 # shellcheck disable=SC2086
 spot-run train -q --data text $model --steps 1 --save model >/dev/null
 # shellcheck disable=SC2086

@@ -27,7 +27,7 @@ tell() { # NAME TITLE
             if (m) printf " %+.2f (%+.2f to %+.2f), %d |", more / m, low, high, worse
             print "" }' "$dir/$1.csv" ${3+"$3"}
 }
-for job in generated:1000:1268 timetable:0:30; do
+for job in generated:1000:1306 timetable:0:30; do
     name=${job%%:*} range=${job#*:}
     rows "$name" "$bench" "$name" "${range%:*}" "${range#*:}"
     [ -z "$other" ] || rows "$name-other" "$other" "$name" "${range%:*}" "${range#*:}"

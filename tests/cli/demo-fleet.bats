@@ -24,7 +24,7 @@ left() { # processes with the directory of this test, but for ours
 }
 
 @test "a fleet loses machines and no request, and is gone with its directory" {
-    SPOT_DEMO_SECONDS=11 run -0 --separate-stderr timeout 120 examples/demo-fleet.sh 3>&-
+    SPOT_DEMO_SECONDS=11 run -0 --separate-stderr timeout 400 examples/demo-fleet.sh 3>&-
     awk '$1 == "requests" { n = $2 } $1 == "failed" { failed = $2 } /^taken away/ { taken = $3 } /^machines launched/ { launched = $3 }
         /^share of time/ { n_share = $7 > 0 && $8 > 0 } END { exit !(n == 88 && failed == "0" && taken > 0 && launched > 2 && n_share) }' <<<"$output"
     [ -z "$(left)" ]

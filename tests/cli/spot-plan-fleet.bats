@@ -246,3 +246,27 @@ risky() { c=$T/c fleet --forecast "$T/f" "$@"; }
     l=$T/l run -1 --separate-stderr risky --requests "$T/r" --time 4000
     [[ "$stderr" == *'no request came from 3940 to 4000'* ]]
 }
+
+# Two laws of the same mean: each machine goes on its own, or all of a zone go together.
+law() { # TOGETHER CHANCE
+    jq -n --argjson together "$1" --argjson q "$2" '
+        def choose($n; $k): if $k == 0 then 1 else choose($n; $k - 1) * ($n - $k + 1) / $k end;
+        (if $together then [$q, 0, 0, 0, 0, 0, 0, 0, 1 - $q]
+         else [range(9) as $k | choose(8; $k) * pow(1 - $q; $k) * pow($q; 8 - $k)] end) as $p
+        | {schema: "spot.forecast/1", interval_s: 300, horizon: 1, model: "m", series: [("us-1a", "eu-1a", "ap-1a")
+            | {zone: ., instance_type: "A10G", time_s: 0, now: 8, cap: 8, available: [{step: 1, p: $p}],
+               change: [range(9) as $k | {lost: (8 - $k), gained: 0, p: $p[$k]}]}]}' >"$T/f"
+}
+
+@test "where neighbours go together a fleet spreads, and holds more" {
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone,quota\nA10G,.40,1.01,us-1a,8\nA10G,.41,1.01,eu-1a,8\nA10G,.42,1.01,ap-1a,8\n' >"$T/c"
+    for together in false true; do
+        law $together .03
+        c=$T/c fleet --market both --forecast "$T/f" --cold-start 5m >"$T/$together"
+    done
+    jq -n --slurpfile alone "$T/false" --slurpfile together "$T/true" '
+        def held: [.buy[].count] | add; def most: [.buy[] | select(.market == "spot") | .count] | max // 0;
+        def usd: .expected.usd_per_h;
+        $alone[0] as $a | $together[0] as $t | [($a | held), ($t | held), ($a | usd), ($t | usd), ($a | most), ($t | most)]
+        | .[3] > .[2] and .[1] > .[0] and .[5] / .[1] <= .[4] / .[0]' -e
+}

@@ -502,9 +502,9 @@ forecast_of() {
         print i * 180 ",us-east-1a,p3.2xlarge," 3 + int(i / 9) % 4 }'; } >c.csv
     spot-predict c.csv | jq '.series[] | [.zone, .available, .change]' >without
     spot-predict "$probes" c.csv >with.json
-    jq '.series[] | select(.zone == "us-east-1a") | [.zone, .available, .change]' with.json >with
+    jq '.series[] | [.zone, .available, .change]' with.json >with
     cmp with without
-    [ "$(jq '[.series[] | select(.start)] | length' with.json)" = 3 ]
+    jq -e '.series[0].start.probes > 45' with.json
 }
 
 @test "what a provider says of interruptions is a prior of how long one stays" {

@@ -109,11 +109,11 @@ mixed() {
 
 @test "a load for more machines than a policy weighs leaves that policy out" {
     mixed --policy on-demand >/dev/null # makes the files
-    awk -F, 'NR == 1 { print; next } { print $1 "," $2 "," $3 "," 1000 }' "$T/m.csv" >"$T/many.csv"
-    jq '.buckets |= map(.per_s |= map_values(. / 2000))' "$T/d" >"$T/slow"
+    awk -F, 'NR == 1 { print; next } { print $1 "," $2 "," $3 "," 4000 }' "$T/m.csv" >"$T/many.csv"
+    jq '.buckets |= map(.per_s |= map_values(. / 8000))' "$T/d" >"$T/slow"
     fleet() { run "-$1" --separate-stderr spot-replay fleet --trace "$T/many.csv" --load "$T/l" --demand "$T/slow" --catalogue "$T/c" "${@:2}"; }
     fleet 1 --policy spot
-    [[ "$stderr" == *"needs 256 machines or more of '"*"play a part of the load"* ]]
+    [[ "$stderr" == *"needs 1024 machines or more of '"*"play a part of the load"* ]]
     fleet 0
     [[ "$stderr" == *"left out: spot: the load of"* && "$output" == *on-demand,* ]]
     run ! grep -q '^spot,' <<<"$output"

@@ -401,6 +401,43 @@ bad() { # fault, a word of what is said
     [ "$(grep -c begin f.log)" -ge 5 ]
 }
 
+@test "keys get their shares, and priorities come first; a full queue is full for who fills it" {
+    printf 'kl\nka\nkb share=3\nkv priority=5\n' >keys
+    spot-run serve --dtype engine --model M --served-model-name M --http unix:h --listen unix:j --max-batch 1 --queue 17 --api-key-file keys 2>>serve.err 3>&- &
+    pids="$pids $!"
+    one e ms=5 whose=order
+    ask() { # its key, first letter, tokens
+        curl -s -o "$2" -D "$2.head" -w '%{http_code}' --unix-socket h -H "Authorization: Bearer k$1" http://x/v1/completions \
+            -d "{\"model\": \"M\", \"prompt\": \"$2\", \"max_tokens\": $3, \"ignore_eos\": true}" 3>&-
+    }
+    queued() { [ "$(spot-run status --join unix:j | jq .queued)" = "$1" ]; }
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 1 ]'
+    curl -s --unix-socket h -H 'Authorization: Bearer kl' http://x/v1/completions -o long 3>&- \
+        -d '{"model": "M", "prompt": "l", "max_tokens": 4000, "ignore_eos": true}' &
+    long=$!
+    pids="$pids $long"
+    eventually '[ "$(cat order)" = l ]'
+    n=0
+    others=
+    for who in a a a a a a a a b b b b b b b b v; do
+        ask $who $who 10 >/dev/null &
+        others="$others $!"
+        n=$((n + 1))
+        eventually "queued $n"
+    done
+    [ "$(ask a x 10)" = 429 ]
+    [ "$(sed -n 's/^[Rr]etry-[Aa]fter: \([0-9]*\).*/\1/p' x.head)" -ge 1 ]
+    ask b b 10 >/dev/null & # has its part still
+    others="$others $!"
+    eventually 'queued 18'
+    kill_own -9 $long
+    for p in $others; do wait "$p"; done
+    [ "$(cut -c 1-2 order)" = lv ]
+    first=$(cut -c 3-10 order | tr -d a)
+    [ ${#first} -ge 5 ] && [ ${#first} -le 7 ]
+    [ "$(wc -c <order)" = 19 ]
+}
+
 routed() { # bucket, type
     curl -s --unix-socket h http://x/metrics | sed -n "s/^spot_serve_routed_total{bucket=\"$1\",instance_type=\"$2\".* //p"
 }

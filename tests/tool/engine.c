@@ -28,6 +28,7 @@
  *                  deaf        a client that goes is not noticed: the answer goes on to its end
  *   start=NAME   exit: it ends at once, with words; unwell: /health answers 503; orphan: as long as its parent lives
  *   once=FILE    the fault and start= hold until this file is there, which they make
+ *   whose=FILE   gets the first letter of each prompt that begins
  *   log=FILE     a line for each answer that began, each whose client went, and each that ended without its client
  *
  * Text is bytes a..z, blanks and ends of lines: each a function of all bytes before, so that an answer that
@@ -57,7 +58,7 @@
 enum { END = 256, CLIENTS = 1024 };
 
 static struct {
-    const char *kind, *model, *fault, *start, *once, *log, *port;
+    const char *kind, *model, *fault, *start, *once, *log, *port, *whose;
     long ms, at, after, noise, stamp;
 } o = { .kind = "llama", .model = "M", .fault = "", .start = "", .ms = 1, .after = 3 };
 
@@ -91,14 +92,22 @@ static void put(struct client *c, const char *fmt, ...)
     spot_buf_add(&c->out, text, (size_t)n);
 }
 
+static void append(const char *path, const char *fmt, ...)
+{
+    FILE *const f = path ? fopen(path, "a") : NULL;
+    va_list args;
+
+    if (!f)
+        return;
+    va_start(args, fmt);
+    vfprintf(f, fmt, args);
+    va_end(args);
+    fclose(f);
+}
+
 static void say(const char *what, long number)
 {
-    FILE *const f = o.log ? fopen(o.log, "a") : NULL;
-
-    if (f)
-        fprintf(f, "%s %ld\n", what, number);
-    if (f)
-        fclose(f);
+    append(o.log, "%s %ld\n", what, number);
 }
 
 /* May the fault happen? */
@@ -269,6 +278,7 @@ static void begin(struct client *c, const char *body, size_t n)
     c->number = ++n_answer;
     say("begin", c->number);
     take_prompt(c, prompt_of(doc.root));
+    append(o.whose, "%c", c->n_token ? (int)c->token[0] : '?');
     c->wants_ids = !spot_json_is_string(prompt_of(doc.root));
     c->n_most = -1;
     for (size_t i = 0; i < sizeof(most) / sizeof(*most); i++)
@@ -498,7 +508,8 @@ static void read_option(const char *text)
                   { "once=", &o.once, NULL },   { "log=", &o.log, NULL },
                   { "port=", &o.port, NULL },   { "ms=", NULL, &o.ms },
                   { "at=", NULL, &o.at },       { "after=", NULL, &o.after },
-                  { "noise=", NULL, &o.noise }, { "stamp=", NULL, &o.stamp } };
+                  { "noise=", NULL, &o.noise }, { "stamp=", NULL, &o.stamp },
+                  { "whose=", &o.whose, NULL } };
 
     for (size_t i = 0; value && i < sizeof(known) / sizeof(*known); i++)
         if (!strncmp(text, known[i].name, strlen(known[i].name))) {

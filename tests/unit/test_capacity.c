@@ -290,68 +290,96 @@ END_TEST
 
 enum { ZONES = 6, DAYS = 4, DAY = 1440 };
 
-/* F1 of "what is asked for now stays an hour" in the last days of a market; probes each 10 min. */
-static double f1_of(const char *profile, int32_t cap, uint64_t seed)
+struct market {
+    const char *profile[2]; /* of zones in turn */
+    int32_t cap[2];
+};
+
+struct f1 {
+    double ours, last; /* last: what the newest answer alone says */
+};
+
+static int there[ZONES][DAYS * DAY];
+
+static void generate(const struct market *market, uint64_t seed)
 {
-    static int y[ZONES][DAYS * DAY];
+    for (int k = 0; k < 2; k++) {
+        struct spot_trace_model model;
+        struct spot_generator gen;
+        struct spot_err err;
+
+        ck_assert(!spot_trace_model_profile(market->profile[k], market->cap[k], &model, &err));
+        spot_generator_init(&gen, &model, ZONES / 2, 1, market->cap[k], seed + 1000 * (uint64_t)k);
+        for (int t = 0; t < DAYS * DAY; t++) {
+            spot_generator_step(&gen, 60, NULL);
+            for (int z = 0; z < ZONES / 2; z++)
+                there[2 * z + k][t] = gen.zone[z].available;
+        }
+        spot_generator_release(&gen);
+    }
+}
+
+/* Of "what is asked for now stays an hour", in the last days of a market; probes each 10 min. */
+static struct f1 f1_of(const struct market *market, uint64_t seed)
+{
     static struct spot_capacity_seen seen[ZONES][DAYS * DAY / 10 + 1];
     struct spot_capacity_place place[ZONES] = { 0 };
-    struct spot_trace_model model;
-    struct spot_generator gen;
     struct spot_capacity m;
-    double hit = 0, wrong = 0, missed = 0;
-    struct spot_err err;
+    double hit[2] = { 0 }, said[2] = { 0 }, is = 0;
 
-    ck_assert(!spot_trace_model_profile(profile, cap, &model, &err));
-    spot_generator_init(&gen, &model, ZONES, 2, cap, seed);
-    for (int t = 0; t < DAYS * DAY; t++) {
-        spot_generator_step(&gen, 60, NULL);
-        for (int z = 0; z < ZONES; z++)
-            y[z][t] = gen.zone[z].available;
-    }
-    spot_generator_release(&gen);
+    generate(market, seed);
     for (int z = 0; z < ZONES; z++) {
         place[z].seen = seen[z];
         for (int t = z; t < 2 * DAY; t += 10)
-            seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, y[z][t] > 0, 0 };
+            seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, there[z][t] > 0, 0 };
     }
     spot_capacity_fit(&m, place, ZONES);
     for (int z = 0; z < ZONES; z++)
         for (int t = 2 * DAY; t + 60 < DAYS * DAY; t++) {
-            struct spot_capacity_place now = place[z];
-            bool is_there = true, is_told;
+            struct spot_capacity_place now;
+            bool stays = true, told[2];
             double p[S];
 
             if (t % 10 == z)
-                seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, y[z][t] > 0, 0 };
+                seen[z][place[z].n++] = (struct spot_capacity_seen){ t * 60.0, there[z][t] > 0, 0 };
             if (t % 13)
                 continue;
             now = place[z];
             now.seen += now.n - 200;
             now.n = 200;
             spot_capacity_filter(&m, &now, t * 60.0, p);
-            is_told = spot_capacity_granted(&m, p) * spot_capacity_stays(&m, &now, p, 3600) >= 0.5;
+            told[0] = spot_capacity_granted(&m, p) * spot_capacity_stays(&m, &now, p, 3600) >= 0.5;
+            told[1] = now.seen[now.n - 1].is_granted;
             for (int u = t; u <= t + 60; u++)
-                is_there = is_there && y[z][u] > 0;
-            hit += is_told && is_there;
-            wrong += is_told && !is_there;
-            missed += !is_told && is_there;
+                stays = stays && there[z][u] > 0;
+            is += stays;
+            for (int k = 0; k < 2; k++) {
+                hit[k] += told[k] && stays;
+                said[k] += told[k];
+            }
         }
-    return 2 * hit / (2 * hit + wrong + missed);
+    return (struct f1){ 2 * hit[0] / (is + said[0]), 2 * hit[1] / (is + said[1]) };
 }
 
-/* Seeds that nothing was chosen on. */
+/* Seeds that nothing was chosen on. Where zones are alike and seldom without capacity the newest
+ * answer says as much; where they are not, who learns of each place is ahead. */
 START_TEST(it_is_known_where_an_instance_stays_an_hour)
 {
-    double worst = 1;
+    static const struct market market[] = { { { "calm", "calm" }, { 4, 4 } },
+                                            { { "typical", "calm" }, { 16, 16 } },
+                                            { { "calm", "typical" }, { 4, 1 } },
+                                            { { "calm", "stormy" }, { 16, 1 } } };
 
-    for (uint64_t seed = 901; seed <= 903; seed++) {
-        worst = fmin(worst, f1_of("calm", 4, seed));
-        worst = fmin(worst, f1_of("typical", 16, seed));
-        worst = fmin(worst, f1_of("calm", 16, seed));
+    for (size_t i = 0; i < sizeof(market) / sizeof(market[0]); i++) {
+        const struct f1 f1 = f1_of(&market[i], 901 + i);
+
+        printf("# %s %d, %s %d: F1 of an hour %.3f, of the newest answer %.3f\n",
+               market[i].profile[0], market[i].cap[0], market[i].profile[1], market[i].cap[1],
+               f1.ours, f1.last);
+        ck_assert_double_ge(f1.ours, 0.9);
+        ck_assert_double_ge(f1.ours, f1.last - 0.01);
+        ck_assert(i < 2 || f1.ours > f1.last + 0.05);
     }
-    printf("# F1 of an hour, worst of 9 markets: %.3f\n", worst);
-    ck_assert_double_ge(worst, 0.9);
 }
 END_TEST
 

@@ -153,7 +153,7 @@ START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
     ck_assert_str_eq(text, "time_s,prompt_tokens,output_tokens\n"
                            "5.000,10,2\n10.000,10,2\n20.000,100,1\n");
     for (int i = 0; i < 12; i++) {
-        ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 9);
+        ck_assert_int_eq(spot_fleet_arrivals_is_at_rest(&a), i > 8);
         spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 30 + i * 10, 8, 170, 104, 0 });
     }
     ck_assert(spot_fleet_arrivals_is_at_rest(&a) && !spot_fleet_arrivals_came(&a, 60));

@@ -396,12 +396,12 @@ END_TEST
 
 START_TEST(a_fleet_beyond_what_the_policy_weighs_is_refused)
 {
-    /* 1000 are there and 300, 255 are needed; with none on spot all on demand */
+    /* 4000 are there and 1200, 1023 are needed; with none on spot all on demand */
     static const struct {
         double need;
         int32_t there;
         int rc;
-    } of[] = { { 300, 1000, -1 }, { 200, 1000, 0 }, { 300, 0, -1 }, { 220, 0, 0 } };
+    } of[] = { { 1200, 4000, -1 }, { 800, 4000, 0 }, { 1200, 0, -1 }, { 880, 0, 0 } };
 
     for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         struct spot_mixed_play play = play_of(1, 3, 0, 0);
@@ -421,7 +421,7 @@ START_TEST(a_fleet_beyond_what_the_policy_weighs_is_refused)
             ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
             ck_assert_ptr_nonnull(strstr(err.msg, of[i].there ? "'small' in z1" : "on demand"));
         } else {
-            ck_assert_int_ge(run.held[(play.n_tick - 1) * 3 + (of[i].there ? 0 : 2)], 190);
+            ck_assert_int_ge(run.held[(play.n_tick - 1) * 3 + (of[i].there ? 0 : 2)], 760);
         }
         spot_mixed_release(&run);
     }

@@ -331,9 +331,11 @@ static void play_deadline(const void *row, size_t k, struct draw *d, struct spot
     (void)k;
     memset(tick, 0, sizeof(tick));
     for (int p = 0; p < PLACES; p++)
-        play.market.place[p] = (struct spot_market_place){
-            0.6 + 0.2 * p, p == 1 ? INFINITY : 3 + p, 1, p > 0, { { { 0 } } }, { NULL }
-        };
+        play.market.place[p] =
+            (struct spot_market_place){ .spot_usd_per_h = 0.6 + 0.2 * p,
+                                        .on_demand_usd_per_h = p == 1 ? INFINITY : 3 + p,
+                                        .speed = 1,
+                                        .region = p > 0 };
     for (size_t i = 0; i < N * PLACES; i++) {
         struct spot_rng *rng = rng_at(d, i / PLACES >= known);
 

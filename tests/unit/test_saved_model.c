@@ -7,8 +7,11 @@
 
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/generation.h"
+#include "cluster/client.h"
+#include "common/clock.h"
 #include "job_rig.h"
 #include "train/saved_model.h"
+#include "train/train_protocol.h"
 
 /* Goal: the weights of a job are had from its directory and, bit for bit the same, from the job
  * while it runs; what is damaged is passed over and said, what is not there is named. */
@@ -114,13 +117,25 @@ static void expect_same(const struct spot_saved_model *a, const struct spot_save
 
 /* --- a job that runs --- */
 
+/* With its workers, which would wait for a job that was killed; it may have ended. */
+static void stop_job(pid_t pid, const char *join)
+{
+    struct spot_buf answer = { 0 };
+    struct spot_err err;
+    int status;
+
+    (void)spot_client_ask(join, NULL, 0, SPOT_MSG_STOP, NULL, 0, &answer, &err);
+    spot_buf_release(&answer);
+    waitpid(pid, &status, 0);
+}
+
 START_TEST(what_a_running_job_gives_is_what_it_would_have_left_at_that_step)
 {
     struct spot_trainer_options o = job(2, 1, 2, 1);
     struct spot_saved_model fetched, saved;
     struct spot_err err;
     char join[160];
-    int end[2], status;
+    int end[2];
     pid_t pid;
 
     snprintf(join, sizeof(join), "unix:%s/fetch.socket", dir);
@@ -131,8 +146,7 @@ START_TEST(what_a_running_job_gives_is_what_it_would_have_left_at_that_step)
     ck_assert_int_eq(pipe(end), 0);
     pid = start_job(&o, end[1]);
     ck_assert_msg(!spot_saved_model_fetch(&fetched, join, NULL, 20, 60, &err), "%s", err.msg);
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
+    stop_job(pid, join);
     ck_assert_int_gt(fetched.step, 0);
     ck_assert_msg(!spot_saved_model_read(&saved, at_dir(ended_job("again", fetched.step)),
                                          SPOT_NEWEST_STEP, warn, &err),
@@ -179,6 +193,122 @@ START_TEST(where_no_job_listens_nothing_is_fetched)
     ck_assert_int_ne(err.code, 0);
     ck_assert_ptr_nonnull(strstr(err.msg, "nobody.socket"));
     ck_assert_ptr_null(m.bundle);
+    spot_saved_model_release(&m);
+}
+END_TEST
+
+/* --- a job that is followed --- */
+
+static pid_t followed_job(const char *join, const char *state)
+{
+    struct spot_trainer_options o = job(2, 1, 2, 1);
+    int end[2];
+
+    o.listen = join;
+    o.state = state;
+    o.config.n_step = 1000000;
+    ck_assert_int_eq(pipe(end), 0);
+    return start_job(&o, end[1]);
+}
+
+/* The next weights; while the job begins nobody listens. */
+static void await_shown(struct spot_saved_model *m, struct spot_followed *f)
+{
+    struct spot_err err;
+    int rc = 0;
+
+    for (int k = 0; rc <= 0 && k < 2400; k++) {
+        if (k)
+            spot_clock_sleep(0.05);
+        rc = spot_saved_model_follow(m, f, &err);
+        ck_assert(rc > 0 || !m->bundle);
+    }
+    ck_assert_int_eq(rc, 1);
+    ck_assert_int_eq(m->step, f->step);
+}
+
+START_TEST(weights_that_are_followed_are_those_of_their_step)
+{
+    struct spot_saved_model first, second, saved;
+    struct spot_err err;
+    char join[160];
+    struct spot_followed f = { .join = join, .every = 7, .step = -1 };
+    pid_t pid;
+
+    snprintf(join, sizeof(join), "unix:%s/follow.socket", dir);
+    pid = followed_job(join, in_dir("", "followed"));
+    await_shown(&first, &f);
+    await_shown(&second, &f);
+    stop_job(pid, join);
+    ck_assert_int_ge(first.step, 1);
+    ck_assert_int_ge(second.step, first.step + f.every);
+    ck_assert_msg(!spot_saved_model_read(&saved, at_dir(ended_job("to", second.step)),
+                                         SPOT_NEWEST_STEP, warn, &err),
+                  "%s", err.msg);
+    expect_same(&second, &saved);
+    spot_saved_model_release(&first);
+    spot_saved_model_release(&second);
+    spot_saved_model_release(&saved);
+}
+END_TEST
+
+/* It dies, and what was had stays known; one that has come less far is followed from there. */
+START_TEST(a_job_that_is_followed_may_end_and_begin_anew)
+{
+    struct spot_saved_model m;
+    struct spot_err err = { 0 };
+    char join[160];
+    struct spot_followed f = { .join = join, .every = 1, .step = -1 };
+    pid_t pid;
+
+    snprintf(join, sizeof(join), "unix:%s/anew.socket", dir);
+    pid = followed_job(join, in_dir("", "before"));
+    await_shown(&m, &f);
+    spot_saved_model_release(&m);
+    stop_job(pid, join);
+    f.step = 900000; /* as if it had come that far */
+    ck_assert_int_eq(spot_saved_model_follow(&m, &f, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "anew.socket"));
+    ck_assert_ptr_null(m.bundle);
+    ck_assert_int_eq(f.step, 900000);
+    pid = followed_job(join, in_dir("", "after"));
+    await_shown(&m, &f);
+    ck_assert_int_lt(f.step, 900000);
+    stop_job(pid, join);
+    spot_saved_model_release(&m);
+}
+END_TEST
+
+/* What a job says to a question about weights that it does not have. */
+static void expect_no_look(const char *join, int64_t step, uint32_t bundle)
+{
+    struct spot_buf question = { 0 }, answer = { 0 };
+    struct spot_err err = { 0 };
+
+    spot_put_i64(&question, step);
+    spot_put_u32(&question, bundle);
+    ck_assert_int_gt(spot_client_ask(join, NULL, 20, (enum spot_message)SPOT_MSG_LOOK,
+                                     question.data, question.n, &answer, &err),
+                     0);
+    spot_buf_release(&question);
+    spot_buf_release(&answer);
+}
+
+START_TEST(weights_that_are_not_shown_are_refused)
+{
+    struct spot_saved_model m;
+    char join[160];
+    struct spot_followed f = { .join = join, .every = 1, .step = -1 };
+    pid_t pid;
+
+    snprintf(join, sizeof(join), "unix:%s/look.socket", dir);
+    pid = followed_job(join, in_dir("", "looked"));
+    expect_no_look(join, 0, 0); /* nobody has asked for any */
+    await_shown(&m, &f);
+    expect_no_look(join, m.step, 99);
+    expect_no_look(join, m.step + 1000000, 0);
+    expect_no_look(join, -1, 0);
+    stop_job(pid, join);
     spot_saved_model_release(&m);
 }
 END_TEST
@@ -330,6 +460,9 @@ int main(int argc, char **argv)
     tcase_add_test(tc, what_a_running_job_gives_is_what_it_would_have_left_at_that_step);
     tcase_add_test(tc, a_job_that_makes_nothing_durable_is_not_waited_for_without_end);
     tcase_add_test(tc, where_no_job_listens_nothing_is_fetched);
+    tcase_add_test(tc, weights_that_are_followed_are_those_of_their_step);
+    tcase_add_test(tc, a_job_that_is_followed_may_end_and_begin_anew);
+    tcase_add_test(tc, weights_that_are_not_shown_are_refused);
     tcase_add_test(tc, a_damaged_generation_is_passed_over_and_named);
     tcase_add_test(tc, what_is_not_a_jobs_directory_or_step_is_refused);
     tcase_add_test(tc, a_bundle_is_written_to_a_file_of_its_own_whatever_has_the_name);

@@ -42,8 +42,8 @@ START_TEST(load_is_shared_by_weight)
     for (int i = 0; i < 3; i++)
         join(&peer[i]);
     snprintf(route[1].node, sizeof(route[1].node), "%s", peer[1].name);
-    server.route = route;
-    server.n_route = 2;
+    server.routes.node = route;
+    server.routes.n_node = 2;
     server.n_at_once = 100;
     for (unsigned n = 1; n <= QUEUE; n++) {
         struct spot_completion *const c = submit(1, 5);
@@ -57,7 +57,7 @@ START_TEST(load_is_shared_by_weight)
             ck_assert_uint_gt(six_times + 6, wanted);
         }
     }
-    server.route = NULL;
+    server.routes.node = NULL;
 }
 END_TEST
 

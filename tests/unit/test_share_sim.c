@@ -143,9 +143,11 @@ static void try_all(struct every *e, size_t round, size_t job, const int64_t *th
     }
 }
 
+/* Nobody can be 8 % ahead of AlloX here, either: no schedule is. */
 START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
 {
-    double ours = 0, best = 0;
+    static const char *const name[] = { "spot", "allox", "srsf" };
+    double sum[3] = { 0 }, best = 0;
     struct spot_rng rng;
     size_t n = 0;
 
@@ -154,7 +156,6 @@ START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
         struct world w = small(N_JOB, "instance_type,count\na,1\nb,2\n");
         struct spot_share_play play = corrected(&w, 0, 0);
         struct every e = { .count = { 1, 2 }, .best = INFINITY };
-        struct spot_share_outcome o;
 
         for (size_t i = 0; i < N_JOB; i++) {
             w.jobs.job[i].steps = e.left[i] = 50 + (double)spot_rng_below(&rng, 300);
@@ -163,18 +164,22 @@ START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
                     1 + (double)spot_rng_below(&rng, 4);
         }
         next_round(&e, 0);
-        o = play_one(&play, spot_share_players);
-        if (isfinite(e.best)) {
+        for (size_t k = 0; k < 3 && isfinite(e.best); k++) {
+            struct spot_err err;
+            struct spot_share_outcome o =
+                play_one(&play, spot_registry_find("share", name[k], &err));
+
             ck_assert_double_ge(o.jct_mean_s * N_JOB, e.best * (1 - 1e-9));
-            ours += o.jct_mean_s * N_JOB;
-            best += e.best;
-            n++;
+            sum[k] += o.jct_mean_s * N_JOB;
+            spot_share_outcome_release(&o);
         }
-        spot_share_outcome_release(&o);
+        best += isfinite(e.best) ? e.best : 0;
+        n += isfinite(e.best);
         release(&w);
     }
     ck_assert_uint_gt(n, 20);
-    ck_assert_msg(ours <= 1.05 * best, "%g, not %g", ours, best);
+    ck_assert_msg(sum[0] <= 1.05 * best && best > 0.92 * sum[1], "%g, %g, %g, not %g", sum[0],
+                  sum[1], sum[2], best);
 }
 END_TEST
 

@@ -186,7 +186,7 @@ START_TEST(a_route_by_size_holds_among_those_that_are_there)
         snprintf(peer[i].seat.type, SPOT_NAME_MAX, "%s", i < 3 ? "A" : "B");
         snprintf(peer[i].seat.market, SPOT_NAME_MAX, "%s", i < 3 ? "spot" : "on-demand");
     }
-    ck_assert(!spot_size_route_take(&server.size, &plan, &err));
+    ck_assert(!spot_size_route_take(&server.routes.size, &plan, &err));
     for (int i = 0; i < 4; i++) {
         const int who = who_gets(3);
 
@@ -206,7 +206,7 @@ START_TEST(a_route_by_size_holds_among_those_that_are_there)
     spot_server_dispatch(&server);
     for (int i = 0; i < 3; i++)
         ck_assert_uint_eq(peer[i].replica.load, BATCH); /* a type that is gone leaves its to all */
-    spot_size_route_release(&server.size);
+    spot_size_route_release(&server.routes.size);
 }
 END_TEST
 

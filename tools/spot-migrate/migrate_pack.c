@@ -211,9 +211,7 @@ static const struct spot_opt option[] = {
 
 static const struct spot_cli cli = {
     .name = "spot-migrate pack",
-    .need = (const struct spot_opt_need[]){ { "codec", "!compat" },
-                                            { "base", "!compat" },
-                                            { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "codec|base", "!compat" }, { NULL, NULL } },
     .reads = (const char *const[]){ "base", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,

@@ -229,8 +229,7 @@ static const struct spot_opt option[] = {
 static const struct spot_cli cli = {
     .name = "spot-migrate recv",
     .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
-                                            { "wait", "connect|listen" },
-                                            { "key-file", "connect|listen" },
+                                            { "wait|key-file", "connect|listen" },
                                             { "streams", "connect" },
                                             { "threads", "!connect|listen|via|duplex" },
                                             { NULL, NULL } },

@@ -464,9 +464,8 @@ static int run(struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-plan deadline",
-    .need = (const struct spot_opt_need[]){ { "forecast", "!trace" },
+    .need = (const struct spot_opt_need[]){ { "forecast|has-spot", "!trace" },
                                             { "has-spot", "!forecast" },
-                                            { "has-spot", "!trace" },
                                             { "learn", "trace" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", NULL },

@@ -203,25 +203,19 @@ static const struct spot_opt option_table[] = {
     { .type = SPOT_OPT_END },
 };
 
+static const struct spot_opt_need need[] = {
+    { "global-batch|worker-batch|params|usd-per-h|restart", "ddp" },
+    { "max-workers", "worker-batch" },
+    { "roofline", "!ddp" },
+    { "roofline", "catalogue" },
+    { "roofline", "type" },
+    { "catalogue|type|dtype|max-batch|prompt-tokens|output-tokens|context", "roofline" },
+    { NULL, NULL },
+};
+
 static const struct spot_cli cli = {
     .name = "spot-plan job",
-    .need = (const struct spot_opt_need[]){ { "global-batch", "ddp" },
-                                            { "worker-batch", "ddp" },
-                                            { "max-workers", "worker-batch" },
-                                            { "params", "ddp" },
-                                            { "usd-per-h", "ddp" },
-                                            { "restart", "ddp" },
-                                            { "roofline", "!ddp" },
-                                            { "roofline", "catalogue" },
-                                            { "roofline", "type" },
-                                            { "catalogue", "roofline" },
-                                            { "type", "roofline" },
-                                            { "dtype", "roofline" },
-                                            { "max-batch", "roofline" },
-                                            { "prompt-tokens", "roofline" },
-                                            { "output-tokens", "roofline" },
-                                            { "context", "roofline" },
-                                            { NULL, NULL } },
+    .need = need,
     .reads = (const char *const[]){ "roofline", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "json" },

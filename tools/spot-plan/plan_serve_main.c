@@ -375,22 +375,19 @@ static int run(struct session *s, struct spot_err *err)
     return write_plan(s, format, err) || plan_state_write(o.state, s->state, err) ? -1 : 0;
 }
 
+static const struct spot_opt_need need[] = {
+    { "rate", "!load" },
+    { "window|cache-tokens", "load" },
+    { "slo|current|loss-per-h|state|backlog|layout", "policy spot" },
+    { "stay", "current|layout|state" },
+    { "layout", "cluster" },
+    { "cluster|memory-cap", "layout" },
+    { NULL, NULL },
+};
+
 static const struct spot_cli cli = {
     .name = "spot-plan serve",
-    .need = (const struct spot_opt_need[]){ { "rate", "!load" },
-                                            { "window", "load" },
-                                            { "cache-tokens", "load" },
-                                            { "slo", "policy spot" },
-                                            { "current", "policy spot" },
-                                            { "loss-per-h", "policy spot" },
-                                            { "stay", "current|layout|state" },
-                                            { "state", "policy spot" },
-                                            { "backlog", "policy spot" },
-                                            { "layout", "cluster" },
-                                            { "layout", "policy spot" },
-                                            { "cluster", "layout" },
-                                            { "memory-cap", "layout" },
-                                            { NULL, NULL } },
+    .need = need,
     .reads = (const char *const[]){ "job", "forecast", "load", "layout", "cluster", NULL },
     .writes = (const char *const[]){ "output", "state", NULL },
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },

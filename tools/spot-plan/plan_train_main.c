@@ -456,8 +456,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
 }
 
 static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix" },
-                                             { "told", "starts next" },
-                                             { "announced", "starts next" },
+                                             { "told|announced", "starts next" },
                                              { "pending", "current" },
                                              { NULL, NULL } };
 static const char *const reads[] = { "job", "forecast", NULL };

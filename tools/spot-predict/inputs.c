@@ -74,7 +74,9 @@ int inputs_load(struct inputs *inputs, char *const *path, size_t n_path, struct 
         return 0;
     spot_probes_learn(&inputs->learned, &inputs->probes, &inputs->counts,
                       inputs->has[SPOT_FAMILY_ADVICE] ? &inputs->advice : NULL);
-    return spot_probes_count(&inputs->counts, &inputs->probes, err);
+    return inputs->has[SPOT_FAMILY_COUNTS]
+               ? 0
+               : spot_probes_count(&inputs->counts, &inputs->probes, err);
 }
 
 void inputs_release(struct inputs *inputs)

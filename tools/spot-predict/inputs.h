@@ -20,7 +20,7 @@ struct inputs {
 };
 
 /* At most one file of each family; "-" or NULL is standard input. Learns from the probes, and makes
- * series of those that have no counts. Returns 0, or -1 with *err; release them either way. */
+ * series of them where there are no counts. Returns 0, or -1 with *err; release them either way. */
 int inputs_load(struct inputs *inputs, char *const *path, size_t n_path, struct spot_prov *prov,
                 struct spot_err *err);
 void inputs_release(struct inputs *inputs);

@@ -113,28 +113,22 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
+static const struct spot_opt_need need[] = {
+    { "model", "!backtest" },
+    { "state|next-probes", "!backtest|kind load|kind price" },
+    { "next-probes", "!state|plot" },
+    { "probe-usd|hour-usd", "next-probes" },
+    { "models|origins|from|dump|joint|compare", "backtest" },
+    { "models", "!compare" },
+    { "dump", "!joint" },
+    { "plot", "!joint|kind price" },
+    { "joint|cap|hazard", "!kind price" },
+    { NULL, NULL },
+};
+
 static const struct spot_cli cli = {
     .name = "spot-predict",
-    .need = (const struct spot_opt_need[]){ { "model", "!backtest" },
-                                            { "state", "!backtest|kind load|kind price" },
-                                            { "models", "backtest" },
-                                            { "models", "!compare" },
-                                            { "origins", "backtest" },
-                                            { "from", "backtest" },
-                                            { "dump", "backtest" },
-                                            { "dump", "!joint" },
-                                            { "plot", "!joint|kind price" },
-                                            { "joint", "backtest" },
-                                            { "joint", "!kind price" },
-                                            { "cap", "!kind price" },
-                                            { "hazard", "!kind price" },
-                                            { "compare", "backtest" },
-                                            { "next-probes", "!backtest|kind load|kind price" },
-                                            { "next-probes", "!state" },
-                                            { "next-probes", "!plot" },
-                                            { "probe-usd", "next-probes" },
-                                            { "hour-usd", "next-probes" },
-                                            { NULL, NULL } },
+    .need = need,
     .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
     .n_operand_max = SPOT_OPERANDS_ANY,
     .choice =

@@ -37,14 +37,11 @@ static struct {
 
 static const struct spot_cli cli = {
     .name = "spot-replay describe",
-    .need = (const struct spot_opt_need[]){ { "format", "!fit" },
-                                            { "hazard", "!fit" },
+    .need = (const struct spot_opt_need[]){ { "format|hazard", "!fit" },
                                             { "hazard", "!plot" },
                                             { "hazard", "!scale" },
                                             { "min-losses", "hazard" },
-                                            { "scale", "kind trace" },
-                                            { "fit", "kind trace" },
-                                            { "hazard", "kind trace" },
+                                            { "scale|fit|hazard", "kind trace" },
                                             { "context", "kind load" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },

@@ -379,16 +379,16 @@ static int draw(const struct session *s, struct spot_err *err)
     return rc;
 }
 
+static const struct spot_opt_need need[] = {
+    { "per-replica|demand|rho|window", "load" },
+    { "demand", "catalogue" },
+    { "catalogue|unserved", "demand" },
+    { NULL, NULL },
+};
+
 static const struct spot_cli cli = {
     .name = "spot-replay fleet",
-    .need = (const struct spot_opt_need[]){ { "per-replica", "load" },
-                                            { "demand", "load" },
-                                            { "demand", "catalogue" },
-                                            { "catalogue", "demand" },
-                                            { "unserved", "demand" },
-                                            { "rho", "load" },
-                                            { "window", "load" },
-                                            { NULL, NULL } },
+    .need = need,
     .reads = (const char *const[]){ "trace", "load", "demand", "catalogue", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice =

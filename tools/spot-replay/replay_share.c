@@ -211,9 +211,7 @@ static int draw(const struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-replay share",
-    .need = (const struct spot_opt_need[]){ { "switch", "rounds exact" },
-                                            { "checkpoint", "rounds exact" },
-                                            { "trace", "rounds exact" },
+    .need = (const struct spot_opt_need[]){ { "switch|checkpoint|trace", "rounds exact" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },

@@ -184,9 +184,7 @@ static bool said[sizeof(option) / sizeof(option[0])];
 
 static const struct spot_cli cli = {
     .name = "spot-run export",
-    .need = (const struct spot_opt_need[]){ { "key-file", "join" },
-                                            { "join-timeout", "join" },
-                                            { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "key-file|join-timeout", "join" }, { NULL, NULL } },
     .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
     .given = said,
     .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",

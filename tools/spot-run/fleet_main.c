@@ -513,20 +513,15 @@ static const struct spot_opt_required required[] = {
 };
 
 static const struct spot_opt_need need[] = {
-    { "once", "yes" },
-    { "metrics", "yes" },
+    { "once|metrics", "yes" },
     { "metrics", "!once" },
     { "format", "!yes" },
     { "grace", "drain" },
     { "max-usd-per-h", "catalogue" },
     { "offers", "!plan-command" },
     { "offers", "catalogue" },
-    { "load", "offers" },
-    { "n", "offers" },
-    { "n", "!load" },
-    { "availability", "offers" },
-    { "availability", "!load" },
-    { "cold-start", "offers" },
+    { "load|n|availability|cold-start", "offers" },
+    { "n|availability", "!load" },
     { "join", "load|plan-command" },
     { NULL, NULL },
 };

@@ -200,9 +200,7 @@ static const struct spot_opt option_table[] = {
 static const struct spot_cli cli = {
     .name = "spot-run profile",
     .need = (const struct spot_opt_need[]){ { "serve", "!data" },
-                                            { "max-batch", "serve" },
-                                            { "replicas", "serve" },
-                                            { "one-machine", "serve" },
+                                            { "max-batch|replicas|one-machine", "serve" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "data", "tokenizer", "serve", NULL },
     .writes = (const char *const[]){ "output", NULL },

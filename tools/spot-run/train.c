@@ -321,8 +321,7 @@ static const struct spot_cli cli = {
         (const struct spot_opt_choice[]){ { "comm", "sockets|nccl|nccl-fast" }, { NULL, NULL } },
     .need = (const struct spot_opt_need[]){ { "state-command", "state" },
                                             { "store", "listen" },
-                                            { "val-every", "val-data" },
-                                            { "val-batches", "val-data" },
+                                            { "val-every|val-batches", "val-data" },
                                             { NULL, NULL } },
     .reads =
         (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },

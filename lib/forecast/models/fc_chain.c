@@ -53,38 +53,56 @@ void spot_chain_observe(const struct spot_fc_spec *spec, void *state,
             (size_t)past->y[past->n - 1]] += 1;
 }
 
-/* Row of the jump chain: a change happens with prob (changes + 1/2)/(n + 1), is upward with
+/* Jumps one way by k + 1: of just that size, or of that and more. */
+struct sizes {
+    double just[SPOT_FC_CAP_FINE + 1], least[SPOT_FC_CAP_FINE + 1];
+};
+
+static void find_sizes(struct sizes *s, int cap, double prob, double keep)
+{
+    for (int k = 0; k < cap; k++) {
+        s->just[k] = prob * (1 - keep);
+        s->least[k] = prob;
+        prob *= keep;
+    }
+}
+
+/* The jump chain: a change happens with prob (changes + 1/2)/(n + 1), is upward with
  * (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1); mass
  * beyond a bound stays on the bound, and on a bound no jump leads outside. */
-static void jump_row(const struct jumps *c, int cap, int y, double *row)
+static void jump_rows(const struct jumps *c, int cap, double *matrix)
 {
     const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
     const double up = change * (c->n_up + 0.5) / (changes + 1), down = change - up;
-    const double keep_up = 1 - (c->n_up + 1) / (c->up_sum + 2);
-    const double keep_down = 1 - (c->n_down + 1) / (c->down_sum + 2);
-    double tail = up;
+    struct sizes ups, downs;
 
-    row[y] = 1 - (y < cap ? up : 0) - (y > 0 ? down : 0);
-    for (int k = y + 1; k <= cap; k++) {
-        row[k] = k < cap ? tail * (1 - keep_up) : tail;
-        tail *= keep_up;
-    }
-    tail = down;
-    for (int k = y - 1; k >= 0; k--) {
-        row[k] = k > 0 ? tail * (1 - keep_down) : tail;
-        tail *= keep_down;
+    find_sizes(&ups, cap, up, 1 - (c->n_up + 1) / (c->up_sum + 2));
+    find_sizes(&downs, cap, down, 1 - (c->n_down + 1) / (c->down_sum + 2));
+    for (int y = 0; y <= cap; y++) {
+        double *row = matrix + (size_t)y * ((size_t)cap + 1);
+
+        for (int k = 1; k < y; k++)
+            row[k] = downs.just[y - 1 - k];
+        for (int k = y + 1; k < cap; k++)
+            row[k] = ups.just[k - y - 1];
+        if (y > 0)
+            row[0] = downs.least[y - 1];
+        if (y < cap)
+            row[cap] = ups.least[cap - y - 1];
+        row[y] = 1 - (y < cap ? up : 0) - (y > 0 ? down : 0);
     }
 }
 
 /* prob[h] = e_now M^h */
-static void iterate(const struct spot_fc_spec *spec, const double *matrix, int now, double *prob)
+static void iterate(const struct spot_fc_spec *spec, const double *restrict matrix, int now,
+                    double *restrict prob)
 {
     const size_t width = (size_t)spec->cap + 1;
 
     memcpy(prob, matrix + (size_t)now * width, width * sizeof(*prob));
     for (int h = 2; h <= spec->horizon; h++) {
         const double *from = spot_fc_row(spec, prob, h - 1);
-        double *to = spot_fc_row(spec, prob, h);
+        double *restrict to = spot_fc_row(spec, prob, h);
 
         memset(to, 0, width * sizeof(*to));
         for (size_t i = 0; i < width; i++)
@@ -100,10 +118,10 @@ double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
     struct chain *c = state;
     double *matrix = c->seen + cells(spec);
 
+    jump_rows(&c->jumps, spec->cap, matrix);
     for (size_t y = 0; y < width; y++) {
         double *row = matrix + y * width, n = 1;
 
-        jump_row(&c->jumps, spec->cap, (int)y, row);
         for (size_t k = 0; k < width; k++)
             n += c->seen[y * width + k];
         for (size_t k = 0; k < width; k++)

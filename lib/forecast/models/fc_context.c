@@ -145,18 +145,31 @@ static void back_off(const float *seen, size_t width, int h, double *dist)
         dist[i] = ((double)seen[i] + escape * dist[i]) / (n + escape);
 }
 
+/* The changes from -*down to *up are all that were ever seen, and none. */
+static void find_seen(const float *all, int cap, int *down, int *up)
+{
+    *down = *up = cap;
+    while (*down > 0 && all[cap - *down] <= 0)
+        --*down;
+    while (*up > 0 && all[cap + *up] <= 0)
+        --*up;
+}
+
 static void knot_dist(const struct spot_fc_spec *spec, struct context *c, int i, int h, double *p)
 {
     double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
     const int cap = spec->cap, y = c->now.y;
     size_t id[ORDERS];
+    int down, up;
 
     find_contexts(spec, &c->now, id);
+    find_seen(table(spec, c, i, id[0]), cap, &down, &up); /* what any other has, this one has */
     dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++)
-        back_off(table(spec, c, i, id[k]), width_of(spec), h, dist);
+        back_off(table(spec, c, i, id[k]) + cap - down, (size_t)(down + 1 + up), h,
+                 dist + cap - down);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-    for (int d = -cap; d <= cap; d++)
+    for (int d = -down; d <= up; d++)
         p[y + d < 0 ? 0 : y + d > cap ? cap : y + d] += dist[d + cap];
 }
 

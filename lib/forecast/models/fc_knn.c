@@ -60,98 +60,128 @@ void spot_knn_observe(const struct spot_fc_spec *spec, void *state, const struct
     c->feature[6][at] = (float)sqrt(restless[1]);
 }
 
+/* distance[i] of the values [n] whose features begin at `first`. */
+static void add_distances(const struct knn *c, size_t first, size_t n, float *distance)
+{
+    const float *const x = c->feature[0] + first;
+    float here[FEATURES];
+
+    for (int f = 0; f < FEATURES; f++)
+        here[f] = c->feature[f][(c->n - 1) % SPOT_FC_PAST];
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0;
+
+        for (size_t f = 0; f < FEATURES; f++) {
+            const float by = x[f * SPOT_FC_PAST + i] - here[f];
+
+            sum += by * by;
+        }
+        distance[i] = sum;
+    }
+}
+
 /* distance[i] of past value i to the newest, i < n. */
 static void find_distances(const struct knn *c, const struct spot_fc_past *past, size_t n,
                            float *distance)
 {
-    const size_t first = (c->n - past->n) % SPOT_FC_PAST, now = (c->n - 1) % SPOT_FC_PAST;
+    const size_t first = (c->n - past->n) % SPOT_FC_PAST;
     const size_t before = first + n < SPOT_FC_PAST ? n : SPOT_FC_PAST - first;
 
-    memset(distance, 0, n * sizeof(*distance));
-    for (int f = 0; f < FEATURES; f++) {
-        const float *x = c->feature[f] + first, here = c->feature[f][now];
-
-        for (size_t i = 0; i < before; i++)
-            distance[i] += (x[i] - here) * (x[i] - here);
-        x = c->feature[f];
-        for (size_t i = before; i < n; i++)
-            distance[i] += (x[i - before] - here) * (x[i - before] - here);
-    }
+    add_distances(c, first, before, distance);
+    add_distances(c, 0, n - before, distance + before);
 }
 
-/* The k-th smallest of x [n], k < n, which gets reordered: Hoare's selection. */
-static float select_kth(float *x, size_t n, size_t k)
+static uint32_t bits_of(float x)
 {
-    size_t lo = 0, hi = n - 1;
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static float largest_until(const float *x, size_t n, float bound)
+{
+    float most = 0;
+
+    for (size_t i = 0; i < n; i++)
+        most = x[i] <= bound && x[i] > most ? x[i] : most;
+    return most;
+}
+
+/* The k-th smallest of x [n] >= 0, k < n: their bits are ordered as they are, and the range that
+ * holds it is halved until it holds no other. No branch hangs on a value, as a sort's would. */
+static float select_kth(const float *x, size_t n, size_t k)
+{
+    uint32_t lo = 0, hi = bits_of(largest_until(x, n, INFINITY)); /* lo <= the k-th's bits <= hi */
 
     while (lo < hi) {
-        const float pivot = x[lo + (hi - lo) / 2];
-        size_t i = lo, j = hi;
+        const uint32_t mid = lo + (hi - lo) / 2;
+        const float bound = float_of(mid);
+        uint32_t until = 0;
 
-        for (;;) {
-            float t;
-
-            while (x[i] < pivot)
-                i++;
-            while (x[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            t = x[i];
-            x[i++] = x[j];
-            x[j--] = t;
-        }
-        if (k <= j)
-            hi = j;
+        for (size_t i = 0; i < n; i++)
+            until += x[i] <= bound;
+        if (until == k + 1)
+            return largest_until(x, n, bound);
+        if (until > k)
+            hi = mid;
         else
-            lo = j + 1;
+            lo = mid + 1;
     }
-    return x[k];
+    return float_of(lo);
 }
 
-/* The distance of the k-th nearest, k < n: among those that are not beyond a guess from every
- * SAMPLE-th one, or among all where the guess was too near. */
-static float find_reach(const float *distance, size_t n, size_t k)
+/* Those of distance [n] until `bound`, and where they are. */
+static size_t gather(const float *distance, size_t n, float bound, float *near, uint16_t *at)
+{
+    size_t n_near = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        near[n_near] = distance[i];
+        at[n_near] = (uint16_t)i;
+        n_near += distance[i] <= bound;
+    }
+    return n_near;
+}
+
+/* The k + 1 nearest, k < n, and all as near as the farthest of them, in order: among those until a
+ * guess from every SAMPLE-th one, or among all where the guess was too near. */
+static size_t find_nearest(const float *distance, size_t n, size_t k, float *near, uint16_t *at)
 {
     enum { SAMPLE = 16 };
-    float near[SPOT_FC_PAST];
     size_t n_near = 0;
 
     for (size_t i = 0; i < n; i += SAMPLE)
         near[n_near++] = distance[i];
-    if (k + k / 2 < n) {
-        const float guess = select_kth(near, n_near, (k + k / 2) * n_near / n);
-
-        n_near = 0;
-        for (size_t i = 0; i < n; i++) {
-            near[n_near] = distance[i];
-            n_near += distance[i] <= guess;
-        }
-        if (n_near > k)
-            return select_kth(near, n_near, k);
-    }
-    memcpy(near, distance, n * sizeof(*near));
-    return select_kth(near, n, k);
+    if (k + k / 2 < n)
+        n_near = gather(distance, n, select_kth(near, n_near, (k + k / 2) * n_near / n), near, at);
+    if (n_near <= k || k + k / 2 >= n)
+        n_near = gather(distance, n, INFINITY, near, at);
+    return n_near;
 }
 
 /* Add what followed at every step; the nearest weigh 1, the farthest a tenth. */
 static void add_moments(const struct spot_fc_spec *spec, const struct spot_fc_past *past,
-                        const float *distance, size_t n, float reach, double *prob)
+                        const float *near, const uint16_t *at, size_t n, float reach, double *prob)
 {
     const int cap = spec->cap, now = past->y[past->n - 1];
     const double scale = reach > 0 ? 0.9 / (double)reach : 0;
-    uint16_t near[SPOT_FC_PAST];
-    size_t n_near = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        near[n_near] = (uint16_t)i;
-        n_near += distance[i] <= reach;
-    }
-    for (size_t m = 0; m < n_near; m++) {
-        const int *y = past->y + near[m], shift = now - y[0];
-        const double weight = 1 - scale * (double)distance[near[m]];
+    for (size_t m = 0; m < n; m++) {
+        const int *y = past->y + at[m], shift = now - y[0];
+        const double weight = 1 - scale * (double)near[m];
         double *row = prob;
 
+        if (near[m] > reach)
+            continue;
         for (int h = 1; h <= spec->horizon; h++, row += cap + 1) {
             const int k = y[h] + shift;
 
@@ -160,20 +190,31 @@ static void add_moments(const struct spot_fc_spec *spec, const struct spot_fc_pa
     }
 }
 
+/* Add what followed the nearest of the first n moments. */
+static void add_nearest(const struct spot_fc_spec *spec, const struct knn *c,
+                        const struct spot_fc_past *past, size_t n, double *prob)
+{
+    const size_t k = n > NEAREST ? NEAREST - 1 : n - 1;
+    float distance[SPOT_FC_PAST], near[SPOT_FC_PAST];
+    uint16_t at[SPOT_FC_PAST];
+    size_t n_near;
+
+    find_distances(c, past, n, distance);
+    near[0] = distance[0];
+    n_near = find_nearest(distance, n, k, near, at);
+    add_moments(spec, past, near, at, n_near, select_kth(near, n_near, k), prob);
+}
+
 void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                       double *prob)
 {
     const struct spot_fc_past w = spot_fc_tail(spec, past);
     const int now = w.y[w.n - 1];
     const size_t n = w.n > (size_t)spec->horizon ? w.n - (size_t)spec->horizon : 0;
-    float distance[SPOT_FC_PAST], reach;
 
     memset(prob, 0, (size_t)spec->horizon * ((size_t)spec->cap + 1) * sizeof(*prob));
-    if (n) {
-        find_distances(state, &w, n, distance);
-        reach = find_reach(distance, n, n > NEAREST ? NEAREST - 1 : n - 1);
-        add_moments(spec, &w, distance, n, reach, prob);
-    }
+    if (n)
+        add_nearest(spec, state, &w, n, prob);
     for (int h = 1; h <= spec->horizon; h++) {
         double *p = spot_fc_row(spec, prob, h);
 

@@ -38,7 +38,7 @@ static struct spot_decider *deadline_open(const struct spot_rule *rule)
 static void learn(struct spot_decider *d)
 {
     if (has_many(d))
-        market_many_learn(&d->many, &d->market, &d->seen, d->rule.law);
+        market_many_learn(&d->many, &d->market, &d->seen, d->count, d->rule.law);
     for (size_t k = 0; k < d->market.n_place && !has_many(d); k++)
         if (d->rule.law)
             d->market.place[k].dist = d->rule.law[k];

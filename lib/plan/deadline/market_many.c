@@ -13,18 +13,20 @@ enum {
 };
 
 /* The prior, and how fast things change: docs/results/market.md says on what they were tuned. */
-static const double PRIOR_SHARE = 0.5, PRIOR_ALIKE = 0.7, PRIOR_H = 8, PRIOR_RUN_H = 2.5,
-                    BETTER_H = 6;
+static const double PRIOR_SHARE = 0.5, /* of time: spot in the cheapest place */
+    PRIOR_ALIKE = 0.7,                 /* j places are as good as j to that power apart */
+    PRIOR_H = 8,                       /* hours of seeing that these are worth */
+    PRIOR_RUN_H = 2.5,                 /* the mean of one run seen before any */
+    PRIOR_HAZARD = 0.4,                /* of what the pooled runs of run_dist.c say */
+    PRIOR_ENDS = 4,                    /* ended runs of an age that all places are worth */
+    BETTER_H = 6;                      /* until something better turns up, if there is any */
 
 void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_place)
 {
     uint32_t there = 0;
 
-    for (size_t k = 0; k < n_place; k++) {
+    for (size_t k = 0; k < n_place; k++)
         there |= (uint32_t)has_spot[k] << k;
-        seen->up[k] += has_spot[k];
-        seen->ended[k] += seen->n && !has_spot[k] && seen->there[seen->n - 1] >> k & 1;
-    }
     seen->there = spot_xgrow(seen->there, &seen->cap, seen->n + 1, sizeof(*seen->there));
     seen->there[seen->n++] = there;
 }
@@ -120,8 +122,41 @@ static void cost_launch(struct market_many *t, const struct spot_market *m)
     t->speed[t->n] = m->place[refuge].speed;
 }
 
+/* Per tick of spot: of one place, with a prior run. */
+static double mean_hazard(const struct spot_market *m, const struct spot_run_count *count)
+{
+    double ended = 1, seen = PRIOR_RUN_H * 3600 / m->tick_s;
+
+    for (size_t i = 0; i < SPOT_RUN_STAGES; i++) {
+        ended += count->ended[1][i];
+        seen += count->seen[1][i];
+    }
+    return ended / seen;
+}
+
+/* By age: of all places with the pooled prior, and that as the prior of each. */
+static void learn_hazards(struct market_many *t, const struct spot_market *m,
+                          const struct spot_run_count *count)
+{
+    struct spot_run_count all = { 0 };
+    struct spot_run_dist dist;
+
+    for (size_t k = 0; k < t->n; k++)
+        for (size_t i = 0; i < SPOT_RUN_STAGES; i++) {
+            all.ended[1][i] += count[k].ended[1][i];
+            all.seen[1][i] += count[k].seen[1][i];
+        }
+    spot_run_dist_learn_zone(&dist, &all, m->tick_s);
+    for (size_t k = 0; k < t->n; k++)
+        for (size_t i = 0; i < SPOT_RUN_STAGES; i++)
+            t->hazard[k][i] =
+                (PRIOR_ENDS + count[k].ended[1][i]) /
+                (PRIOR_ENDS / (PRIOR_HAZARD * dist.end_prob[1][i]) + count[k].seen[1][i]);
+}
+
 void market_many_learn(struct market_many *t, const struct spot_market *m,
-                       const struct market_seen *seen, const struct spot_run_dist *law)
+                       const struct market_seen *seen, const struct spot_run_count *count,
+                       const struct spot_run_dist *law)
 {
     double step_h;
 
@@ -132,11 +167,13 @@ void market_many_learn(struct market_many *t, const struct spot_market *m,
     else
         share_ranks(t, m, seen);
     step_h = (double)t->step_ticks * m->tick_s / 3600;
+    learn_hazards(t, m, count);
     for (size_t j = 0; j < t->n; j++) {
         const size_t k = t->place[j];
-        const double hazard =
-            (1 + (double)seen->ended[k]) / (PRIOR_RUN_H * 3600 / m->tick_s + (double)seen->up[k]);
+        const double hazard = law ? first_end(&law[k], true) : mean_hazard(m, &count[k]);
 
+        for (size_t i = 0; law && i < SPOT_RUN_STAGES; i++)
+            t->hazard[k][i] = law[k].end_prob[1][i];
         t->usd[j] = m->place[k].spot_usd_per_h * step_h;
         t->speed[j] = m->place[k].speed;
         t->end[j] = 1 - pow(1 - fmin(0.5, hazard), (double)t->step_ticks);
@@ -176,10 +213,11 @@ static void draw(const struct market_many *t, double *value, size_t runs, size_t
 }
 
 /* What is expected a step later, from the values there. */
-static void expect(const struct market_many *t, double *value, double *mean, double *scratch)
+static void expect(const struct market_many *t, double *value, double *mean, double *lost,
+                   double *scratch)
 {
     const size_t n_level = (size_t)t->n_level;
-    double *lost = scratch, *drawn = scratch + n_level, *better = scratch + 2 * n_level;
+    double *drawn = scratch, *better = scratch + n_level;
 
     draw(t, value, 0, t->n, lost);
     for (size_t runs = 0; runs <= t->n + 1; runs++) {
@@ -246,7 +284,8 @@ static void relax(const struct market_many *t, int64_t steps, double *mean, doub
 void market_many_release(struct market_many *t)
 {
     free(t->then);
-    t->then = NULL;
+    free(t->lost);
+    t->then = t->lost = NULL;
 }
 
 void market_many_solve(struct market_many *t, const struct spot_market *m,
@@ -265,15 +304,16 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
         return;
     cells = (t->n + 2) * (t->n + 1) * (size_t)t->n_level;
     value = spot_xcalloc(cells, sizeof(double));
-    scratch = spot_xcalloc(3 * (size_t)t->n_level, sizeof(double));
+    scratch = spot_xcalloc(2 * (size_t)t->n_level, sizeof(double));
+    t->lost = spot_xcalloc((size_t)(t->n_keep * t->n_level), sizeof(double));
     t->then = spot_xcalloc((size_t)t->n_keep * cells, sizeof(double));
     for (size_t i = 0; i < cells; i++)
         value[i] = (double)(i % (size_t)t->n_level) / (UNITS * t->speed[t->n]) * t->usd[t->n];
     for (int64_t steps = 1; steps <= t->steps; steps++) {
-        const int64_t row = t->steps - steps;
-        double *mean = t->then + (row < t->n_keep ? (size_t)row : 0) * cells;
+        const int64_t row = t->steps - steps < t->n_keep ? t->steps - steps : 0;
+        double *mean = t->then + (size_t)row * cells;
 
-        expect(t, value, mean, scratch);
+        expect(t, value, mean, t->lost + row * t->n_level, scratch);
         relax(t, steps, mean, value);
     }
     free(value);
@@ -300,6 +340,16 @@ static double wait_of(const struct spot_market *m, const struct spot_market_now 
     return (all > 0 ? sum / all : 0) + (goes_on ? 0 : spot_market_move_s(m, now, step.place));
 }
 
+/* That spot of this age is gone a step later. */
+static double end_of(const struct market_many *t, size_t place, size_t age)
+{
+    double stays = 1;
+
+    for (int64_t i = 0; i < t->step_ticks; i++)
+        stays *= 1 - t->hazard[place][spot_run_stage(age + (size_t)i)];
+    return 1 - stays;
+}
+
 static double weigh(const struct market_many *t, const struct spot_market *m,
                     const struct spot_market_now *now, struct spot_market_step step,
                     size_t cheapest)
@@ -311,7 +361,7 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
                                                                : t->rank[step.place] + 1;
     const double step_s = (double)t->step_ticks * m->tick_s, speed = m->place[step.place].speed;
     double left_s = now->left_s, need = (double)t->step_ticks, usd = 0;
-    double *table;
+    double *table, then;
 
     row = row < 0 ? 0 : row < t->n_keep ? row : t->n_keep - 1;
     table = t->then + (size_t)row * (t->n + 2) * (t->n + 1) * (size_t)t->n_level;
@@ -327,7 +377,14 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
     usd *= need * m->tick_s / 3600;
     if (runs && !(step.mode == now->mode && step.place == now->place))
         usd += spot_market_move_usd(m, now, step.place);
-    return usd + level(at(t, table, runs, cheapest), left_s / step_s * UNITS);
+    then = level(at(t, table, runs, cheapest), left_s / step_s * UNITS);
+    if (step.mode == SPOT_DEADLINE_SPOT) { /* with the hazard of its age instead of the mean */
+        const double lost = level(t->lost + row * t->n_level, left_s / step_s * UNITS);
+        const double mean = t->end[runs - 1], end = end_of(t, step.place, now->age[step.place]);
+
+        then = end * lost + (1 - end) * (then - mean * lost) / (1 - mean);
+    }
+    return usd + then;
 }
 
 struct spot_market_step market_many_ask(const struct market_many *t, const struct spot_market *m,

@@ -24,7 +24,6 @@ extern "C" {
 struct market_seen {
     uint32_t *there; /* [n] */
     size_t n, cap;
-    size_t up[SPOT_MARKET_PLACES_MAX], ended[SPOT_MARKET_PLACES_MAX]; /* ticks with, runs over */
 };
 void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_place);
 
@@ -33,18 +32,22 @@ struct market_many {
     size_t place[SPOT_MARKET_PLACES_MAX], rank[SPOT_MARKET_PLACES_MAX]; /* of a rank, of a place */
     double usd[SPOT_MARKET_PLACES_MAX + 1];   /* of a step, by rank; the last: on demand */
     double speed[SPOT_MARKET_PLACES_MAX + 1]; /* the same */
-    double end[SPOT_MARKET_PLACES_MAX];       /* that spot is gone a step later */
+    double end[SPOT_MARKET_PLACES_MAX];       /* that spot is gone a step later, by rank */
+    double hazard[SPOT_MARKET_PLACES_MAX][SPOT_RUN_STAGES]; /* a tick later, by place and age */
     double share[SPOT_MARKET_PLACES_MAX + 1]; /* of time: the cheapest is this one, or none */
     double better;                            /* that something turns up in a step */
     double wait, worst, launch_usd; /* of a launch: steps without progress, at most, moves */
     int64_t step_ticks, n_level, steps, n_keep; /* of the table: steps left at first */
     double *then; /* [n_keep][n + 2][n + 1][n_level]: what is still paid a step later */
+    double *lost; /* [n_keep][n_level]: the same if what runs is gone then */
 };
 
-/* What was learnt, for the job as a whole: of what was seen, or of the law [n_place] of places that
- * are independent, if it is told. Prices are those of the market. */
+/* What was learnt, for the job as a whole: of what was seen, with its runs counted [n_place], or of
+ * the law [n_place] of places that are independent, if it is told. Prices are those of the market.
+ */
 void market_many_learn(struct market_many *many, const struct spot_market *market,
-                       const struct market_seen *seen, const struct spot_run_dist *law);
+                       const struct market_seen *seen, const struct spot_run_count *count,
+                       const struct spot_run_dist *law);
 
 /* The table for the next keep_ticks. */
 void market_many_solve(struct market_many *many, const struct spot_market *market,

@@ -40,8 +40,20 @@ struct walk {
     const struct spot_count_chain *chain;
     struct spot_horizon *h;
     int lost_max;
-    double *now, *then; /* [count][context]: chances */
+    double *now, *then;            /* [count][context]: chances */
+    struct spot_count_step **step; /* [count][context]: from there, as far as was asked */
 };
+
+static const struct spot_count_step *step_of(struct walk *w, int i, int c)
+{
+    struct spot_count_step **s = &w->step[(size_t)i * (size_t)w->h->n_context + (size_t)c];
+
+    if (!*s) {
+        *s = spot_xcalloc(1, sizeof(**s));
+        spot_count_chain_step(w->chain, i + w->h->n_low, c, *s);
+    }
+    return *s;
+}
 
 /* A change of `change` from count i in context c, with this chance. */
 static void pass(struct walk *w, int i, int c, int change, double prob, double *kernel)
@@ -70,18 +82,18 @@ static void pass_count(struct walk *w, int step, int i)
     for (int c = 0; c < h->n_context; c++) {
         const bool stands_in = sum <= 0 && c == (h->n_context == 1 ? 0 : SPOT_CHAIN_AGE_MAX - 1);
         const double weight = stands_in ? 1e-300 : now[c];
-        struct spot_count_step s;
+        const struct spot_count_step *s;
 
         if (weight <= 0)
             continue;
-        spot_count_chain_step(w->chain, i + h->n_low, c, &s);
+        s = step_of(w, i, c);
         all += weight;
-        pass(w, i, c, 0, weight * s.still, kernel);
+        pass(w, i, c, 0, weight * s->still, kernel);
         for (int k = 1; k <= w->chain->size_max; k++) {
-            if (s.lost[k] > 0)
-                pass(w, i, c, -k, weight * s.lost[k], kernel);
-            if (s.gained[k] > 0)
-                pass(w, i, c, k, weight * s.gained[k], kernel);
+            if (s->lost[k] > 0)
+                pass(w, i, c, -k, weight * s->lost[k], kernel);
+            if (s->gained[k] > 0)
+                pass(w, i, c, k, weight * s->gained[k], kernel);
         }
     }
     for (int k = 1; k <= far; k++) { /* what follows does not depend on the context before */
@@ -101,6 +113,7 @@ static void walk_chain(struct walk *w, int context)
     const size_t n = (size_t)counts_of(h) * (size_t)h->n_context;
     double *memory = spot_xcalloc(2 * n, sizeof(*memory));
 
+    w->step = spot_xcalloc(n, sizeof(*w->step));
     w->now = memory;
     w->then = memory + n;
     w->now[(size_t)(h->start - h->n_low) * (size_t)h->n_context +
@@ -123,6 +136,9 @@ static void walk_chain(struct walk *w, int context)
         for (int c = 0; c < h->n_context; c++)
             out[c] = sum > 0 ? now[c] / sum : 1. / h->n_context;
     }
+    for (size_t i = 0; i < n; i++)
+        free(w->step[i]);
+    free(w->step);
     free(memory);
 }
 
