@@ -112,7 +112,7 @@ extern "C" {
       "state that moves with the job between regions (default: 0)", 0, 1e6 }
 #define SPOT_ROW_LEARN(v) \
     { SPOT_OPT_SECS, 0, "learn", v, "time", \
-      "learn runs anew after each of this (default: 24h, 2h if zones > 3)", 1, 1e9 }
+      "learn runs anew after each of this (default: 24h, 2h if zones > 4)", 1, 1e9 }
 #define SPOT_ROW_RESTARTS(v) \
     { SPOT_OPT_STRING, 0, "restart", v, "time", \
       "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 }

@@ -13,9 +13,10 @@
  * of the place it leaves, and takes leave_s of that place longer. A restart time is drawn from a
  * distribution, known only when it is complete. Runs of up to SPOT_MARKET_EXACT_MAX places are
  * independent, each a Markov chain in stages (run_dist.h), fewer of them for more places: 7 for
- * one, 3 for two, 2 for three. The cheapest policy is a dynamic program over ticks left, work
- * left, mode and place with the time since launch, and the stage of every place. With more places
- * it goes by the cheapest place with spot instead of the state of each (spot_market_many_solve).
+ * one, 3 for two, 2 for three, 1 for four. The cheapest policy is a dynamic program over ticks
+ * left, work left, mode and place with the time since launch, and the stage of every place. With
+ * more places it goes by the cheapest place with spot instead of the state of each
+ * (spot_market_many_solve).
  *
  * No step is taken after which on demand, with the longest restart and the longest move to where
  * it runs, could not finish in time: no distribution can make a job late. The objective is the
@@ -37,7 +38,7 @@ extern "C" {
 
 enum {
     SPOT_MARKET_PLACES_MAX = 16,
-    SPOT_MARKET_EXACT_MAX = 3, /* places */
+    SPOT_MARKET_EXACT_MAX = 4, /* places */
     SPOT_MARKET_RESTARTS_MAX = 8,
     SPOT_DEADLINE_TICKS_MAX = 1 << 14,   /* of a job */
     SPOT_DEADLINE_CELLS_MAX = 1 << 28,   /* of a table */

@@ -28,7 +28,7 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || return; }
     echo instance_type,spot_usd_per_h,on_demand_usd_per_h,egress_usd_per_gb,egress_byte_per_s >"$T/c.csv"
     echo g,1,3,.02,1e9 >>"$T/c.csv"
     tests/decisions.sh deadline "$T/nine.csv" 8 6000 --work 8h --deadline 12h --restart 12m --catalogue "$T/c.csv" --state-gb 50
-    tests/decisions.sh deadline "$T/nine.csv" 4 6000 --zone r0z0,r1z0,r1z1,r2z2 --work 8h --deadline 10h --restart 25m --catalogue "$T/c.csv" --learn 90m
+    tests/decisions.sh deadline "$T/nine.csv" 4 6000 --zone r0z0,r0z1,r1z0,r1z1,r2z2 --work 8h --deadline 10h --restart 25m --catalogue "$T/c.csv" --learn 90m
 }
 
 @test "serving: replay and predict | plan decide the same, spares, lengths, a backlog and nothing at all among them" {

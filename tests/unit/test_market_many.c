@@ -11,7 +11,7 @@
 #include "sim/deadline_sim.h"
 #include "suite.h"
 
-enum { PLACES = 4, NONE = PLACES, ON_DEMAND = PLACES + 1 };
+enum { PLACES = 5, NONE = PLACES, ON_DEMAND = PLACES + 1 };
 
 /* Work in ticks; places are ranked by price. */
 struct model {

@@ -11,7 +11,7 @@ enum { PARTS = 5, LEVELS_MIN = 64 };
 /* Stages of a run there and of a run away, by the number of places. */
 static int64_t stages_for(size_t n_place)
 {
-    static const int64_t n[SPOT_MARKET_EXACT_MAX + 1] = { 0, SPOT_RUN_STAGES, 3, 2 };
+    static const int64_t n[SPOT_MARKET_EXACT_MAX + 1] = { 0, SPOT_RUN_STAGES, 3, 2, 1 };
 
     return n[n_place];
 }

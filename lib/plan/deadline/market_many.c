@@ -248,7 +248,7 @@ static void expect(const struct market_many *t, double *value, double *mean, dou
 /* From what is expected a step later: the values with so many steps left. */
 static void relax(const struct market_many *t, int64_t steps, double *mean, double *value)
 {
-    const double od_done = UNITS * t->speed[t->n], first = 1 - t->wait;
+    const double od_done = UNITS * t->speed[t->n], first = fmax(0, 1 - t->wait);
 
     for (size_t runs = 0; runs <= t->n + 1; runs++) {
         const bool is_spot = runs && runs <= t->n, is_od = runs > t->n;
