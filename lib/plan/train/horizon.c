@@ -113,7 +113,7 @@ static void walk_chain(struct walk *w, int context)
     const size_t n = (size_t)counts_of(h) * (size_t)h->n_context;
     double *memory = spot_xcalloc(2 * n, sizeof(*memory));
 
-    w->step = spot_xcalloc(n, sizeof(*w->step));
+    w->step = spot_xcalloc(n, sizeof(struct spot_count_step *));
     w->now = memory;
     w->then = memory + n;
     w->now[(size_t)(h->start - h->n_low) * (size_t)h->n_context +
