@@ -174,8 +174,8 @@ double spot_peer_time_left_s(const struct spot_peer *peer);
 /* Set aside: alive, but gets no place. */
 bool spot_peer_is_aside(const struct spot_peer *peer);
 
-/* Set it aside for good: it was proved to be at fault, and `why` is told. The caller breaks the epoch
- * (spot_view_break). Was that done, to this name? */
+/* Set it aside for good: it was proved to be at fault, and `why` is told. The caller breaks the
+ * epoch (spot_view_break). Was that done, to this name? */
 void spot_peer_convict(struct spot_peer *peer, const char *why);
 bool spot_peer_is_convicted(const struct spot_peer *peer);
 
