@@ -54,7 +54,7 @@ static void fill_shocks(struct spot_forecast *forecast, const struct spot_neighb
                         double interval_s)
 {
     const size_t n = forecast->n_series;
-    const struct spot_neighbours **of = spot_xcalloc(n + 1, sizeof(*of));
+    const struct spot_neighbours **of = spot_xcalloc(n + 1, sizeof(void *));
     struct spot_forecast_shock *shock = spot_xcalloc(n + 1, sizeof(*shock));
 
     for (size_t first = 0; first < n; first++) {

@@ -38,8 +38,7 @@ struct spot_audited {
 
 /* Returns 0, also if a step differs, or -1 with *err: SPOT_EUSAGE, SPOT_EDATA for state, log or
  * data that cannot be used, SPOT_ESYS. */
-int spot_audit_run(const struct spot_audit *audit, struct spot_audited *audited,
-                   struct spot_err *err);
+int spot_audit_run(const struct spot_audit *o, struct spot_audited *out, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -45,18 +45,17 @@ struct market_many {
 /* What was learnt, for the job as a whole: of what was seen, with its runs counted [n_place], or of
  * the law [n_place] of places that are independent, if it is told. Prices are those of the market.
  */
-void market_many_learn(struct market_many *many, const struct spot_market *market,
+void market_many_learn(struct market_many *t, const struct spot_market *m,
                        const struct market_seen *seen, const struct spot_run_count *count,
                        const struct spot_run_dist *law);
 
 /* The table for the next keep_ticks. */
-void market_many_solve(struct market_many *many, const struct spot_market *market,
+void market_many_solve(struct market_many *t, const struct spot_market *m,
                        const struct spot_market_now *now, int64_t keep_ticks);
-void market_many_release(struct market_many *many);
+void market_many_release(struct market_many *t);
 
 /* The cheapest safe step; step_usd (NULL: not wanted) as that of struct spot_market_table. */
-struct spot_market_step market_many_ask(const struct market_many *many,
-                                        const struct spot_market *market,
+struct spot_market_step market_many_ask(const struct market_many *t, const struct spot_market *m,
                                         const struct spot_market_now *now, double (*step_usd)[3]);
 
 #ifdef __cplusplus
