@@ -277,8 +277,11 @@ START_TEST(status_metrics_and_log_say_what_was)
     o.group.events = in_dir("events");
     start_server(&o);
     start_workers(2, 2);
+    set_pace(200); /* or one is done with all of them before the other has any */
     for (int i = 0; i < 3; i++)
         talk_ask(&k[i], "POST", "/v1/completions", "", body_of(i, ""));
+    UNTIL(metric("spot_serve_choices_running") == 3);
+    set_pace(0);
     for (int i = 0; i < 3; i++) {
         talk_hear(&k[i], NULL);
         talk_close(&k[i]);
