@@ -4,9 +4,7 @@
 #define _GNU_SOURCE /* mkdtemp, flock, asprintf. NOLINT(bugprone-reserved-identifier) */
 #include "serve_follow.h"
 
-#include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/num.h"
+#include "common/clock.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "train/model_dir.h"
@@ -41,22 +39,31 @@ static void put_prefix(char prefix[32])
     snprintf(prefix, 32, "spot-%u-follow-", (unsigned)geteuid());
 }
 
-/* What servers left that were killed: nobody holds its lock. */
+/* Ours, and nobody holds its lock. */
+static bool is_left(int fd)
+{
+    struct stat s;
+
+    return fd >= 0 && !fstat(fd, &s) && s.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB);
+}
+
+/* What servers left that were killed; not while one makes its own, which it holds only then. */
 static void sweep(void)
 {
     char prefix[32], path[512];
     DIR *const d = opendir(memory);
+    const bool may = d && !flock(dirfd(d), LOCK_EX | LOCK_NB);
     const struct dirent *e;
 
     put_prefix(prefix);
-    while (d && (e = readdir(d))) {
+    while (may && (e = readdir(d))) {
         int fd;
 
         if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(path, sizeof(path), "%s/%s", memory, e->d_name);
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+        if (is_left(fd))
             (void)spot_safe_remove_path(path, NULL);
         if (fd >= 0)
             close(fd);
@@ -65,19 +72,36 @@ static void sweep(void)
         closedir(d);
 }
 
+/* Returns a descriptor that holds off sweeps; one under way is waited for, for a second. */
+static int hold_off(void)
+{
+    const int fd = open(memory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; fd >= 0 && i < 100 && flock(fd, LOCK_SH | LOCK_NB); i++)
+        spot_clock_sleep(0.01);
+    return fd;
+}
+
 static int make_root(struct spot_err *err)
 {
     char prefix[32];
+    int held, rc = 0;
 
     sweep();
+    held = hold_off();
     put_prefix(prefix);
     snprintf(f.root, sizeof(f.root), "%s/%sXXXXXX", memory, prefix);
     if (!mkdtemp(f.root)) {
         *f.root = '\0';
-        return spot_err_sys(err, "cannot make a directory in %s", memory);
+        rc = spot_err_sys(err, "cannot make a directory in %s", memory);
+    } else {
+        f.lock = open(f.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (f.lock < 0 || flock(f.lock, LOCK_SH | LOCK_NB))
+            rc = spot_err_sys(err, "cannot lock %s", f.root);
     }
-    f.lock = open(f.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return f.lock >= 0 && !flock(f.lock, LOCK_SH) ? 0 : spot_err_sys(err, "cannot lock %s", f.root);
+    if (held >= 0)
+        close(held);
+    return rc;
 }
 
 /* --- a version -------------------------------------------------------------------- */
