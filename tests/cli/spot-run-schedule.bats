@@ -78,7 +78,7 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
     jq -se 'map(select(.event == "lr_changed")) | length == 1 and (.[0] | .step == 8 and .after == 8 and .lr == 3e-4
         and .weight_decay == 0.2 and .lr_schedule == "constant")' one.log
     jq -e '.lr == 1e-3 and (.changes | length == 1 and .[0].lr == 3e-4)' one/job.json
-    [ "$(rates one.log | uniq -c | tr -s ' \n' ' ')" = " 8 null $((steps - 8)) 0.0003 " ]
+    [ "$(rates one.log | uniq -c | tr -s ' \n' ' ')" = " 8 0.001 $((steps - 8)) 0.0003 " ]
     spot-run report --reference one.log two.log | jq -e --argjson n $steps '.reference_equal_steps == $n
         and .reference_equal_weights and .lr_changes == [{after: 8, lr: 3e-4, lr_schedule: "constant"}]'
     spot-run report --format table two.log | grep 'learning rate from step 9 *0.0003, constant'
