@@ -43,10 +43,11 @@ struct spot_group_options {
      * does, the process exits with status 127. NULL if n_local is 0. */
     void (*become_worker)(void *user, uint64_t index, const char *address);
 
-    double lease_s;  /* a member not heard from for this long is lost */
-    double grace_s;  /* grace period of a notice that does not give one; 0: not known */
-    double stall_s;  /* a member that makes no progress for this long is lost */
-    double settle_s; /* wait this long after a join before the first epoch */
+    double lease_s;   /* a member not heard from for this long is lost */
+    double grace_s;   /* grace period of a notice that does not give one; 0: not known */
+    double stall_s;   /* a member that makes no progress for this long is lost */
+    double settle_s;  /* wait this long after a join before the first epoch */
+    uint64_t n_first; /* and until so many have joined */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*listening)(void *user, const char *address); /* resolved options.listen; NULL */

@@ -119,7 +119,8 @@ static void dismiss(struct spot_group *g, struct spot_peer *peer)
     struct spot_suspect *const s = spot_suspects_find(&g->suspects, peer->name);
 
     g->options->warn("worker %s is dismissed: %s", peer->name, s->why);
-    s->aside_until_s = spot_clock_s() + dismissed_s;
+    if (!spot_peer_is_convicted(peer))
+        s->aside_until_s = spot_clock_s() + dismissed_s;
     spot_peer_report_aside(peer, SPOT_MSG_DISMISSED, s->why);
     peer->is_closing = true;
 }

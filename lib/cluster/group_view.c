@@ -182,7 +182,7 @@ bool spot_view_may_start(struct spot_view *view)
         n_all += spot_view_placeable(g->view[i]);
     return spot_view_placeable(view) &&
            (view->last_commit_s > 0 || (w->does_wait && g->ran_s > 0) ||
-            n_all >= g->options->n_local) &&
+            (n_all >= g->options->n_local && n_all >= g->options->n_first)) &&
            !g->is_suspended && !g->stop_wanted && spot_clock_s() >= view->settle_until_s &&
            !spot_view_is_asking(view) && (!w->may_begin || w->may_begin(g->job, view));
 }

@@ -183,7 +183,8 @@ static void set_aside(struct spot_suspects *s, size_t i, double now_s)
     guilty->aside_s = now_s;
     guilty->aside_until_s = now_s + aside_s[k];
     for (size_t j = 0; j < s->n; j++)
-        if (j != i && s->suspect[j].aside_until_s > 0 && is_cleared_by(s, j, i)) {
+        if (j != i && s->suspect[j].aside_until_s > 0 && !isinf(s->suspect[j].aside_until_s) &&
+            is_cleared_by(s, j, i)) {
             s->suspect[j].aside_until_s = 0;
             s->suspect[j].n_aside--;
         }

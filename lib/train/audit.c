@@ -96,8 +96,19 @@ static int open_data(struct audit *a, struct spot_err *err)
                                   err);
 }
 
+/* The newest generation of a step up to this one; 0: none, the job's first weights. */
+static int64_t nearest(const struct audit *a, int64_t step)
+{
+    for (size_t i = 0; i < a->n_step; i++)
+        if (a->step[i] <= step)
+            return a->step[i];
+    return 0;
+}
+
 static int open_job(struct audit *a, struct spot_err *err)
 {
+    int64_t from; /* nothing before is compared */
+
     if (find_state(a, err) || spot_job_note_config(&a->note, a->generations.dir, &a->config, err))
         return -1;
     if (!spot_evidence_of_kernel(a->config.kernel) || a->config.reduce != SPOT_REDUCE_EXACT)
@@ -116,8 +127,10 @@ static int open_job(struct audit *a, struct spot_err *err)
         a->step = spot_generation_list(&a->generations, &a->n_step);
     a->bundle = spot_xcalloc((size_t)a->n_bundle, sizeof(struct spot_bundle *));
     a->evidence = spot_xcalloc((size_t)a->n_bundle, sizeof(*a->evidence));
-    return open_data(a, err) || spot_audit_log_read(&a->log, a->options->events, 1, a->options->end,
-                                                    a->n_bundle, err)
+    from = nearest(a, a->options->begin - 1);
+    return open_data(a, err) ||
+                   spot_audit_log_read(&a->log, a->options->events, from > 1 ? from : 1,
+                                       a->options->end, a->n_bundle, err)
                ? -1
                : 0;
 }
@@ -213,15 +226,6 @@ static int take_state(struct audit *a, int64_t step, struct spot_err *err)
     a->is_uniform = false;
     a->replay = spot_replay_new(&a->config, &a->sampler, a->bundle, a->options->n_thread, err);
     return a->replay ? 0 : -1;
-}
-
-/* The newest generation of a step up to this one; 0: none, the job's first weights. */
-static int64_t nearest(const struct audit *a, int64_t step)
-{
-    for (size_t i = 0; i < a->n_step; i++)
-        if (a->step[i] <= step)
-            return a->step[i];
-    return 0;
 }
 
 /* --- what differs ------------------------------------------------------------- */

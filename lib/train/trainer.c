@@ -143,6 +143,7 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
         .settle_s = o->settle_s,
+        .n_first = o->n_first,
         .user = c,
         .warn = o->warn,
         .listening = listening,

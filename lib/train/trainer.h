@@ -77,6 +77,7 @@ struct spot_trainer_options {
     double lease_s;         /* a member not heard from for this long is lost */
     double stall_s;         /* a member that makes no progress for this long is lost */
     double settle_s;        /* wait this long after a join before the first epoch */
+    uint64_t n_first;       /* and until so many have joined */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* listening addresses; NULL */
     void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */

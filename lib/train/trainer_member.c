@@ -55,9 +55,12 @@ static void add_member(struct spot_trainer *c, struct spot_peer *peer)
     spot_movement_members(&c->movement, c->machine->n_member);
     who->peer = peer;
     who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
+    who->vouched = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->vouched));
     who->reported = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->reported));
-    for (int b = 0; b < c->n_bundle; b++)
+    for (int b = 0; b < c->n_bundle; b++) {
         who->held[b] = -1;
+        who->vouched[b] = SPOT_NEVER_VOUCHED;
+    }
     spot_peer_set_data(peer, who);
 }
 
@@ -125,6 +128,7 @@ void spot_trainer_forget(void *job, struct spot_peer *peer)
     c->movement.n_gone++;
     spot_saver_lost(&c->saver, spot_peer_id(peer), spot_trainer_pulling(c));
     free(who->held);
+    free(who->vouched);
     free(who->reported);
     free(who);
 }

@@ -84,21 +84,57 @@ static bool report_alike(const struct spot_trainer_reported *a,
            !memcmp(&a->norm2, &b->norm2, sizeof(a->norm2));
 }
 
-/* Of the holders id[n] of a bundle, the largest number that say the same, and one of them. */
-static size_t most_of(const struct spot_trainer *c, int b, const uint32_t *id, size_t n,
+static const struct spot_trainer_reported *report_of(const struct spot_trainer *c, uint32_t id,
+                                                     int b)
+{
+    return &spot_trainer_member(c, id)->reported[b];
+}
+
+static bool are_alike(const struct spot_trainer *c, int b, uint32_t x, uint32_t y)
+{
+    return report_alike(report_of(c, x, b), report_of(c, y, b));
+}
+
+/* Those that keep a bundle and vote on it. */
+struct holders {
+    int b;
+    uint32_t *id;
+    size_t n;
+    bool has_vouched;   /* one at least has agreed with others on the state of the last commit */
+    bool has_one_state; /* all say the same of the state that the step began with */
+};
+
+static bool has_vouched(const struct spot_trainer *c, uint32_t id, int b)
+{
+    return spot_trainer_member(c, id)->vouched[b] >= c->machine->round - 1;
+}
+
+/* Its word counts. A mirror repeats the sums of who sends them, and of the state who took it since
+ * the last commit repeats who gave it: one fault would have two voices. */
+static bool is_witness(const struct spot_trainer *c, const struct holders *h, uint32_t id)
+{
+    return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)h->b) &&
+           (h->has_one_state || has_vouched(c, id, h->b) || !h->has_vouched);
+}
+
+/* Of the witnesses: how many there are, the largest number that say the same, and one of those. */
+static size_t most_of(const struct spot_trainer *c, const struct holders *h, size_t *n_witness,
                       uint32_t *speaker)
 {
     size_t most = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    *n_witness = 0;
+    for (size_t i = 0; i < h->n; i++) {
         size_t same = 0;
 
-        for (size_t k = 0; k < n; k++)
-            same += report_alike(&spot_trainer_member(c, id[i])->reported[b],
-                                 &spot_trainer_member(c, id[k])->reported[b]);
+        if (!is_witness(c, h, h->id[i]))
+            continue;
+        ++*n_witness;
+        for (size_t k = 0; k < h->n; k++)
+            same += is_witness(c, h, h->id[k]) && are_alike(c, h->b, h->id[i], h->id[k]);
         if (same > most) {
             most = same;
-            *speaker = id[i];
+            *speaker = h->id[i];
         }
     }
     return most;
@@ -107,9 +143,8 @@ static size_t most_of(const struct spot_trainer *c, int b, const uint32_t *id, s
 static struct spot_fault_found fault_of(const struct spot_trainer *c, int b, uint32_t id,
                                         uint32_t speaker, size_t n_other)
 {
-    const struct spot_evidence *const mine = &spot_trainer_member(c, id)->reported[b].evidence,
-                                      *const right =
-                                          &spot_trainer_member(c, speaker)->reported[b].evidence;
+    const struct spot_evidence *const mine = &report_of(c, id, b)->evidence,
+                                      *const right = &report_of(c, speaker, b)->evidence;
     const int state = spot_evidence_differs(mine->state, right->state, SPOT_TENSORS_MAX),
               sum = spot_evidence_differs(mine->sum, right->sum, SPOT_TENSORS_MAX);
 
@@ -123,71 +158,112 @@ static struct spot_fault_found fault_of(const struct spot_trainer *c, int b, uin
                                       .n_other = (int64_t)n_other };
 }
 
-/* Two holders, or more, of whom no majority agrees. */
-static int undecided(struct spot_trainer *c, int b, const uint32_t *id, size_t n,
-                     struct spot_err *err)
+/* Two holders, or more, of whom no majority of witnesses agrees. */
+static int undecided(struct spot_trainer *c, const struct holders *h, struct spot_err *err)
 {
-    const struct spot_fault_found f = fault_of(c, b, id[0], id[n - 1], n);
+    struct spot_fault_found f;
     char name[SPOT_TENSOR_NAME_MAX] = "";
+    size_t other = h->n - 1;
 
-    if (!strcmp(f.what, "sum") && c->verify.n_redo++ < REDO_MAX) {
+    while (other > 1 && are_alike(c, h->b, h->id[0], h->id[other]))
+        other--;
+    f = fault_of(c, h->b, h->id[0], h->id[other], h->n);
+    if (!strcmp(f.what, "sum") && c->verify.n_redo < REDO_MAX) {
         c->verify.n_difference++;
         return 1;
     }
     if (f.tensor >= 0)
-        tensor_name(c, b, f.tensor, name);
-    return spot_err_set(err, SPOT_ESYS,
-                        "step %lld: workers %s and %s have another %s of bundle %d, %s: memory or "
-                        "network of one of them is faulty, and no third one says whose",
-                        (long long)c->machine->round + 1,
-                        spot_peer_name(spot_group_find(c->group, id[0])),
-                        spot_peer_name(spot_group_find(c->group, id[n - 1])), f.what, b, name);
+        tensor_name(c, h->b, f.tensor, name);
+    return spot_err_set(
+        err, SPOT_ESYS,
+        "step %lld: workers %s and %s have another %s of bundle %d, %s: memory or "
+        "network of one of them is faulty, and no third one says whose",
+        (long long)c->machine->round + 1, spot_peer_name(spot_group_find(c->group, h->id[0])),
+        spot_peer_name(spot_group_find(c->group, h->id[other])), f.what, h->b, name);
 }
 
-static int compare_bundle(struct spot_trainer *c, int b, const uint32_t *id, size_t n,
-                          struct spot_err *err)
+static bool have_one_state(const struct spot_trainer *c, int b, uint32_t x, uint32_t y)
 {
-    uint32_t speaker = 0;
-    const size_t most = most_of(c, b, id, n, &speaker);
+    return spot_evidence_differs(report_of(c, x, b)->evidence.state,
+                                 report_of(c, y, b)->evidence.state, SPOT_TENSORS_MAX) < 0;
+}
 
-    if (!n)
-        return 0;
-    if (2 * most <= n)
-        return undecided(c, b, id, n, err);
-    c->vote[b].evidence = spot_trainer_member(c, speaker)->reported[b].evidence;
-    c->vote[b].norm2 = spot_trainer_member(c, speaker)->reported[b].norm2;
-    for (size_t i = 0; i < n && most < n; i++)
-        if (!report_alike(&spot_trainer_member(c, id[i])->reported[b],
-                          &spot_trainer_member(c, speaker)->reported[b]) &&
-            !spot_trainer_is_aside(c, id[i])) {
-            const struct spot_fault_found f = fault_of(c, b, id[i], speaker, most);
+/* A mirror has its state right and the sums that a culprit sent. */
+static bool repeats(const struct spot_trainer *c, int b, uint32_t id, uint32_t speaker)
+{
+    const uint32_t from = spot_form_sender(&c->form, (uint32_t)b);
 
-            if (spot_trainer_convict(c, id[i], &f, err))
-                return -1;
-        }
-    return most < n;
+    return have_one_state(c, b, id, speaker) && are_alike(c, b, id, from) &&
+           !are_alike(c, b, from, speaker);
+}
+
+/* Of one that says otherwise than the speaker of the witnesses: 1, accused or not; -1 failed. */
+static int accuse(struct spot_trainer *c, const struct holders *h, uint32_t id, uint32_t speaker,
+                  size_t most, struct spot_err *err)
+{
+    const struct spot_fault_found f = fault_of(c, h->b, id, speaker, most);
+
+    if (is_witness(c, h, id))
+        return !spot_peer_is_convicted(spot_group_find(c->group, id)) &&
+                       spot_trainer_convict(c, id, &f, err)
+                   ? -1
+                   : 1;
+    return repeats(c, h->b, id, speaker) ? 1 : undecided(c, h, err);
+}
+
+static int compare_bundle(struct spot_trainer *c, const struct holders *h, struct spot_err *err)
+{
+    uint32_t speaker = h->n ? h->id[0] : 0;
+    size_t n_witness;
+    const size_t most = most_of(c, h, &n_witness, &speaker);
+    int rc = 0;
+
+    for (size_t i = 0; i < h->n && rc >= 0; i++) {
+        if (are_alike(c, h->b, h->id[i], speaker))
+            continue;
+        if (most < 2 || 2 * most <= n_witness)
+            return undecided(c, h, err);
+        rc = accuse(c, h, h->id[i], speaker, most, err);
+    }
+    if (h->n) {
+        c->vote[h->b].evidence = report_of(c, speaker, h->b)->evidence;
+        c->vote[h->b].norm2 = report_of(c, speaker, h->b)->norm2;
+    }
+    return rc;
+}
+
+static void find_holders(const struct spot_trainer *c, int b, struct holders *h)
+{
+    h->b = b;
+    h->n = 0;
+    h->has_vouched = false;
+    h->has_one_state = true;
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const struct spot_member *const m = &c->machine->member[i];
+
+        if (m->role != SPOT_ROLE_ACTIVE || !spot_form_keeps(&c->form, m->id, (uint32_t)b))
+            continue;
+        h->id[h->n++] = m->id;
+        h->has_vouched |= has_vouched(c, m->id, b);
+        h->has_one_state &= have_one_state(c, b, m->id, h->id[0]);
+    }
 }
 
 int spot_trainer_compare_holders(struct spot_trainer *c, struct spot_err *err)
 {
-    uint32_t *const id = spot_xcalloc(c->machine->n_member, sizeof(*id));
+    struct holders h = { .id = spot_xcalloc(c->machine->n_member, sizeof(*h.id)) };
     int rc = 0;
 
-    if (!spot_evidence_of_kernel(c->config.kernel)) {
-        free(id);
-        return 0;
-    }
-    for (int b = 0; rc >= 0 && b < c->n_bundle; b++) {
-        size_t n = 0;
+    for (int b = 0; rc >= 0 && spot_evidence_of_kernel(c->config.kernel) && b < c->n_bundle; b++) {
         int here;
 
-        for (size_t i = 0; i < c->machine->n_member; i++)
-            if (c->machine->member[i].role == SPOT_ROLE_ACTIVE &&
-                spot_form_keeps(&c->form, c->machine->member[i].id, (uint32_t)b))
-                id[n++] = c->machine->member[i].id;
-        here = compare_bundle(c, b, id, n, err);
+        find_holders(c, b, &h);
+        here = compare_bundle(c, &h, err);
         rc = here < 0 ? -1 : rc | here;
+        for (size_t i = 0; !here && i < h.n; i++)
+            spot_trainer_member(c, h.id[i])->vouched[b] = c->machine->round;
     }
-    free(id);
+    c->verify.n_redo += rc > 0;
+    free(h.id);
     return rc;
 }

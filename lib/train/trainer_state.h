@@ -31,6 +31,8 @@
 extern "C" {
 #endif
 
+enum { SPOT_NEVER_VOUCHED = -2 };
+
 /* The trainer's object of a worker. */
 struct spot_trainer_member {
     struct spot_peer *peer;
@@ -40,6 +42,7 @@ struct spot_trainer_member {
     bool sends;       /* it sends bundles that it was asked to write */
     double warm_byte; /* of sums, as a warm spare: more did not fit; 0: no limit known */
     int64_t *held;    /* [n_bundle], step of its copy, -1 */
+    int64_t *vouched; /* [n_bundle], step of the state on which it last agreed with all */
     struct spot_trainer_reported *reported; /* [n_bundle] of its last vote */
     struct spot_member_seen seen;           /* of its last vote; filled if there is an observer */
     double moved_byte_per_s;                /* measured rate of receiving; 0: not known */

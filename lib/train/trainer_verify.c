@@ -47,6 +47,19 @@ void spot_trainer_verify_quiesced(struct spot_trainer *c)
     c->verify.is_checked = c->verify.must_break = false;
 }
 
+/* Microbatches that are checked if each pipeline has n of its own checked, as far as it has them.
+ */
+static int64_t checked_with(const struct spot_trainer *c, int64_t n)
+{
+    int64_t sum = 0, begin, end;
+
+    for (uint32_t d = 0; d < c->form.D; d++) {
+        spot_form_microbatches(&c->form, d, &begin, &end);
+        sum += n < end - begin ? n : end - begin;
+    }
+    return sum;
+}
+
 static void fit_form(struct spot_trainer *c)
 {
     struct spot_trainer_verify *const v = &c->verify;
@@ -60,6 +73,9 @@ static void fit_form(struct spot_trainer *c)
     v->again = spot_xcalloc((size_t)c->form.D * c->form.P, sizeof(*v->again));
     v->rate = c->form.M > 1 ? (struct spot_verify_rate){ 0, 0 }
                             : spot_verify_rate(c->options->verify, c->n_microbatch, c->form.D);
+    while (v->rate.every == 1 && v->rate.n < c->n_microbatch &&
+           (double)checked_with(c, v->rate.n) < c->options->verify * (double)c->n_microbatch - 1e-9)
+        v->rate.n++; /* shares are uneven */
 }
 
 /* --- a step -------------------------------------------------------------------- */
@@ -350,9 +366,11 @@ static int judge(struct spot_trainer *c, struct spot_err *err)
     for (uint32_t d = 0; truth && d < c->form.D; d++)
         if (accuse(c, d, &v->again[d * P + p], truth, n_same, &n_guilty, err))
             return -1;
-    if (!n_guilty && ++v->dispute.n_try >= TRY_MAX)
+    /* if all agree now, it passed, on the way between two: the step anew, checked as before */
+    if (!n_guilty && truth && n_same == c->form.D ? ++v->n_redo > TRY_MAX
+                                                  : !n_guilty && ++v->dispute.n_try >= TRY_MAX)
         return give_up(c, err);
-    if (n_guilty)
+    if (n_guilty || (truth && n_same == c->form.D))
         forget_dispute(v);
     return 1;
 }

@@ -31,7 +31,7 @@ struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uin
         return (struct spot_verify_rate){ 0, 0 };
     if (each >= 1)
         return (struct spot_verify_rate){ 1, (int64_t)ceil(each - 1e-9) };
-    return (struct spot_verify_rate){ (int64_t)floor(1 / each + 1e-9), 1 };
+    return (struct spot_verify_rate){ (int64_t)floor(fmin(1 / each + 1e-9, 1e15)), 1 };
 }
 
 struct spot_verify_set spot_verify_draw(const struct spot_form *form, uint32_t d, int64_t n,

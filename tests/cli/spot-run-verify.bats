@@ -19,7 +19,7 @@ with_fault() {
     for i in $(seq 2 $((${grid%x*} * ${grid#*x}))); do
         worker "good$i"
     done
-    train log --steps 16 --grid "$grid" --verify "$share"
+    SPOT_TEST_FIRST=$((${grid%x*} * ${grid#*x})) train log --steps 16 --grid "$grid" --verify "$share"
     status=0
     wait $train || status=$?
 }
@@ -43,13 +43,17 @@ named() {
 
 @test "wrong bits of a weight, a moment, an activation and a product are found before their commit, in stages too" {
     with_fault 3x1 1 weight 4 5 20
-    named state && same_as log 16
+    named state
+    same_as log 16
     with_fault 3x1 1 moment 4 5 20
-    named state && same_as log 16
+    named state
+    same_as log 16
     with_fault 3x2 1 activation 4 5 20 once
-    named "activation gradient sum" && same_as log 16
+    named "activation gradient sum"
+    same_as log 16
     with_fault 3x2 1 gemm 4 3 20 once
-    named "activation gradient sum" && same_as log 16
+    named "activation gradient sum"
+    same_as log 16
 }
 
 @test "products that are off by one ulp are found within the stated number of steps" {
@@ -64,7 +68,8 @@ named() {
 @test "of two an error that passes names its author; one that lasts ends the job, and accuses nobody" {
     with_fault 2x1 1 sum 4 100 30 once
     [ "$status" -eq 0 ]
-    named sum && same_as log 16
+    named sum
+    same_as log 16
     with_fault 2x1 1 sum 4 100 30
     [ "$status" -eq 4 ]
     [ "$(events log differs)" -ge 1 ]
@@ -75,15 +80,16 @@ named() {
     background faulty unix:j bad sum 4 100 30 once
     worker good2
     worker good3
-    train log --steps 100000 --grid 3x1 --verify 1 --metrics 127.0.0.1:0
+    SPOT_TEST_FIRST=3 train log --steps 100000 --grid 3x1 --verify 1 --metrics 127.0.0.1:0
     seen log corrupt 1
     eventually 'sed "1,/\"corrupt\"/d" log | grep -q "\"formed\""'
     more_steps log
     spot-run status --join unix:j --format json | jq -e '.verify.corrupt == 1 and .verify.share == 1 and
         .verify.every == 1 and .verify.checked > 0 and (.members | map(select(.name == "bad").role) == ["aside"])'
     worker late
-    eventually 'tail -n 400 log | grep "\"formed\"" | tail -n 1 | grep -q late'
-    ! sed '1,/"corrupt"/d' log | grep '"formed"' | grep -q '"bad"'
+    eventually 'grep "\"formed\"" log | tail -n 1 >formed && grep late formed'
+    sed '1,/"corrupt"/d' log | grep '"formed"' >after
+    [ "$(grep -c '"bad"' after)" -eq 0 ]
     kill $train
 }
 
@@ -96,7 +102,8 @@ named() {
             spot-run train -q --data corpus $MODEL --global-batch 5 --steps 12 --verify $share \
                 --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
             same_as log 12
-            [ "$(events log differs)" -eq 0 ] && [ "$(events log corrupt)" -eq 0 ]
+            [ "$(events log differs)" -eq 0 ]
+            [ "$(events log corrupt)" -eq 0 ]
         done
     done
 }

@@ -18,6 +18,7 @@
  *   SPOT_TEST_FINISH_S         the end of a job without progress of the last commit to its nodes
  *   SPOT_TEST_STATE_LIMIT      bytes of the commits that a node holds
  *   SPOT_TEST_WARM_UP          steps of a profile before it measures
+ *   SPOT_TEST_FIRST            workers that must have joined before the first epoch
  *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
 double derived(const char *name, double usual);
 

@@ -195,6 +195,7 @@ static void settle_rest(struct spot_trainer_options *c)
     c->store_lease_s = derived("SPOT_TEST_STORE_LEASE_S", 3);
     c->state_timeout_s = derived("SPOT_TEST_STATE_TIMEOUT_S", SPOT_STATE_COMMAND_LIMIT_S);
     c->settle_s = 0.2;
+    c->n_first = (uint64_t)derived("SPOT_TEST_FIRST", 0);
     c->warn = spot_tool_warn;
     c->note = spot_tool_note;
     c->progress = isatty(STDERR_FILENO) && !o.quiet ? draw_progress : NULL;
