@@ -225,7 +225,7 @@ static int by_start(const void *a, const void *b)
 /* Six jobs, the second half after `cut_s`; rate [6][2]. */
 static void draw_jobs(struct draw *d, double cut_s, struct spot_share_jobs *jobs, double *rate)
 {
-    char id[8];
+    char id[16];
 
     for (int i = 0; i < 6; i++) {
         struct spot_rng *rng = rng_at(d, i >= 3);
