@@ -14,7 +14,7 @@ Without --apply it costs nothing: the placement score of each zone and type, wit
 With --apply it submits a one-time spot request and cancels it as soon as EC2 has said whether there
 is capacity; an instance that was started meanwhile is ended at once, and is paid for a minute.
 
-  --zone ZONE        us-east-1a; for a score its id, use1-az1; once or more
+  --zone ZONE        us-east-1a; once or more
   --type TYPE        instance type; once or more
   --count N          instances asked for (default: 1)
   --to FILE          add rows there, with a header if it is new (default: print them)
@@ -47,6 +47,7 @@ take_probe_options "$@"
 [ "$apply" = no ] || [ -n "$image" ] || usage "--image is missing"
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
+trap 'exit 130' INT TERM HUP # a submission ends before it
 
 # call NAME ARGUMENTS...: the answer is in $T/NAME
 call() {
@@ -61,33 +62,64 @@ price() { # ZONE TYPE: the spot price now, or nothing
     jq -r '.SpotPriceHistory[0].SpotPrice // empty' "$T/price"
 }
 
-score() { # ZONE TYPE
+score() { # ZONE TYPE; scores name zones by their ids
+    local id
+    call zone describe-availability-zones --zone-names "$1" || return 1
+    id=$(jq -r '.AvailabilityZones[0].ZoneId // empty' "$T/zone")
     call score get-spot-placement-scores --instance-types "$2" --target-capacity "$count" \
         --single-availability-zone ${region:+--region-names "$region"} || return 1
-    jq -r --arg zone "$1" '[.SpotPlacementScores[] | select(.AvailabilityZoneId == $zone) | .Score][0] // empty' "$T/score"
+    jq -r --arg zone "$id" '[.SpotPlacementScores[] | select(.AvailabilityZoneId == $zone) | .Score][0] // empty' "$T/score"
+}
+
+rest() { sleep "${SPOT_TEST_PROBE_REST_S:-$1}"; }
+
+# end_all ZONE REQUEST...: cancels them and ends what they started, also what EC2 shows some seconds
+# later alone. 1: something may be left, which is said.
+end_all() {
+    local i id ids=() ended=' ' cancelled=no seen=no failed=0
+    for i in 1 2 3 4 5; do
+        call cancel cancel-spot-instance-requests --spot-instance-request-ids "${@:2}" && cancelled=yes && break
+        rest 2
+    done
+    for i in 1 2 3; do
+        rest 2
+        call now describe-spot-instance-requests --spot-instance-request-ids "${@:2}" && seen=yes && mv "$T/now" "$T/after"
+        mapfile -t ids < <(jq -r '.SpotInstanceRequests[].InstanceId // empty' "$T/made" "$T/state" "$T/after" | sort -u)
+        for id in "${ids[@]}"; do
+            [[ $ended == *" $id "* ]] || ! call end terminate-instances --instance-ids "$id" || ended+="$id "
+        done
+    done
+    for id in "${ids[@]}"; do
+        [[ $ended == *" $id "* ]] || { echo "$me: $id in $1 is left, end it" >&2 && failed=1; }
+    done
+    [ $cancelled$seen = yesyes ] || { echo "$me: ${*:2} in $1 may be left, cancel them and end what they started" >&2 && failed=1; }
+    return $failed
 }
 
 # submit ZONE TYPE: how many of $count there is capacity for. A request waits in pending-evaluation
-# until that is known. After the cancellation the list says what was started meanwhile.
+# until that is known, and may be found some seconds after it was made. Whoever stops us meanwhile
+# waits until nothing is left.
 submit() {
-    local i id ids=()
-    call made request-spot-instances --type one-time --instance-count "$count" --launch-specification \
+    local i ids=() failed=0
+    trap '' INT TERM HUP
+    echo '{"SpotInstanceRequests":[]}' | tee "$T/state" >"$T/after"
+    call made request-spot-instances --type one-time --instance-count "$count" \
+        --valid-until "$(date -u -d "+$((wait_s + 300)) sec" +%FT%TZ)" --launch-specification \
         "{\"ImageId\":\"$image\",\"InstanceType\":\"$2\",\"Placement\":{\"AvailabilityZone\":\"$1\"}}" || return 1
     mapfile -t ids < <(jq -r '.SpotInstanceRequests[].SpotInstanceRequestId' "$T/made")
-    cp "$T/made" "$T/state"
     for ((i = 0; i < wait_s; i++)); do
-        call state describe-spot-instance-requests --spot-instance-request-ids "${ids[@]}" || break
-        jq -e 'any(.SpotInstanceRequests[]; .Status.Code == "pending-evaluation")' "$T/state" >/dev/null || break
-        sleep 1
+        if call now describe-spot-instance-requests --spot-instance-request-ids "${ids[@]}"; then
+            mv "$T/now" "$T/state"
+            jq -e 'any(.SpotInstanceRequests[]; .Status.Code == "pending-evaluation")' "$T/state" >/dev/null || break
+        fi
+        rest 1
     done
-    call cancel cancel-spot-instance-requests --spot-instance-request-ids "${ids[@]}" || return 1
-    call after describe-spot-instance-requests --spot-instance-request-ids "${ids[@]}" || return 1
-    while read -r id; do
-        call end terminate-instances --instance-ids "$id" || echo "$me: $id in $1 is left, end it" >&2
-    done < <(jq -r '.SpotInstanceRequests[].InstanceId // empty' "$T/after")
+    end_all "$1" "${ids[@]}" || failed=1
+    jq -e '.SpotInstanceRequests[0]' "$T/state" >/dev/null || { echo "$me: no answer for $2 in $1" >&2 && return 1; }
     jq -r --slurpfile after "$T/after" '([$after[0].SpotInstanceRequests[] | select(.InstanceId) | .SpotInstanceRequestId]
         + [.SpotInstanceRequests[] | select(.Status.Code == "pending-fulfillment" or .Status.Code == "fulfilled")
             | .SpotInstanceRequestId]) | unique | length' "$T/state"
+    return $failed
 }
 
 ask() { # ZONE TYPE

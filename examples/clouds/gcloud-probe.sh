@@ -10,8 +10,9 @@ help() {
     cat <<'END'
 usage: gcloud-probe.sh --zone ZONE... --type TYPE... --apply [OPTIONS]
 
-Creates a spot machine and deletes it at once; a zone without capacity refuses it with
-ZONE_RESOURCE_POOL_EXHAUSTED, which is an answer, too. A machine that was made is paid for a minute.
+Creates spot machines and deletes them at once; a zone without capacity refuses one with
+ZONE_RESOURCE_POOL_EXHAUSTED, which is an answer, too. A machine that was made is paid for a minute;
+one that could not be deleted ends by itself after ten.
 There is no way to ask without: without --apply it says what it would do. No cloud has seen this
 script; it follows the documented text of the commands.
 
@@ -38,34 +39,43 @@ take_own() {
 take_probe_options "$@"
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
+trap 'exit 130' INT TERM HUP # a question ends before it
 
-# made ZONE NAME COMMAND...: a machine, deleted at once. 1: none is to be had; 2: no answer.
+# gone ZONE NAME...
+gone() {
+    "${gcloud[@]}" compute instances delete "${@:2}" --zone "$1" --quiet >"$T/gone" 2>"$T/err" || grep -q 'was not found' "$T/err" ||
+        echo "$me: ${*:2} in $1 may be left, delete them: $(tr -s '\n' ' ' <"$T/err")" >&2
+}
+
+# made ZONE COMMAND...: how many of $count there are to be had at a time. All are made, then deleted,
+# as is one of which it is not known. Whoever stops us meanwhile waits until nothing is left.
 made() {
-    if "${@:3}" >"$T/made" 2>"$T/err"; then
-        "${gcloud[@]}" compute instances delete "$2" --zone "$1" --quiet >"$T/gone" 2>"$T/err" ||
-            echo "$me: $2 in $1 is left, delete it: $(tr -s '\n' ' ' <"$T/err")" >&2
-        return 0
+    local names=() name failed=0
+    trap '' INT TERM HUP
+    while [ ${#names[@]} -lt "$count" ]; do
+        name=spot-probe-$$-${#names[@]}
+        "${@:2}" "$name" >"$T/made" 2>"$T/err" || break
+        names+=("$name")
+    done
+    if [ ${#names[@]} -lt "$count" ] && ! grep -qE 'ZONE_RESOURCE_POOL_EXHAUSTED|STOCKOUT|does not have enough resources' "$T/err"; then
+        echo "$me: $(tr -s '\n' ' ' <"$T/err")" >&2
+        gone "$1" "$name"
+        failed=1
     fi
-    grep -qE 'ZONE_RESOURCE_POOL_EXHAUSTED|STOCKOUT|does not have enough resources' "$T/err" && return 1
-    echo "$me: $(tr -s '\n' ' ' <"$T/err")" >&2
-    return 2
+    [ ${#names[@]} = 0 ] || gone "$1" "${names[@]}"
+    [ $failed = 0 ] && echo ${#names[@]}
 }
 
 ask() { # ZONE TYPE
-    local name granted=0 status=0 command
-    while [ "$granted" -lt "$count" ] && [ $status = 0 ]; do
-        name=spot-probe-$$-$granted
-        command=("${gcloud[@]}" compute instances create "$name" --zone "$1" --machine-type "$2"
-            --provisioning-model SPOT --instance-termination-action DELETE --image-family "$image"
-            --image-project debian-cloud --no-address --quiet --format json)
-        if [ "$apply" = no ]; then
-            echo "$me: would run ${command[*]}" >&2
-            return
-        fi
-        made "$1" "$name" "${command[@]}" || status=$?
-        [ $status != 0 ] || granted=$((granted + 1))
-    done
-    [ $status != 2 ] || return 1
+    local granted command
+    command=("${gcloud[@]}" compute instances create --zone "$1" --machine-type "$2" --provisioning-model SPOT
+        --instance-termination-action DELETE --max-run-duration 10m --image-family "$image"
+        --image-project debian-cloud --no-address --quiet --format json)
+    if [ "$apply" = no ]; then
+        echo "$me: would run ${command[*]} spot-probe-$$-0" >&2
+        return
+    fi
+    granted=$(made "$1" "${command[@]}") || return 1
     row "$1" "$2" "$count" "$granted" '' ''
 }
 ask_all

@@ -54,9 +54,11 @@ take_probe_options() {
 
 readonly header=time_s,zone,instance_type,asked,granted,price_usd_per_h,score
 
-# row ZONE TYPE ASKED GRANTED PRICE SCORE: one answer of now; the last two may be empty
+# row ZONE TYPE ASKED GRANTED PRICE SCORE: one answer of now; the last two may be empty. 1: the
+# counts are none, and the file could not be read with them.
 row() {
     local now line
+    [[ $3 =~ ^[0-9]+$ && $4 =~ ^[0-9]+$ ]] || return 1
     printf -v now '%(%s)T' -1
     line="$now,$1,$2,$3,$4,$5,$6"
     if [ -z "$to" ]; then

@@ -19,11 +19,13 @@ shift 2
 exec 9>"$probes.lock"
 flock -n 9 || exit 0
 
-spot-predict --quiet --next-probes "$n" --format tsv "$probes" | tail -n +2 | cut -f 2,3 |
+places=$(spot-predict --quiet --next-probes "$n" --format tsv "$probes")
+printf '%s\n' "$places" | tail -n +2 | cut -f 2,3 |
     while IFS='	' read -r zone type; do
         "$@" --zone "$zone" --type "$type" --to "$probes" </dev/null || true # asked again next time
     done
 
 # zone, type, probability to get one now that stays an hour, price
-spot-predict --quiet "$probes" | jq -r '[.series[] | select(.start)] | max_by(.start.granted * .start.stays_1h)
+forecast=$(spot-predict --quiet "$probes")
+printf '%s\n' "$forecast" | jq -r '[.series[] | select(.start)] | max_by(.start.granted * .start.stays_1h)
     | "\(.zone) \(.instance_type) \(.start.granted * .start.stays_1h * 100 | round / 100) \(.start.price_usd_per_h // "-")"'

@@ -7,12 +7,24 @@
 enum { ROWS_MAX = 100000 }; /* between two looks */
 static const double rest_share = 0.9;
 
+/* A rest is as long as kept_s however often the front is looked at: the newest look says no more
+ * than the one before it and the one that comes, and lies close to the former. */
+static bool newest_may_go(const struct spot_fleet_arrivals *a, const struct spot_fleet_look *look)
+{
+    const struct spot_fleet_look *const x = &a->look[a->n > 1 ? a->n - 2 : 0], *y = x + 1;
+
+    return a->n > 1 && x->request == look->request && y->request == look->request &&
+           x->open == look->open && y->open == look->open &&
+           y->time_s - x->time_s < a->kept_s / SPOT_FLEET_LOOKS;
+}
+
 void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fleet_look *look)
 {
     size_t old = 0;
 
     if (a->n && look->request < a->look[a->n - 1].request)
         a->n = 0;
+    a->n -= newest_may_go(a, look);
     /* The newest of the older ones stays: turns may take long. */
     while (a->n - old == SPOT_FLEET_LOOKS ||
            (old + 1 < a->n && a->look[old + 1].time_s < look->time_s - a->kept_s))

@@ -12,6 +12,22 @@ setup() {
     clouds=$BATS_TEST_DIRNAME/../../examples/clouds
     mkdir bin
     PATH=$PWD/bin:$PATH
+    export SPOT_TEST_PROBE_REST_S=0
+}
+
+# stopped PROBE...: SIGTERM comes to it and to what it runs while its cloud, which waits for `go`, begins to act; its status
+stopped() {
+    local pid at go rc=0
+    mkfifo at go
+    exec {at}<>at
+    exec {go}<>go
+    setsid "$@" 3>&- &
+    pid=$!
+    read -rt 120 -u "$at" _ || rc=1
+    kill -TERM -- "-$pid"
+    echo >&"$go"
+    [ $rc = 1 ] || wait "$pid" || rc=$?
+    return $rc
 }
 
 command_of() { # NAME: its text from standard input, after a line that keeps the call
@@ -22,6 +38,9 @@ command_of() { # NAME: its text from standard input, after a line that keeps the
 fake_aws() {
     command_of aws <<'END'
 case "$*" in
+*describe-availability-zones*us-1z*) echo '{"AvailabilityZones":[]}' ;;
+*describe-availability-zones*us-1a*) echo '{"AvailabilityZones":[{"ZoneName":"us-1a","ZoneId":"z1"}]}' ;;
+*describe-availability-zones*) echo '{"AvailabilityZones":[{"ZoneName":"us-1b","ZoneId":"z2"}]}' ;;
 *get-spot-placement-scores*) echo '{"SpotPlacementScores":[{"Region":"r","AvailabilityZoneId":"z1","Score":7},{"Region":"r","AvailabilityZoneId":"z2","Score":3}]}' ;;
 *price-history*) echo '{"SpotPriceHistory":[{"SpotPrice":"0.25"}]}' ;;
 *request-spot-instances*us-full*) echo '{"SpotInstanceRequests":[{"SpotInstanceRequestId":"full","State":"open","Status":{"Code":"pending-evaluation"}}]}' ;;
@@ -35,10 +54,10 @@ END
 
 @test "aws: without --apply scores are asked for, which cost nothing" {
     fake_aws
-    "$clouds/aws-probe.sh" --zone z1 --zone=z2 --type g5 --to p.csv
-    [ "$(cut -d , -f 2- p.csv)" = "$(printf '%s\n' zone,instance_type,asked,granted,price_usd_per_h,score z1,g5,0,0,0.25,7 z2,g5,0,0,0.25,3)" ]
+    "$clouds/aws-probe.sh" --zone us-1a --zone=us-1b --type g5 --to p.csv
+    [ "$(cut -d , -f 2- p.csv)" = "$(printf '%s\n' zone,instance_type,asked,granted,price_usd_per_h,score us-1a,g5,0,0,0.25,7 us-1b,g5,0,0,0.25,3)" ]
     run ! grep -E 'request-spot|terminate' calls
-    run -1 "$clouds/aws-probe.sh" --zone z9 --type g5 --to p.csv
+    run -1 "$clouds/aws-probe.sh" --zone us-1z --type g5 --to p.csv
     [ "$(wc -l <p.csv)" -eq 3 ]
 }
 
@@ -50,6 +69,48 @@ END
     grep -q 'cancel-spot-instance-requests --spot-instance-request-ids a b' calls
     grep -q 'terminate-instances --instance-ids i-1' calls
     spot-predict -q p.csv | jq -e '[.series[].start.granted] | .[0] > .[1]'
+}
+
+@test "aws: a request that is not found at once, and calls that are refused for a while: nothing is left" {
+    command_of aws <<'END'
+case "$* $(grep -c describe-spot-instance calls) $(grep -c cancel-spot calls)" in
+*price-history*) echo '{}' ;;
+*request-spot-instances*) echo '{"SpotInstanceRequests":[{"SpotInstanceRequestId":"a","State":"open","Status":{"Code":"pending-evaluation"}}]}' ;;
+*cancel*[12]) echo RequestLimitExceeded >&2; exit 254 ;;
+*describe-spot*\ 1\ 0) echo InvalidSpotInstanceRequestID.NotFound >&2; exit 254 ;;
+*describe-spot*\ 3\ *) echo RequestLimitExceeded >&2; exit 254 ;;
+*describe-spot*\ [24]\ *) echo '{"SpotInstanceRequests":[{"SpotInstanceRequestId":"a","State":"open","Status":{"Code":"pending-fulfillment"}}]}' ;;
+*describe-spot*) echo '{"SpotInstanceRequests":[{"SpotInstanceRequestId":"a","State":"cancelled","InstanceId":"i-9","Status":{"Code":"request-canceled-and-instance-running"}}]}' ;;
+*) echo '{}' ;;
+esac
+END
+    "$clouds/aws-probe.sh" --apply --image ami --zone us-1a --type g5 --to p.csv
+    [ "$(tail -n 1 p.csv | cut -d , -f 2-5)" = us-1a,g5,1,1 ]
+    [ "$(grep -c 'cancel-spot-instance-requests --spot-instance-request-ids a' calls)" = 3 ]
+    grep -q 'terminate-instances --instance-ids i-9' calls
+}
+
+@test "aws: what may be left is said, and an answer that EC2 did not give is no row" {
+    command_of aws <<'END'
+case "$*" in
+*request-spot-instances*) echo '{"SpotInstanceRequests":[{"SpotInstanceRequestId":"sir-a","State":"open","Status":{"Code":"pending-evaluation"}}]}' ;;
+*) echo RequestLimitExceeded >&2; exit 254 ;;
+esac
+END
+    run -1 --separate-stderr "$clouds/aws-probe.sh" --apply --image ami --wait 2 --zone us-1a --type g5 --to p.csv
+    [[ $stderr == *'sir-a in us-1a'* ]]
+    [ ! -e p.csv ]
+}
+
+@test "aws: who stops the probe waits until its request is cancelled, and what it started ended" {
+    fake_aws
+    mv bin/aws bin/real
+    printf '#!/bin/sh\ncase "$*" in *request-spot*) echo >at; read -r _ <go ;; esac\nexec real "$@"\n' >bin/aws
+    chmod +x bin/aws
+    run -130 stopped "$clouds/aws-probe.sh" --apply --image ami --zone us-1a --zone us-full --type g5 --to p.csv
+    grep -q 'cancel-spot-instance-requests --spot-instance-request-ids a b' calls
+    grep -q 'terminate-instances --instance-ids i-1' calls
+    run ! grep us-full calls
 }
 
 @test "gcloud: a machine that was made is deleted, one that is refused is an answer" {
@@ -64,8 +125,36 @@ END
     "$clouds/gcloud-probe.sh" --apply --zone us-a --zone full --type g2 --to p.csv
     [ "$(tail -n 2 p.csv | cut -d , -f 2-5)" = "$(printf '%s\n' us-a,g2,1,1 full,g2,1,0)" ]
     [ "$(grep -c delete calls)" -eq 1 ]
+    grep -q 'delete .*--zone us-a' calls
     run -1 "$clouds/gcloud-probe.sh" --apply --zone wrong --type g2 --to p.csv
     [ "$(wc -l <p.csv)" -eq 3 ]
+}
+
+@test "gcloud: machines are counted that are there at a time, and what may have been made is deleted" {
+    command_of gcloud <<'END'
+there=$(ls there 2>/dev/null | wc -l)
+case "$*" in
+*create*full*) [ $there = 0 ] || { echo 'ERROR: ZONE_RESOURCE_POOL_EXHAUSTED' >&2; exit 1; } ;;
+*create*lost*) [ $there = 0 ] || { echo >there/spot-of-an-operation; echo 'ERROR: timed out' >&2; exit 1; } ;;
+*delete*) rm -rf there ;;
+esac
+case "$*" in *create*) mkdir -p there && echo >"there/$there" ;; esac
+END
+    "$clouds/gcloud-probe.sh" --apply --count 3 --zone full --zone us-a --type g2 --to p.csv
+    [ "$(tail -n 2 p.csv | cut -d , -f 2-5)" = "$(printf '%s\n' full,g2,3,1 us-a,g2,3,3)" ]
+    [ ! -e there ]
+    run -1 "$clouds/gcloud-probe.sh" --apply --count 3 --zone lost --type g2 --to p.csv
+    [ "$(wc -l <p.csv)" -eq 3 ]
+    [ "$(grep -c 'delete .*--zone lost' calls)" = 2 ]
+}
+
+@test "gcloud: who stops the probe waits until its machine is deleted" {
+    command_of gcloud <<'END'
+case "$*" in *create*) echo >at; read -r _ <go ;; esac
+END
+    run -130 stopped "$clouds/gcloud-probe.sh" --apply --zone us-a --zone us-b --type g2 --to p.csv
+    grep -q 'delete spot-probe-[0-9]*-0 --zone us-a' calls
+    run ! grep us-b calls
 }
 
 @test "az: a score of a location, and of a zone" {
@@ -84,4 +173,11 @@ END
     "$BATS_TEST_DIRNAME/../../examples/cron/probe.sh" p.csv 1 ask >best
     [ "$(cat calls)" = "--zone us-east-1a --type p3.2xlarge --to p.csv" ]
     [ "$(cut -d ' ' -f 1 best)" = us-west-2c ]
+}
+
+@test "cron: probes that cannot be read are an error, and nobody is asked" {
+    printf '%s\n' time_s,zone,instance_type,asked,granted,price_usd_per_h,score 0,a,g,1,,1, >p.csv
+    command_of ask </dev/null
+    run ! "$BATS_TEST_DIRNAME/../../examples/cron/probe.sh" p.csv 1 ask
+    [ ! -e calls ]
 }

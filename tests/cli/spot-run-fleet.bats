@@ -322,12 +322,21 @@ events() { jq -r .event state/events.jsonl; }
     printf '%s\n' time_s,zone,instance_type,available 0,a,gpu,4 0,b,gpu,4 60,a,gpu,4 60,b,gpu,4 >offers.csv
     echo '{"schema": "spot.demand/1", "buckets": [{"rate_per_s": 1, "per_s": {"gpu": 4}, "prompt_tokens": 10, "output_tokens": 10}]}' >demand
     export CLOUD_RUN="exec spot-run worker -q --join unix:$PWD/j --domain \$SPOT_ZONE --machine \$SPOT_TYPE/\$SPOT_MARKET --engine 'exec $tools/engine \$PORT' --engine-kind llama-server"
-    spot-run serve -q --dtype engine --model M --served-model-name M --http unix:h --listen unix:j 2>serve.err 3>&- &
-    server=$!
-    eventually '[ -S j ]'
+    front() {
+        spot-run serve -q --dtype engine --model M --served-model-name M --http unix:h --listen unix:j 2>>serve.err 3>&- &
+        server=$!
+        eventually 'spot-run status --join unix:j >status'
+    }
+    front
     common=(--state state --offers 'cat offers.csv' --catalogue catalogue.csv --load demand --join unix:j --launch '"$SPOT_CLOUD" launch'
         --terminate '"$SPOT_CLOUD" terminate' --list '"$SPOT_CLOUD" list')
     SPOT_TEST_FLEET_REST_S=2 begin
+    eventually '[ -s cloud/number ] && [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]'
+    kill -9 "$server"
+    wait "$server" || :
+    front # has no route yet, and would refuse the first request
+    eventually '[ "$(curl -s -o health -w "%{http_code}" --unix-socket h http://x/health)" = 200 ]'
+    [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]
     for round in 1 2; do
         eventually '[ -s cloud/number ] && [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]'
         eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 0 ]'

@@ -405,7 +405,7 @@ bad() { # fault, a word of what is said
     printf 'kl\nka\nkb share=3\nkv priority=5\n' >keys
     spot-run serve --dtype engine --model M --served-model-name M --http unix:h --listen unix:j --max-batch 1 --queue 17 --api-key-file keys 2>>serve.err 3>&- &
     pids="$pids $!"
-    one e ms=5 whose=order
+    one e ms=20 whose=order
     ask() { # its key, first letter, tokens
         curl -s -o "$2" -D "$2.head" -w '%{http_code}' --unix-socket h -H "Authorization: Bearer k$1" http://x/v1/completions \
             -d "{\"model\": \"M\", \"prompt\": \"$2\", \"max_tokens\": $3, \"ignore_eos\": true}" 3>&-
@@ -451,8 +451,8 @@ routed() { # bucket, type
     [ "$(jq -c '.route | map([.bucket, .instance_type, .share])' plan)" = '[["short","A",1],["long","B",1]]' ]
     spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --max-batch 64 --plan plan 2>>serve.err 3>&- &
     pids="$pids $!"
-    machine=A/spot one e
-    machine=B/spot one f
+    silent=30 machine=A/spot one e
+    silent=30 machine=B/spot one f
     eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 2 ]'
     "$tests/load" unix:h n=12 clients=12 in=6 out=8 plain=1
     "$tests/load" unix:h n=7 clients=7 in=300 out=8 plain=1

@@ -168,6 +168,21 @@ START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
 }
 END_TEST
 
+START_TEST(a_rest_is_told_however_often_the_front_is_looked_at)
+{
+    struct spot_fleet_arrivals a = { .kept_s = 600 };
+    double rest_s = 0;
+
+    for (int i = 0; i < 100; i++) /* a load of before; the last one came at 9.9 s */
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ i * 0.1, i, i, i, i % 2 });
+    for (int i = 0; i < 100000 && !spot_fleet_arrivals_is_at_rest(&a); i++) {
+        rest_s = i * 0.1;
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 10 + rest_s, 99, 99, 99, 0 });
+    }
+    ck_assert_double_eq_tol(rest_s, 540, 1);
+}
+END_TEST
+
 int main(void)
 {
     return run_suite("fleet_history", add_tests(tcase_create("fleet_history")));

@@ -22,6 +22,7 @@ struct fleet_plan {
     struct fleet_plan_options o;
     char *path; /* PATH with our own tools first */
     struct spot_fleet_arrivals arrivals;
+    bool has_plan; /* plan.json is one of this life */
 };
 
 /* What is on offer, forecast, planned. The forecast stays for who looks at the fleet. */
@@ -196,10 +197,12 @@ static int obey(struct fleet_plan *p, const struct fleet_command *c, struct spot
         rc = spot_fleet_set_target(fleet, buy, n, err);
     free(buy);
     spot_json_release(&doc);
-    if (!rc && p->o.dir &&
-        spot_safe_replace(p->o.dir_fd, "plan.json", c->out.data, c->out.n, false))
+    if (rc || !p->o.dir)
+        return rc;
+    if (spot_safe_replace(p->o.dir_fd, "plan.json", c->out.data, c->out.n, false))
         return spot_err_sys(err, "cannot write %s/plan.json", p->o.dir);
-    return rc;
+    p->has_plan = true;
+    return 0;
 }
 
 int fleet_plan_make(struct fleet_plan *p, struct fleet_runner *runner, struct spot_fleet *fleet,
@@ -216,7 +219,10 @@ int fleet_plan_make(struct fleet_plan *p, struct fleet_runner *runner, struct sp
             return -1;
         has_rate = spot_fleet_arrivals_came(&p->arrivals, window_s);
         if (p->o.load && spot_fleet_arrivals_is_at_rest(&p->arrivals))
-            return spot_fleet_set_target(fleet, NULL, 0, err);
+            return spot_fleet_set_target(fleet, NULL, 0, err) ||
+                           (p->has_plan && push(p, runner, err))
+                       ? -1
+                       : 0;
     }
     runs = current(fleet);
     set_up(p, &c, time_s, has_rate);
