@@ -34,7 +34,8 @@ struct player {
     void *memory;                                     /* of a rule */
     struct spot_decider *decider;                     /* of ours */
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
-    struct spot_market_step *known;
+    struct spot_market_step *known;                   /* [n_known] */
+    size_t n_known;
     double restart_s; /* of the launch that runs */
 };
 
@@ -105,6 +106,7 @@ static void know_all(struct player *p)
     uint8_t *up = spot_xcalloc(ticks, m->n_place);
     double *path = spot_xcalloc(ticks, m->n_place * sizeof(*path));
 
+    p->n_known = ticks;
     p->known = spot_xcalloc(ticks + 1, sizeof(*p->known));
     for (size_t i = 0; i < ticks; i++)
         for (size_t k = 0; k < m->n_place; k++)
@@ -127,7 +129,7 @@ static int decide(struct player *p, const struct spot_market_now *now, int64_t t
     struct spot_action action;
 
     if (p->policy->knows_series) {
-        *step = p->known[tick];
+        *step = (size_t)tick < p->n_known ? p->known[tick] : on_demand(&p->market, now, NULL);
     } else if (p->policy->follow) {
         *step = p->policy->follow(&p->market, now, p->memory);
     } else {

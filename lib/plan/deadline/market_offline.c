@@ -37,6 +37,12 @@ static double *row_at(const struct ahead *a, int64_t tick, size_t row)
            (((size_t)(tick % a->n_layer)) * (a->n_home + a->n_offer) + row) * (size_t)a->n_level;
 }
 
+/* Units of work; below 1e-6 s it is done, as for who plays a job. */
+static int64_t level_of(const struct ahead *a, double left_s)
+{
+    return (int64_t)fmax(0, ceil((left_s - 1e-6) / a->unit_s));
+}
+
 /* Places between which a move costs and takes nothing share an idle row. */
 static void find_homes(struct ahead *a)
 {
@@ -182,7 +188,7 @@ static void walk(const struct ahead *a, struct spot_market_step *step)
     double restart_s = 0;
 
     for (int64_t t = 0; t < a->n_tick; t++) {
-        const size_t level = (size_t)llround(now.left_s / a->unit_s);
+        const size_t level = (size_t)level_of(a, now.left_s);
         uint8_t code = STAY;
 
         step[t] = (struct spot_market_step){ SPOT_DEADLINE_IDLE, now.place };
