@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/deadline_sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ struct player {
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
     struct spot_market_step *known;                   /* [n_known] */
     size_t n_known;
+    double bound_usd;
     double restart_s; /* of the launch that runs */
 };
 
@@ -118,7 +120,7 @@ static void know_all(struct player *p)
         m->path_ticks = (int64_t)ticks;
         m->n_path = ticks;
     }
-    spot_market_offline(m, up, ticks, p->known);
+    p->bound_usd = spot_market_offline(m, up, ticks, p->known);
     free(path);
     free(up);
 }
@@ -221,6 +223,8 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
     else if (!policy->follow)
         rc = open_ours(&p, err);
     rc = rc ? rc : play_all(&p, result, tick, err);
+    if (policy->knows_series)
+        result->usd = fmin(result->usd, p.bound_usd);
     if (p.decider)
         spot_policy_deadline.close(p.decider);
     free(p.known);
