@@ -100,7 +100,7 @@ static int open_ours(struct player *p, struct spot_err *err)
     return 0;
 }
 
-static void know_all(struct player *p)
+static int know_all(struct player *p, struct spot_err *err)
 {
     struct spot_market market = p->play->market, *m = &market;
     const struct spot_market_now now = { .left_s = m->work_s };
@@ -123,6 +123,11 @@ static void know_all(struct player *p)
     p->bound_usd = spot_market_offline(m, up, ticks, p->known);
     free(path);
     free(up);
+    return isnan(p->bound_usd)
+               ? spot_err_set(err, SPOT_EUSAGE,
+                              "offline: %zu ticks of %g s take more than 1 GiB: give a longer --tick",
+                              ticks, m->tick_s)
+               : 0;
 }
 
 static int decide(struct player *p, const struct spot_market_now *now, int64_t tick,
@@ -219,7 +224,7 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
     if (policy->memory)
         p.memory = spot_xcalloc(1, policy->memory);
     if (policy->knows_series)
-        know_all(&p);
+        rc = know_all(&p, err);
     else if (!policy->follow)
         rc = open_ours(&p, err);
     rc = rc ? rc : play_all(&p, result, tick, err);

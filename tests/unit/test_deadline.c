@@ -484,6 +484,21 @@ START_TEST(any_job_ends_in_time_and_none_is_cheaper_than_the_bound)
 }
 END_TEST
 
+START_TEST(a_bound_that_takes_too_much_is_refused)
+{
+    const uint8_t up[2] = { 1, 1 };
+    struct spot_deadline_play play = { .market = draw_market(0, 1.4e6, 1.5e6),
+                                       .has_spot = up,
+                                       .n = 1 };
+    struct spot_deadline_result r;
+    struct spot_err err;
+
+    play.market.restart_s[0] = 43.7;
+    ck_assert_int_eq(spot_deadline_play_run(&play, policy_at(3), &r, NULL, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+}
+END_TEST
+
 START_TEST(ours_pays_in_the_mean_what_it_promised)
 {
     enum { TRIALS = 4000 };

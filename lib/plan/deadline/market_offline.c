@@ -11,6 +11,8 @@
 #include "common/xalloc.h"
 #include "plan/deadline.h"
 
+static const double BYTES_MAX = 1 << 30; /* of the tables */
+
 enum { PARTS = 30, OFFERS_MAX = 2 * SPOT_MARKET_PLACES_MAX, STOP = 0, STAY = 1, LAUNCH = 2 };
 
 struct offer {
@@ -275,6 +277,9 @@ double spot_market_offline(const struct spot_market *market, const uint8_t *has_
     a.n_layer = (int64_t)fmax(1, ceil(longest_s / market->tick_s - 1e-9)) + 1;
     find_homes(&a);
     n_row = a.n_home + a.n_offer;
+    if (((double)n_tick + (double)a.n_layer * sizeof(double)) * (double)n_row * (double)a.n_level >
+        BYTES_MAX)
+        return NAN;
     a.value = spot_xcalloc((size_t)a.n_layer * n_row * (size_t)a.n_level, sizeof(double));
     if (step)
         a.action = spot_xcalloc(n_tick * n_row, (size_t)a.n_level);
