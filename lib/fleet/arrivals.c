@@ -7,12 +7,21 @@
 enum { ROWS_MAX = 100000 }; /* between two looks */
 static const double rest_share = 0.9;
 
+static bool is_same(const struct spot_fleet_look *x, const struct spot_fleet_look *y)
+{
+    return x->request == y->request && x->open == y->open;
+}
+
 void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fleet_look *look)
 {
     size_t old = 0;
 
     if (a->n && look->request < a->look[a->n - 1].request)
         a->n = 0;
+    /* Of looks that saw the same the first and the last tell all: room for kept_s, if calm. */
+    if (a->n > 1 && is_same(&a->look[a->n - 2], &a->look[a->n - 1]) &&
+        is_same(&a->look[a->n - 1], look))
+        a->n--;
     /* The newest of the older ones stays: turns may take long. */
     while (a->n - old == SPOT_FLEET_LOOKS ||
            (old + 1 < a->n && a->look[old + 1].time_s < look->time_s - a->kept_s))
