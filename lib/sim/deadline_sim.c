@@ -124,9 +124,10 @@ static int know_all(struct player *p, struct spot_err *err)
     free(path);
     free(up);
     return isnan(p->bound_usd)
-               ? spot_err_set(err, SPOT_EUSAGE,
-                              "offline: %zu ticks of %g s take more than 1 GiB: give a longer --tick",
-                              ticks, m->tick_s)
+               ? spot_err_set(
+                     err, SPOT_EUSAGE,
+                     "offline: %zu ticks of %g s take more than 1 GiB: give a longer --tick", ticks,
+                     m->tick_s)
                : 0;
 }
 
