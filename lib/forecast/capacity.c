@@ -7,7 +7,7 @@
 
 #include "common/xalloc.h"
 
-enum { S = SPOT_CAPACITY_STATES, EACH_MIN = 64, EACH_MAX = 4096, FIRM_LEAST = -1, FIRM_MOST = 8 };
+enum { S = SPOT_CAPACITY_STATES, EACH_MIN = 8, EACH_MAX = 4096, FIRM_LEAST = -1, FIRM_MOST = 8 };
 static const double RATE_MIN = 1e-4 / 3600, RATE_MAX = 120.0 / 3600;
 /* Answers that the start values of the noise are worth, events that those of the rates are. */
 static const double NOISE_FIRM = 100, RATE_FIRM = 1, SCORE_SPREAD = 0.5, ADVICE_MEAN = 0.5;

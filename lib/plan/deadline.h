@@ -149,7 +149,9 @@ struct spot_market_step spot_market_ask(const struct spot_market_table *table,
                                         const struct spot_market_now *now);
 
 /* The least objective with has_spot [n_tick][n_place] known and each restart of the shortest time:
- * a lower bound for every policy. INFINITY: too late. step (NULL: not wanted) [n_tick]. */
+ * a lower bound for every policy. INFINITY: too late; NAN: too large, a longer tick may do. step
+ * (NULL: not wanted) [n_tick] costs as much where restarts, moves and speeds are multiples of some
+ * tick's 1/29 .. 1, else more by what rounding work makes: up for the bound, down for the steps. */
 double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
                            struct spot_market_step *step);
 

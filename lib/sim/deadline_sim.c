@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/deadline_sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,9 @@ struct player {
     void *memory;                                     /* of a rule */
     struct spot_decider *decider;                     /* of ours */
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
-    struct spot_market_step *known;
+    struct spot_market_step *known;                   /* [n_known] */
+    size_t n_known;
+    double bound_usd;
     double restart_s; /* of the launch that runs */
 };
 
@@ -97,7 +100,7 @@ static int open_ours(struct player *p, struct spot_err *err)
     return 0;
 }
 
-static void know_all(struct player *p)
+static int know_all(struct player *p, struct spot_err *err)
 {
     struct spot_market market = p->play->market, *m = &market;
     const struct spot_market_now now = { .left_s = m->work_s };
@@ -105,6 +108,7 @@ static void know_all(struct player *p)
     uint8_t *up = spot_xcalloc(ticks, m->n_place);
     double *path = spot_xcalloc(ticks, m->n_place * sizeof(*path));
 
+    p->n_known = ticks;
     p->known = spot_xcalloc(ticks + 1, sizeof(*p->known));
     for (size_t i = 0; i < ticks; i++)
         for (size_t k = 0; k < m->n_place; k++)
@@ -116,9 +120,15 @@ static void know_all(struct player *p)
         m->path_ticks = (int64_t)ticks;
         m->n_path = ticks;
     }
-    spot_market_offline(m, up, ticks, p->known);
+    p->bound_usd = spot_market_offline(m, up, ticks, p->known);
     free(path);
     free(up);
+    return isnan(p->bound_usd)
+               ? spot_err_set(
+                     err, SPOT_EUSAGE,
+                     "offline: %zu ticks of %g s take more than 1 GiB: give a longer --tick", ticks,
+                     m->tick_s)
+               : 0;
 }
 
 static int decide(struct player *p, const struct spot_market_now *now, int64_t tick,
@@ -127,7 +137,7 @@ static int decide(struct player *p, const struct spot_market_now *now, int64_t t
     struct spot_action action;
 
     if (p->policy->knows_series) {
-        *step = p->known[tick];
+        *step = (size_t)tick < p->n_known ? p->known[tick] : on_demand(&p->market, now, NULL);
     } else if (p->policy->follow) {
         *step = p->policy->follow(&p->market, now, p->memory);
     } else {
@@ -215,10 +225,12 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
     if (policy->memory)
         p.memory = spot_xcalloc(1, policy->memory);
     if (policy->knows_series)
-        know_all(&p);
+        rc = know_all(&p, err);
     else if (!policy->follow)
         rc = open_ours(&p, err);
     rc = rc ? rc : play_all(&p, result, tick, err);
+    if (policy->knows_series)
+        result->usd = fmin(result->usd, p.bound_usd);
     if (p.decider)
         spot_policy_deadline.close(p.decider);
     free(p.known);

@@ -22,7 +22,8 @@ struct spot_deadline_policy {
                                       const struct spot_market_now *now, void *memory);
     size_t memory;
     bool knows_law;    /* the run lengths of the whole series */
-    bool knows_series; /* all of it: a bound, which starts in the shortest restart time */
+    bool knows_series; /* all of it: a bound, which starts in the shortest restart time; where
+                        * work is rounded its steps may cost more */
 };
 
 /* on-demand, spot, known-law, offline; ends with a NULL name. */

@@ -217,9 +217,10 @@ int spot_saved_model_follow(struct spot_saved_model *m, struct spot_followed *f,
                             struct spot_err *err)
 {
     const struct source s = { f->join, f->key_file, 0 };
+    const struct source brief = { f->join, f->key_file, 5 }; /* or a frozen job would hold us */
     const int64_t wanted = f->step < 0 ? 1 : f->step + f->every;
     struct job *const job = spot_xcalloc(1, sizeof(*job));
-    int rc = ask_job(&s, SPOT_MSG_WATCH, wanted, job, err);
+    int rc = ask_job(&brief, SPOT_MSG_WATCH, wanted, job, err);
 
     *m = (struct spot_saved_model){ .bundle = NULL };
     if (!rc && job->round < f->step)

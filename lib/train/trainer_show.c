@@ -69,6 +69,10 @@ void spot_trainer_show(struct spot_trainer *c)
         spot_trainer_end_show(c);
         return;
     }
+    if (s->step > round) { /* the job went back: who follows shall not get that step again */
+        drop(s, s->have);
+        s->step = -1;
+    }
     if (s->next >= 0 && s->epoch != c->machine->epoch) { /* who was to send it may be gone */
         drop(s, s->coming);
         s->next = -1;

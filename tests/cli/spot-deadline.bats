@@ -65,6 +65,7 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     run -2 plan --forecast x --trace y
     run -2 plan --now elsewhere
     run -2 replay --policy best
+    run -2 replay --policy offline --work 1000h --deadline 1100h --restart 7.3m --tick 300
     run -2 spot-replay deadline --trace "$T/t.csv"
     run -3 --separate-stderr plan --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]

@@ -178,6 +178,7 @@ until_other() { # than these
     ln -sf own bodies
     : >serve.err
     spot-run serve --model v0 --http unix:h --listen unix:j --workers 2 --follow unix:t,3 2>>serve.err 3>&- &
+    server=$!
     pids="$pids $!"
     job --seq 32
     until_other ""
@@ -200,4 +201,9 @@ until_other() { # than these
     wait "$job" || true
     job --seq 32
     until_other "$last"
+    kill -STOP "$job" # who asks it waits 5 s for an answer, not 120
+    begin=$SECONDS
+    kill "$server"
+    eventually "! kill -0 $server"
+    [ $((SECONDS - begin)) -lt 90 ]
 }

@@ -220,6 +220,27 @@ START_TEST(places_are_told_apart_and_the_law_is_found)
 }
 END_TEST
 
+START_TEST(many_places_are_learnt_of_a_bounded_number_of_answers)
+{
+    enum { PLACES = 4096, EACH = 20 };
+    static struct spot_capacity_seen seen[EACH];
+    struct spot_capacity_place *place = calloc(PLACES, sizeof(*place));
+    struct spot_capacity m;
+    size_t n = 0;
+
+    for (int i = 0; i < EACH; i++)
+        seen[i] = (struct spot_capacity_seen){ i * 600, i % 5 < 3, 0 };
+    for (int i = 0; i < PLACES; i++)
+        place[i] = (struct spot_capacity_place){ .seen = seen, .n = EACH };
+    spot_capacity_fit(&m, place, PLACES);
+    for (int i = 0; i < PLACES; i++)
+        n += place[i].n;
+    ck_assert_uint_eq(n, SPOT_CAPACITY_ANSWERS_MAX);
+    ck_assert_ptr_eq(place[0].seen, seen + EACH - place[0].n); /* the newest */
+    free(place);
+}
+END_TEST
+
 /* Every set of answers. */
 static double enumerate_value(const struct spot_next_place *place, const bool *is_asked, size_t n)
 {

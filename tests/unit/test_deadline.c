@@ -447,6 +447,58 @@ START_TEST(who_knows_what_comes_pays_what_the_offline_program_says)
 }
 END_TEST
 
+/* Also if work, or restarts, moves and speeds as well, are no multiples of any unit. */
+START_TEST(any_job_ends_in_time_and_none_is_cheaper_than_the_bound)
+{
+    enum { N = 60, PLACES = 2 };
+
+    for (uint64_t seed = 0; seed < (is_long() ? 2000 : 100); seed++) {
+        uint8_t up[N * PLACES];
+        struct spot_deadline_play play = { .has_spot = up, .n = N, .seed = seed };
+        struct spot_rng rng;
+        double work_s, usd[POLICIES];
+
+        spot_rng_init(&rng, seed, 11);
+        work_s = 10 + 3000 * spot_rng_unit(&rng);
+        play.market = draw_market(seed % 4, work_s, work_s + 400 + 1500 * spot_rng_unit(&rng));
+        play.market.n_restart = 1;
+        play.market.restart_prob[0] = 1;
+        if (seed % 2) {
+            play.market.restart_s[0] = 200 * spot_rng_unit(&rng);
+            play.market.place[0].leave_s = 100 * spot_rng_unit(&rng);
+            play.market.place[1].speed = 0.5 + spot_rng_unit(&rng);
+        }
+        draw_runs(up, N, PLACES, seed);
+        for (int i = 0; i < POLICIES; i++) {
+            struct spot_deadline_result r;
+            struct spot_err err;
+
+            ck_assert_msg(!spot_deadline_play_run(&play, policy_at(i), &r, NULL, &err), "%s",
+                          err.msg);
+            ck_assert_msg(!r.is_late, "%s, seed %d", policy_at(i)->name, (int)seed);
+            usd[i] = r.usd;
+        }
+        for (int i = 0; i < POLICIES; i++)
+            ck_assert_msg(usd[i] >= usd[3] - 1e-9, "%s, seed %d", policy_at(i)->name, (int)seed);
+    }
+}
+END_TEST
+
+START_TEST(a_bound_that_takes_too_much_is_refused)
+{
+    const uint8_t up[2] = { 1, 1 };
+    struct spot_deadline_play play = { .market = draw_market(0, 1.4e6, 1.5e6),
+                                       .has_spot = up,
+                                       .n = 1 };
+    struct spot_deadline_result r;
+    struct spot_err err;
+
+    play.market.restart_s[0] = 43.7;
+    ck_assert_int_eq(spot_deadline_play_run(&play, policy_at(3), &r, NULL, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+}
+END_TEST
+
 START_TEST(ours_pays_in_the_mean_what_it_promised)
 {
     enum { TRIALS = 4000 };

@@ -165,6 +165,12 @@ START_TEST(arrivals_are_what_was_counted_between_looks_and_rest_is_told)
         spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 170 + i * 10, 0, 0, 0, 1 });
         ck_assert(!spot_fleet_arrivals_is_at_rest(&a));
     }
+    for (int i = 0; i < 2 * SPOT_FLEET_LOOKS; i++) /* more looks than there is room for */
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 300 + i * 0.04, 0, 0, 0, 0 });
+    ck_assert(!spot_fleet_arrivals_is_at_rest(&a)); /* 82 s */
+    for (int i = 0; i < SPOT_FLEET_LOOKS / 2; i++)
+        spot_fleet_arrivals_add(&a, &(struct spot_fleet_look){ 382 + i * 0.04, 0, 0, 0, 0 });
+    ck_assert(spot_fleet_arrivals_is_at_rest(&a)); /* 102 s */
 }
 END_TEST
 

@@ -202,6 +202,38 @@ START_TEST(places_and_prices_by_another_name_are_the_same)
 }
 END_TEST
 
+/* Spot comes and goes with every tick, and a launch takes 58 of them. */
+START_TEST(a_run_that_never_lasts_a_launch_has_a_price)
+{
+    struct spot_market m = draw_market(1, 60000);
+    const struct spot_deadline_rule rule = { .market = &m };
+    double step_usd[SPOT_MARKET_PLACES_MAX][3];
+    struct spot_decider *d;
+    struct spot_action action;
+    struct spot_err err;
+
+    m.work_s = 20000;
+    m.restart_s[0] = 5800;
+    d = spot_policy_deadline.open(&(struct spot_rule){ .deadline = &rule });
+    for (int i = 0; i <= 1000; i++) {
+        const bool up = i % 2 == 0;
+        const bool there[SPOT_MARKET_PLACES_MAX] = { up, up, up, up, up };
+        const struct spot_market_now now = { .left_s = 20000, .is_new = true };
+
+        ck_assert(!spot_policy_deadline.observe(
+            d,
+            &(struct spot_seen){
+                .time_s = 100.0 * i, .has_spot = there, .now = i == 1000 ? &now : NULL },
+            &err));
+    }
+    ck_assert(!spot_policy_deadline.decide(d, &action, &(struct spot_told){ .step_usd = step_usd },
+                                           &err));
+    for (int k = 0; k < PLACES; k++)
+        ck_assert(isfinite(step_usd[k][SPOT_DEADLINE_SPOT]));
+    spot_policy_deadline.close(d);
+}
+END_TEST
+
 int main(void)
 {
     return run_suite("market_many", add_tests(tcase_create("market_many")));

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the parts of the trainer do what their headers say without a trainer: when another split is
  * due, how pre-copies are paced, how long members last, how often a generation is written, which
- * place a plan gives. */
+ * place a plan gives, what is shown to those who follow. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "shard/arena.h"
 #include "suite.h"
 #include "train/durable_lag.h"
 #include "train/microbatch_split.h"
 #include "train/movement.h"
 #include "train/pins.h"
+#include "train/trainer_durable_state.h"
 
 static int commits_until_due(struct spot_split_drift *drift, double now_s, double best_s)
 {
@@ -105,6 +108,52 @@ START_TEST(a_pin_changes_places_and_the_same_plan_is_no_news)
     place[0].m = 1;
     ck_assert(spot_pins_take(&pins, &plan));
     spot_pins_release(&pins);
+}
+END_TEST
+
+/* The only bundle of the step that has committed. */
+static void show(struct spot_trainer *c)
+{
+    struct spot_arena arena;
+    struct spot_buf step = { 0 };
+    struct spot_frame *frame;
+    size_t n_byte;
+
+    spot_arena_of(&c->config.shape, 0, &arena);
+    n_byte = 16 + arena.n_elem * sizeof(float);
+    frame = calloc(1, sizeof(*frame) + n_byte);
+    frame->n_byte = n_byte;
+    spot_put_i64(&step, c->machine->round);
+    memcpy(frame->data, step.data, step.n);
+    spot_buf_release(&step);
+    spot_trainer_show(c);
+    ck_assert_int_eq(spot_trainer_shown(c, frame), 0);
+    free(frame);
+}
+
+START_TEST(a_step_that_the_job_went_back_behind_is_not_shown_again)
+{
+    struct spot_machine machine = { .round = 100 };
+    struct spot_trainer *const c = calloc(1, sizeof(*c));
+
+    c->machine = &machine;
+    c->n_bundle = 1;
+    c->config.shape = (struct spot_shape){
+        .n_layer = 1, .width = 8, .n_head = 1, .seq = 4, .vocab = 8, .n_shard = 1
+    };
+    ck_assert_int_eq(spot_trainer_watch(c, 1), -1);
+    show(c);
+    ck_assert_int_eq(spot_trainer_watch(c, 101), 100);
+    ck_assert_ptr_nonnull(spot_trainer_look(c, 100, 0));
+    machine.round = 50;
+    machine.epoch++;
+    spot_trainer_show(c);
+    ck_assert_int_eq(spot_trainer_watch(c, 1), -1);
+    ck_assert_ptr_null(spot_trainer_look(c, 100, 0));
+    show(c);
+    ck_assert_int_eq(spot_trainer_watch(c, 51), 50);
+    spot_trainer_end_show(c);
+    free(c);
 }
 END_TEST
 

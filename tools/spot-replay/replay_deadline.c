@@ -165,6 +165,13 @@ static int read_trace(struct session *s, struct spot_err *err)
                : spot_err_set(err, SPOT_EUSAGE, "--from is behind the end of the trace");
 }
 
+static void release_played(struct played *p)
+{
+    free(p->tick);
+    free(p->time_h);
+    free(p->done_h);
+}
+
 static int play_one(struct session *s, struct played *p, struct spot_err *err)
 {
     p->tick = spot_xcalloc(s->n_tick + 1, sizeof(*p->tick));
@@ -181,11 +188,22 @@ static int play_one(struct session *s, struct played *p, struct spot_err *err)
     return 0;
 }
 
+/* Of all, the bound is left out where it is too large. */
 static int play_all(struct session *s, struct spot_err *err)
 {
-    for (size_t k = 0; k < s->n_played; k++)
-        if (play_one(s, &s->played[k], err))
+    for (size_t k = 0; k < s->n_played; k++) {
+        struct played *const p = &s->played[k];
+
+        if (!play_one(s, p, err))
+            continue;
+        if (strcmp(o.policy, "all") != 0 || !p->policy->knows_series || err->code != SPOT_EUSAGE)
             return -1;
+        spot_tool_warn("left out: %s", err->msg);
+        release_played(p);
+        memmove(p, p + 1, (--s->n_played - k) * sizeof(*p));
+        s->played[s->n_played] = (struct played){ .policy = NULL };
+        k--;
+    }
     return 0;
 }
 
@@ -339,11 +357,8 @@ static int replay_deadline(struct spot_err *err)
     if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--trace, --work and --deadline are needed");
     rc = run(&s, err);
-    for (size_t k = 0; k < s.n_played; k++) {
-        free(s.played[k].tick);
-        free(s.played[k].time_h);
-        free(s.played[k].done_h);
-    }
+    for (size_t k = 0; k < s.n_played; k++)
+        release_played(&s.played[k]);
     free(s.has_spot);
     free(s.usd_per_h);
     spot_trace_release(&s.trace);

@@ -176,7 +176,7 @@ void market_many_learn(struct market_many *t, const struct spot_market *m,
             t->hazard[k][i] = law[k].end_prob[1][i];
         t->usd[j] = m->place[k].spot_usd_per_h * step_h;
         t->speed[j] = m->place[k].speed;
-        t->end[j] = 1 - pow(1 - fmin(0.5, hazard), (double)t->step_ticks);
+        t->end[j] = fmin(1 - 1e-6, 1 - pow(1 - fmin(0.5, hazard), (double)t->step_ticks));
     }
     t->better = 1 - exp(-step_h / BETTER_H);
 }

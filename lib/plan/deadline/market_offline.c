@@ -11,6 +11,8 @@
 #include "common/xalloc.h"
 #include "plan/deadline.h"
 
+static const double BYTES_MAX = 1 << 30; /* of the tables */
+
 enum { PARTS = 30, OFFERS_MAX = 2 * SPOT_MARKET_PLACES_MAX, STOP = 0, STAY = 1, LAUNCH = 2 };
 
 struct offer {
@@ -23,6 +25,7 @@ struct ahead {
     const uint8_t *has_spot; /* [n_tick][n_place] */
     int64_t n_tick, n_level, n_layer;
     double unit_s;
+    bool is_bound; /* a unit that is begun counts as done */
     struct offer offer[OFFERS_MAX];
     size_t n_offer;
     size_t place_of[SPOT_MARKET_PLACES_MAX + 1]; /* of an idle row: a place of its region */
@@ -35,6 +38,12 @@ static double *row_at(const struct ahead *a, int64_t tick, size_t row)
 {
     return a->value +
            (((size_t)(tick % a->n_layer)) * (a->n_home + a->n_offer) + row) * (size_t)a->n_level;
+}
+
+/* Units of work; below 1e-6 s it is done, as for who plays a job. */
+static int64_t level_of(const struct ahead *a, double left_s)
+{
+    return (int64_t)fmax(0, ceil((left_s - 1e-6) / a->unit_s));
 }
 
 /* Places between which a move costs and takes nothing share an idle row. */
@@ -99,10 +108,11 @@ static void take_less(double *value, uint8_t *action, int64_t c, double x, uint8
     }
 }
 
-/* value, action [from..] where usd is paid for `done` units of work, then it goes on as `then`. */
-static void go_on(const struct ahead *a, double usd, double done, const double *then, uint8_t code,
+/* value, action [from..] where usd is paid for so many units of work, then it goes on as `then`. */
+static void go_on(const struct ahead *a, double usd, double work, const double *then, uint8_t code,
                   double *value, uint8_t *action)
 {
+    const double done = a->is_bound ? ceil(work - 1e-9) : work;
     const int64_t whole = (int64_t)floor(done + 1e-9);
     const double part = done - (double)whole > 1e-9 ? done - (double)whole : 0;
 
@@ -171,8 +181,8 @@ static void relax_tick(const struct ahead *a, int64_t tick)
     }
 }
 
-/* Follow the actions from the start. */
-static void walk(const struct ahead *a, struct spot_market_step *step)
+/* Follow the actions from the start. Where rounding leaves no way: on demand. */
+static void walk(const struct ahead *a, double usd, struct spot_market_step *step)
 {
     const struct spot_market *m = a->market;
     struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
@@ -182,11 +192,13 @@ static void walk(const struct ahead *a, struct spot_market_step *step)
     double restart_s = 0;
 
     for (int64_t t = 0; t < a->n_tick; t++) {
-        const size_t level = (size_t)llround(now.left_s / a->unit_s);
+        const size_t level = (size_t)level_of(a, now.left_s);
         uint8_t code = STAY;
 
         step[t] = (struct spot_market_step){ SPOT_DEADLINE_IDLE, now.place };
-        if (!level)
+        if (isinf(usd))
+            step[t] = (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
+        if (!level || isinf(usd))
             continue;
         if (t >= until)
             code = a->action[((size_t)t * n_row + row) * (size_t)a->n_level + level];
@@ -236,33 +248,49 @@ static int find_parts(const struct spot_market *m)
     return PARTS;
 }
 
+static double solve(struct ahead *a)
+{
+    const size_t n_row = a->n_home + a->n_offer;
+
+    for (int64_t layer = 0; layer < a->n_layer; layer++)
+        for (size_t row = 0; row < n_row; row++)
+            for (int64_t c = 1; c < a->n_level; c++)
+                row_at(a, layer, row)[c] = INFINITY;
+    for (int64_t t = a->n_tick - 1; t >= 0; t--)
+        relax_tick(a, t);
+    return row_at(a, 0, a->n_home - 1)[a->n_level - 1];
+}
+
+/* A policy that can be had from units rounded down, a bound from units rounded up. */
 double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
                            struct spot_market_step *step)
 {
     struct ahead a = { .market = market, .has_spot = has_spot, .n_tick = (int64_t)n_tick };
+    const int parts = find_parts(market);
     double longest_s = market->restart_s[0], usd;
     size_t n_row;
 
     for (size_t k = 0; k < market->n_place; k++)
         longest_s = fmax(longest_s, market->restart_s[0] + market->place[k].leave_s);
-    a.unit_s = market->tick_s / find_parts(market);
-    a.n_level = (int64_t)ceil(market->work_s / a.unit_s - 1e-9) + 1;
+    a.unit_s = market->tick_s / parts;
+    a.n_level = level_of(&a, market->work_s) + 1;
     a.n_layer = (int64_t)fmax(1, ceil(longest_s / market->tick_s - 1e-9)) + 1;
     find_homes(&a);
     n_row = a.n_home + a.n_offer;
+    if (((double)n_tick + (double)a.n_layer * sizeof(double)) * (double)n_row * (double)a.n_level >
+        BYTES_MAX)
+        return NAN;
     a.value = spot_xcalloc((size_t)a.n_layer * n_row * (size_t)a.n_level, sizeof(double));
     if (step)
         a.action = spot_xcalloc(n_tick * n_row, (size_t)a.n_level);
-    for (int64_t layer = 0; layer < a.n_layer; layer++)
-        for (size_t row = 0; row < n_row; row++)
-            for (int64_t c = 1; c < a.n_level; c++)
-                row_at(&a, layer, row)[c] = INFINITY;
-    for (int64_t t = a.n_tick - 1; t >= 0; t--)
-        relax_tick(&a, t);
-    usd = row_at(&a, 0, a.n_home - 1)[a.n_level - 1];
+    usd = solve(&a);
     if (step)
-        walk(&a, step);
-    free(a.value);
+        walk(&a, usd, step);
     free(a.action);
+    a.action = NULL;
+    a.is_bound = true;
+    if (parts == PARTS)
+        usd = solve(&a);
+    free(a.value);
     return usd;
 }
