@@ -8,6 +8,7 @@
 #include "common/csv_reader.h"
 #include "common/csv_write.h"
 #include "common/xalloc.h"
+#include "trace/time_order.h"
 #include "trace/trace.h"
 #include "trace/trace_write.h"
 
@@ -262,31 +263,15 @@ int spot_load_read_alike(struct spot_load *load, const char *path, int64_t promp
 
 /* --- changing --- */
 
-struct place {
-    double time_s;
-    size_t index;
-};
-
-static int by_time(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-
-    if (x->time_s < y->time_s || x->time_s > y->time_s)
-        return x->time_s < y->time_s ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
 void spot_load_sort(struct spot_load *load)
 {
-    struct place *place = spot_xcalloc(load->n + 1, sizeof(*place));
+    size_t *const order = spot_xcalloc(load->n + 1, sizeof(*order));
     struct spot_load sorted = { .xxh3 = load->xxh3 };
 
+    spot_time_order(load->time_s, sizeof(*load->time_s), load->n, order);
     for (size_t i = 0; i < load->n; i++)
-        place[i] = (struct place){ load->time_s[i], i };
-    qsort(place, load->n, sizeof(*place), by_time);
-    for (size_t i = 0; i < load->n; i++)
-        copy_row(&sorted, load, place[i].index);
-    free(place);
+        copy_row(&sorted, load, order[i]);
+    free(order);
     spot_load_release(load);
     *load = sorted;
 }

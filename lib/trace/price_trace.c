@@ -8,6 +8,7 @@
 #include "common/csv_reader.h"
 #include "common/xalloc.h"
 #include "trace/names.h"
+#include "trace/time_order.h"
 #include "trace/trace.h"
 
 struct reader {
@@ -68,34 +69,21 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     return 0;
 }
 
-struct place {
-    struct spot_price_at at;
-    size_t index;
-};
-
-static int earlier(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-
-    if (x->at.time_s != y->at.time_s)
-        return x->at.time_s < y->at.time_s ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
 static void sort_rows(struct spot_price_series *s)
 {
-    struct place *place = spot_xcalloc(s->n, sizeof(*place));
+    size_t *const order = spot_xcalloc(s->n, sizeof(*order));
+    struct spot_price_at *const sorted = spot_xcalloc(s->cap, sizeof(*sorted));
     size_t n = 0;
 
-    for (size_t i = 0; i < s->n; i++)
-        place[i] = (struct place){ s->row[i], i };
-    qsort(place, s->n, sizeof(*place), earlier);
+    spot_time_order(&s->row->time_s, sizeof(*s->row), s->n, order);
     for (size_t i = 0; i < s->n; i++) {
-        n -= n && s->row[n - 1].time_s >= place[i].at.time_s;
-        s->row[n++] = place[i].at;
+        n -= n && sorted[n - 1].time_s >= s->row[order[i]].time_s;
+        sorted[n++] = s->row[order[i]];
     }
+    free(order);
+    free(s->row);
+    s->row = sorted;
     s->n = n;
-    free(place);
 }
 
 static int by_name(const void *a, const void *b)

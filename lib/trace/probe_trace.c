@@ -8,6 +8,7 @@
 #include "common/csv_reader.h"
 #include "common/xalloc.h"
 #include "trace/names.h"
+#include "trace/time_order.h"
 #include "trace/trace.h"
 
 struct reader {
@@ -84,30 +85,17 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     return 0;
 }
 
-struct place {
-    struct spot_probe probe;
-    size_t index;
-};
-
-static int earlier(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-
-    if (x->probe.time_s != y->probe.time_s)
-        return x->probe.time_s < y->probe.time_s ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
 static void sort_rows(struct spot_probe_series *s)
 {
-    struct place *place = spot_xcalloc(s->n, sizeof(*place));
+    size_t *const order = spot_xcalloc(s->n, sizeof(*order));
+    struct spot_probe *const sorted = spot_xcalloc(s->cap, sizeof(*sorted));
 
+    spot_time_order(&s->row->time_s, sizeof(*s->row), s->n, order);
     for (size_t i = 0; i < s->n; i++)
-        place[i] = (struct place){ s->row[i], i };
-    qsort(place, s->n, sizeof(*place), earlier);
-    for (size_t i = 0; i < s->n; i++)
-        s->row[i] = place[i].probe;
-    free(place);
+        sorted[i] = s->row[order[i]];
+    free(order);
+    free(s->row);
+    s->row = sorted;
 }
 
 static int by_name(const void *a, const void *b)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* time_order.h - rows by time. */
+#ifndef SPOT_TRACE_TIME_ORDER_H
+#define SPOT_TRACE_TIME_ORDER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* order[i] is the number of the row that comes i-th by time; rows of one time stay as they are.
+ * The n times, none of them NaN, begin at time_s and lie `stride` bytes apart. O(n log n). */
+void spot_time_order(const double *time_s, size_t stride, size_t n, size_t *order);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_TIME_ORDER_H */
