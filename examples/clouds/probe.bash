@@ -6,19 +6,10 @@
 # A probe defines help() and `ask ZONE TYPE`, which calls row once or more; own options as launchers
 # have them: take_own OPTION VALUE, or fails.
 
-me=${0##*/}
+# shellcheck source=/dev/null
+. "$(dirname "$(readlink -f "$0")")/common.bash"
+
 zones=() types=() count=1 to='' apply=no
-
-die() { # STATUS TEXT
-    echo "$me: $2" >&2
-    exit "$1"
-}
-
-usage() { # TEXT
-    echo "$me: $1" >&2
-    echo "try '$me --help'" >&2
-    exit 2
-}
 
 take_own() { return 1; }
 
