@@ -24,7 +24,8 @@ static int dearest_first(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* From the dearest value down: the chance that a place has it and no other has more. */
+/* The mean of the largest value: values in falling order, each with the probability that a place
+ * has it and no place has a larger one. */
 static double mean_of_best(struct atom *atom, size_t n_atom, double floor_usd, double *left,
                            size_t n)
 {

@@ -358,6 +358,7 @@ static int judge(struct spot_trainer *c, struct spot_err *err)
     uint32_t n_same = 0;
     const struct spot_verify_report *const truth = truth_of(c, &n_same);
     int n_guilty = 0;
+    bool has_passed;
 
     if (truth &&
         (accuse(c, v->dispute.owner, &v->dispute.reported[0], truth, n_same, &n_guilty, err) ||
@@ -366,12 +367,11 @@ static int judge(struct spot_trainer *c, struct spot_err *err)
     for (uint32_t d = 0; truth && d < c->form.D; d++)
         if (accuse(c, d, &v->again[d * P + p], truth, n_same, &n_guilty, err))
             return -1;
-    /* if all agree now, it passed, on the way between two: the step anew, checked as before */
-    if (!n_guilty && truth && n_same == c->form.D ? ++v->n_redo > TRY_MAX
-                                                  : !n_guilty && ++v->dispute.n_try >= TRY_MAX)
+    has_passed = !n_guilty && truth && n_same == c->form.D; /* on the way between two stages */
+    if (has_passed ? ++v->n_redo > TRY_MAX : !n_guilty && ++v->dispute.n_try >= TRY_MAX)
         return give_up(c, err);
-    if (n_guilty || (truth && n_same == c->form.D))
-        forget_dispute(v);
+    if (n_guilty || has_passed)
+        forget_dispute(v); /* the step anew, checked as before */
     return 1;
 }
 

@@ -100,8 +100,9 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
 /* --- products -------------------------------------------------------------- */
 
 /* y[N][.] = x W: the sum runs over the columns of W (its rows are the outputs, side by side by
- * shard) or over its rows (the shards are partial products), for n_shard shards from `first` of
- * the own ones on. Kinds that round do so with W, and with what is no gradient. */
+ * shard) or over its rows (the shards are partial products), for n_shard of its own
+ * shards, beginning with `first`. Kinds that round inputs round W and activations, not gradients.
+ */
 struct times {
     float *y;
     const float *x;
