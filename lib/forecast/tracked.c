@@ -94,6 +94,14 @@ static void learn_chain(struct spot_tracked *t, int y)
     t->law.context = t->chain.context;
 }
 
+/* Of the point that comes next. The grid of a call that goes on from a state begins at the newest
+ * point and not at the first: a time from there would be rounded in another way. */
+static double next_point_s(const struct spot_tracked *t, const struct spot_count_grid *g, size_t i)
+{
+    return t->n ? t->past.since_s + (double)t->n * g->interval_s
+                : g->start_s + (double)i * g->interval_s;
+}
+
 /* Point i of the grid, which lies at time_s. */
 static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, size_t i,
                        double time_s)
@@ -130,7 +138,7 @@ struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
     if (!t->predictor || g->cap != t->cap)
         change_cap(t, model, spec, g, i);
     for (; i < g->n - g->is_unsettled; i++)
-        take_point(t, g, i, g->start_s + (double)i * g->interval_s);
+        take_point(t, g, i, next_point_s(t, g, i));
     t->now = t->now > t->cap ? t->cap : t->now;
     t->newest = g->newest;
     t->lowest = g->lowest;
@@ -170,7 +178,7 @@ void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaste
     if (!g->is_unsettled)
         return;
     newest->predictor = copy_predictor(t, model, spec);
-    take_point(newest, g, last, g->is_open ? g->end_s : g->start_s + (double)last * g->interval_s);
+    take_point(newest, g, last, g->is_open ? g->end_s : next_point_s(t, g, last));
     newest->now = newest->now > t->cap ? t->cap : newest->now;
 }
 

@@ -124,8 +124,8 @@ events() { jq -r .event state/events.jsonl; }
     eventually '[ "$(machines a on-demand)" -eq 1 ]'
     eventually 'events | grep -qx held'
     [ "$(machines a)" -eq 1 ]
+    stop # before the trace is written: a list that read half of it would take a machine
     printf '%s\n' time_s,available,zone 0,3,a 0,1,b >trace.csv
-    stop
     fleet --yes --once --max-usd-per-h 5 # its pause is not over for a new life
     [ "$(machines a) $(machines a on-demand)" = "1 1" ]
     later begin --max-usd-per-h 5
