@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/train/horizon.h"
 #include "plan/train/liveput_inner.h"
 #include "suite.h"
 
@@ -19,6 +20,35 @@ static void make(struct spot_liveput_dp *dp, struct spot_cost_table *t, double i
     spot_liveput_dp_init(dp, t, interval_s, told == ALL);
     dp->sees_losses = told == LOSSES;
     dp->tries_all = tries_all;
+}
+
+/* Steps of a forecast that leads anywhere: all grids of a count at once give the bits of one by
+ * one. */
+static void compare_ahead(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
+{
+    enum { STEPS = 3 };
+    const int counts = dp->n_max + 1;
+    const size_t n = (size_t)counts * (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
+    double *pmf = calloc((size_t)(STEPS * counts), sizeof(*pmf));
+    double *value = calloc(n, sizeof(*value));
+    struct spot_horizon h;
+
+    for (int i = 0; i < STEPS * counts; i++)
+        pmf[i] = (1 + i % 3) / (2. * counts);
+    spot_horizon_init(&h, chain, SPOT_CHAIN_CONTEXTS, 0, dp->n_max, dp->lost_max, dp->n_max / 2, 0,
+                      STEPS, &(struct spot_horizon_goal){ pmf, counts, 0 });
+    spot_liveput_dp_ahead(dp, &h, 0, STEPS, false);
+    memcpy(value, dp->value, n * sizeof(*value));
+    spot_liveput_dp_back(dp);
+    dp->tries_all = true;
+    ck_assert(!spot_liveput_is_plain(dp));
+    spot_liveput_dp_ahead(dp, &h, 0, STEPS, false);
+    ck_assert(!memcmp(value, dp->value, n * sizeof(*value)));
+    spot_liveput_dp_back(dp);
+    dp->tries_all = false;
+    spot_horizon_release(&h);
+    free(value);
+    free(pmf);
 }
 
 /* Values of so many intervals under a chain of large and small changes, both ways; and how far
@@ -41,6 +71,7 @@ static void compare(struct spot_cost_table *t, const struct spot_count_chain *ch
         ck_assert_double_eq_tol(search.value[i], all.value[i], 1e-9 * fabs(all.value[i]) + 1e-12);
     spot_liveput_dp_solve(&search, chain, 400);
     spot_liveput_dp_solve(&all, chain, 400);
+    compare_ahead(&search, chain);
     wide = (size_t)all.n_grid + 1;
     for (int g = 0; g < all.n_grid; g++)
         rate = fmax(rate, t->samples_per_s[g]);

@@ -150,14 +150,21 @@ struct fit {
     double *factor; /* [n_step][count]: what the fit makes each count more likely by */
     double *after;  /* [n_step + 1][count]: what the later factors make of a count */
     double *both;   /* [count] */
+    double *is;     /* [3][count] */
+    double (*product)(const double *restrict a, const double *restrict b, int n);
+    void (*add)(double *restrict sum, const double *restrict x, double times, int n);
 };
 
-static double product(const double *a, const double *b, int n)
+/* For speed: loops without conditions, for what the processor has. */
+#define PRODUCT_ARGS const double *restrict a, const double *restrict b, int n
+#define ADD_ARGS     double *restrict sum, const double *restrict x, double times, int n
+
+static inline __attribute__((always_inline)) double product_inline(PRODUCT_ARGS)
 {
     double sum[4] = { 0 };
     int i = 0;
 
-    for (; i + 4 <= n; i += 4) /* for speed */
+    for (; i + 4 <= n; i += 4)
         for (int k = 0; k < 4; k++)
             sum[k] += a[i + k] * b[i + k];
     for (; i < n; i++)
@@ -165,10 +172,34 @@ static double product(const double *a, const double *b, int n)
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-static void add(double *restrict sum, const double *restrict x, double times, int n)
+static inline __attribute__((always_inline)) void add_inline(ADD_ARGS)
 {
     for (int i = 0; i < n; i++)
         sum[i] += times * x[i];
+}
+
+#define LOOPS(name, attribute)                           \
+    attribute static double product_##name(PRODUCT_ARGS) \
+    {                                                    \
+        return product_inline(a, b, n);                  \
+    }                                                    \
+    attribute static void add_##name(ADD_ARGS)           \
+    {                                                    \
+        add_inline(sum, x, times, n);                    \
+    }
+
+LOOPS(any, )
+#ifdef __x86_64__
+LOOPS(avx2, __attribute__((target("avx2"))))
+#endif
+
+static void pick_loops(struct fit *f)
+{
+    f->product = product_any, f->add = add_any;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        f->product = product_avx2, f->add = add_avx2;
+#endif
 }
 
 /* after[]: from the last step backwards. */
@@ -186,12 +217,33 @@ static void look_back(struct fit *f)
         for (int j = 0; j < n; j++)
             f->both[j] = factor[j] * then[j];
         for (int i = 0; i < n; i++) {
-            now[i] = product(kernel_of(f->h, step, i), f->both, n);
+            now[i] = f->product(kernel_of(f->h, step, i), f->both, n);
             most = now[i] > most ? now[i] : most;
         }
         for (int i = 0; i < n && most > 0; i++)
             now[i] /= most;
     }
+}
+
+/* The factors of a step by is[], what its counts weigh, `sum` all of them; is[n .. 3n) is used. */
+static void meet(double *restrict is, const double *restrict target, double sum, int n,
+                 double *restrict factor, double *missed)
+{
+    double *restrict off = is + n, *restrict met = is + 2 * (size_t)n, most = *missed;
+
+    for (int j = 0; j < n && sum > 0; j++)
+        is[j] /= sum;
+    for (int j = 0; j < n; j++)
+        is[j] = sum > 0 ? is[j] : 0;
+    for (int j = 0; j < n; j++) {
+        off[j] = fabs(is[j] - target[j]);
+        met[j] = factor[j] * (target[j] / is[j]); /* without a condition: for speed */
+    }
+    for (int j = 0; j < n; j++) {
+        most = off[j] > most ? off[j] : most;
+        factor[j] = is[j] > 0 ? met[j] : factor[j];
+    }
+    *missed = most;
 }
 
 /* Forward, the factors of each step set to meet its distribution. Returns by how much they were
@@ -205,23 +257,21 @@ static double set_factors(struct fit *f)
         const double *target = f->target + (size_t)((step - 1) * n);
         const double *then = f->after + (size_t)(step * n), *now = mass + (size_t)((step - 1) * n);
         double *factor = f->factor + (size_t)((step - 1) * n), *next = mass + (size_t)(step * n);
-        double sum = 0, all = 0;
+        double *is = f->is, sum = 0, all = 0;
 
         memset(next, 0, (size_t)n * sizeof(*next));
         for (int i = 0; i < n; i++)
             if (now[i] > 0)
-                add(next, kernel_of(f->h, step, i), now[i], n);
+                f->add(next, kernel_of(f->h, step, i), now[i], n);
         for (int j = 0; j < n; j++)
-            sum += next[j] * factor[j] * then[j];
-        for (int j = 0; j < n; j++) {
-            const double is = sum > 0 ? next[j] * factor[j] * then[j] / sum : 0;
-
-            missed = fmax(missed, fabs(is - target[j]));
-            if (is > 0)
-                factor[j] *= target[j] / is;
+            is[j] = next[j] * factor[j] * then[j];
+        for (int j = 0; j < n; j++)
+            sum += is[j];
+        meet(is, target, sum, n, factor, &missed);
+        for (int j = 0; j < n; j++)
             next[j] *= factor[j];
+        for (int j = 0; j < n; j++)
             all += next[j];
-        }
         for (int j = 0; j < n && all > 0; j++)
             next[j] /= all;
     }
@@ -262,7 +312,7 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     const size_t n = (size_t)(n_max - n_low + 1), steps = (size_t)n_step;
     struct walk walk = { .chain = chain, .h = h, .lost_max = lost_max };
     struct fit fit = { .h = h };
-    double *memory = spot_xcalloc((3 * steps + 2) * n + 1, sizeof(*memory));
+    double *memory = spot_xcalloc((3 * steps + 5) * n + 1, sizeof(*memory));
 
     *h = (struct spot_horizon){ n_low, n_max, n_step, start, n_context, NULL, NULL, NULL, 0 };
     h->next = spot_xcalloc(steps * n * n + 1, sizeof(*h->next));
@@ -272,6 +322,8 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     fit.factor = memory + steps * n;
     fit.after = fit.factor + steps * n;
     fit.both = fit.after + (steps + 1) * n;
+    fit.is = fit.both + n;
+    pick_loops(&fit);
     for (size_t i = 0; i < steps * n; i++)
         fit.factor[i] = 1;
     for (size_t s = 0; s < steps; s++)

@@ -87,7 +87,9 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
         }
         dists.n_event = spot_liveput_step_events(h, step, n, dists.event);
         dists.way[0] = (struct spot_liveput_way){ dists.event[0].prob, 1, 1 };
-        for (int r = 0; r <= dp->n_grid; r++)
+        if (spot_liveput_is_plain(dp))
+            spot_liveput_plain(dp, &dists, n);
+        for (int r = 0; !spot_liveput_is_plain(dp) && r <= dp->n_grid; r++)
             if (spot_liveput_may_run(dp, n, r))
                 spot_liveput_back_up(dp, &dists, n, r, space);
     }

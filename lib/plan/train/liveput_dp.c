@@ -97,6 +97,7 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
 {
     spot_liveput_gain_release(dp);
     spot_liveput_search_release(dp);
+    spot_liveput_plain_free(dp);
     free(dp->is_shut);
     free(dp->by_size);
     free(dp->rank);

@@ -241,6 +241,12 @@ double spot_liveput_prob(const struct spot_liveput_dists *dists, int context, in
 void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                           int rank, struct spot_liveput_space *space);
 
+/* liveput_plain.c: dp->next of a count in a step of a forecast, of every rank at once, where that
+ * can be done: losses are told, gains are not, nothing is left unfinished. */
+bool spot_liveput_is_plain(const struct spot_liveput_dp *dp);
+void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n);
+void spot_liveput_plain_free(struct spot_liveput_dp *dp);
+
 /* For the nodes there are. */
 void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);

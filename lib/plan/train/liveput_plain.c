@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* A step of a forecast where losses are told and gains are not, and no migration is left unfinished
+ * in the state: all grids of one count at a time. What a change to a grid gives is kept as a
+ * column, by the grid that it comes from, so that a target is looked at for all of them in one
+ * loop. Targets are taken in the order of what they give at most, up to the first that is no better
+ * for any. Sums are those of liveput_before.c, in its order: the values are the same to the bit. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/train/liveput_inner.h"
+
+/* What changes give in their interval. */
+struct spot_liveput_plain {
+    double **column; /* [counts * (lost_max + 1) * n_grid] of a count, victims and target: by rank
+                        before, [n_fit]; without victims of all counts one, [n_grid] */
+    double **stay;   /* [counts * (lost_max + 1)] the same to the rank itself, [n_fit] */
+    double *resumed; /* [n_grid] from a suspension, by target */
+    double *told, *then, *sum; /* [n_grid] by rank before */
+    double *most, *free;       /* [n_grid] of a target: at most; more, where a cut costs nothing */
+    double *resume;            /* [n_grid] of a target: from a suspension */
+    double *best;              /* [n_grid] by rank before */
+};
+
+static size_t n_key(const struct spot_liveput_dp *dp)
+{
+    return (size_t)(dp->n_max - dp->n_low + 1) * ((size_t)dp->table->lost_max + 1);
+}
+
+void spot_liveput_plain_free(struct spot_liveput_dp *dp)
+{
+    struct spot_liveput_plain *p = dp->plain;
+
+    if (!p)
+        return;
+    for (size_t i = 0; i < n_key(dp) * (size_t)dp->n_grid; i++)
+        free(p->column[i]);
+    for (size_t i = 0; i < n_key(dp); i++)
+        free(p->stay[i]);
+    free(p->column);
+    free(p->stay);
+    free(p->resumed);
+    free(p);
+    dp->plain = NULL;
+}
+
+static void make(struct spot_liveput_dp *dp)
+{
+    const size_t n_grid = (size_t)dp->n_grid;
+    struct spot_liveput_plain *p = spot_xcalloc(1, sizeof(*p));
+    double *memory = spot_xcalloc(8 * n_grid + 1, sizeof(*memory));
+    const double *cost_s = spot_cost_row(dp->table, dp->n_max, SPOT_GRID_NONE, 0);
+
+    p->column = spot_xcalloc(n_key(dp) * n_grid + 1, sizeof(*p->column));
+    p->stay = spot_xcalloc(n_key(dp), sizeof(*p->stay));
+    p->resumed = memory;
+    p->told = memory + n_grid;
+    p->then = memory + 2 * n_grid;
+    p->sum = memory + 3 * n_grid;
+    p->most = memory + 4 * n_grid; /* these four begin at zero together */
+    p->free = memory + 5 * n_grid;
+    p->resume = memory + 6 * n_grid;
+    p->best = memory + 7 * n_grid;
+    for (int r = 0; r < dp->n_grid; r++) {
+        const int to = dp->by_size[r];
+
+        p->resumed[r] = dp->table->samples_per_s[to] * (dp->interval_s - cost_s[to]);
+    }
+    dp->plain = p;
+}
+
+static double gives(struct spot_liveput_dp *dp, int n, int from, int lost, int to)
+{
+    return spot_liveput_gives(dp, spot_cost_changes(dp->table, n, dp->by_size[from], lost), to);
+}
+
+static size_t key_of(const struct spot_liveput_dp *dp, int n, int lost)
+{
+    return lost ? (size_t)(n - dp->n_low) * ((size_t)dp->table->lost_max + 1) + (size_t)lost : 0;
+}
+
+static const double *column_of(struct spot_liveput_dp *dp, int n, int lost, int to)
+{
+    double **at = &dp->plain->column[key_of(dp, n, lost) * (size_t)dp->n_grid + (size_t)to];
+    const int n_from = lost ? dp->n_fit[n] : dp->n_grid;
+
+    if (*at)
+        return *at;
+    *at = spot_xcalloc((size_t)n_from, sizeof(**at));
+    for (int from = 0; from < n_from; from++)
+        (*at)[from] = gives(dp, lost ? n : dp->n_max, from, lost, to);
+    return *at;
+}
+
+static const double *stay_of(struct spot_liveput_dp *dp, int n, int lost)
+{
+    double **at = &dp->plain->stay[key_of(dp, n, lost)];
+    const int n_from = lost ? dp->n_fit[n] : dp->n_grid;
+
+    if (*at)
+        return *at;
+    *at = spot_xcalloc((size_t)n_from + 1, sizeof(**at));
+    for (int from = 0; from < n_from; from++)
+        (*at)[from] = gives(dp, lost ? n : dp->n_max, from, lost, from);
+    return *at;
+}
+
+/* best[] becomes at least x[]. Returns the least of it. */
+static double raise_to(double *restrict best, const double *restrict x, int n)
+{
+    double least = INFINITY;
+
+    for (int i = 0; i < n; i++)
+        best[i] = x[i] > best[i] ? x[i] : best[i];
+    for (int i = 0; i < n; i++)
+        least = best[i] < least ? best[i] : least;
+    return least;
+}
+
+/* --- a loss, which is told --- */
+
+static double after_loss_of_nothing(const struct spot_liveput_dp *dp, int n2)
+{
+    const double *value = spot_liveput_dp_value(dp, 0, n2);
+    double best = value[dp->n_grid];
+
+    for (int r = 0; r < dp->n_fit[n2]; r++)
+        best = fmax(best, dp->plain->resumed[r] + value[r]);
+    return best;
+}
+
+/* then[], by rank of n instances: the best that can be done when `lost` of them leave. */
+static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then)
+{
+    const int n_from = dp->n_fit[n], n2 = n - lost, n_fit = dp->n_fit[n2];
+    const double *value = spot_liveput_dp_value(dp, 0, n2), *stay = stay_of(dp, n, lost);
+    const struct spot_liveput_target *target = spot_liveput_targets(dp, 0, n2);
+    double *sum = dp->plain->sum, least = -INFINITY;
+
+    for (int r = 0; r < n_from; r++)
+        then[r] = value[dp->n_grid];
+    for (int r = 0; r < n_fit; r++)
+        then[r] = fmax(then[r], stay[r] + value[r]);
+    for (int i = 0; i < n_fit; i++) {
+        const int to = target[i].rank;
+        const double *column;
+
+        if (target[i].most + 1e-9 * fabs(target[i].most) <= least)
+            break;
+        column = column_of(dp, n, lost, to);
+        for (int r = 0; r < n_from; r++)
+            sum[r] = column[r] + value[to];
+        least = raise_to(then, sum, n_from);
+    }
+}
+
+/* --- nothing, or a gain: the target is chosen before --- */
+
+/* Those of one count. */
+struct coming {
+    struct spot_liveput_dp *dp;
+    const struct spot_liveput_dists *dists;
+    int n;
+};
+
+static int cut_to(const struct coming *c, int change, int r)
+{
+    const struct spot_liveput_dp *dp = c->dp;
+    const int n = c->n + change;
+
+    return r < dp->n_fit[n] ? r : dp->clip[(size_t)n * ((size_t)dp->n_grid + 1) + (size_t)r];
+}
+
+/* An event of all targets: those that fit, then those that are cut to what does. */
+static void fill_event(const struct coming *c, int e, const double *restrict stay)
+{
+    const struct spot_liveput_dp *dp = c->dp;
+    struct spot_liveput_plain *p = dp->plain;
+    const int change = c->dists->event[e].change, n_from = dp->n_fit[c->n];
+    const double prob = c->dists->event[e].prob;
+    const double *restrict value = spot_liveput_dp_value(dp, 0, c->n + change);
+    double *restrict most = p->most, *restrict resume = p->resume, *restrict best = p->best;
+
+    for (int r = 0; r < n_from; r++) {
+        most[r] += prob * (dp->most[r] + value[r]);
+        resume[r] += prob * (p->resumed[r] + value[r]);
+        best[r] += prob * (stay[r] + value[r]);
+    }
+    for (int r = n_from; r < dp->n_grid; r++) {
+        const int to = cut_to(c, change, r);
+        const bool runs = to < dp->n_grid;
+
+        most[r] += prob * ((runs ? dp->most[to] : 0) + value[to]);
+        resume[r] += prob * ((runs ? p->resumed[to] : 0) + value[to]);
+        if (runs && to != r)
+            p->free[r] +=
+                prob * (dp->table->samples_per_s[dp->by_size[to]] * dp->interval_s - dp->most[to]);
+    }
+}
+
+/* most[], free[] and resume[] of all targets, and best[] of a grid that goes on. */
+static void fill(const struct coming *c)
+{
+    struct spot_liveput_plain *p = c->dp->plain;
+    const double *stay = stay_of(c->dp, c->n, 0);
+
+    memset(p->most, 0, 4 * (size_t)c->dp->n_grid * sizeof(*p->most));
+    for (int e = 1; e < c->dists->n_event; e++)
+        if (c->dists->event[e].change > 0)
+            fill_event(c, e, stay);
+    fill_event(c, 0, stay);
+}
+
+/* sum[n], by rank before from `first` on, of choosing r. */
+static void add_event(const struct coming *c, int r, int first, int n, int e, double *restrict sum)
+{
+    struct spot_liveput_dp *dp = c->dp;
+    const int change = c->dists->event[e].change;
+    const double prob = c->dists->event[e].prob;
+    const double *value = spot_liveput_dp_value(dp, 0, c->n + change);
+    const int to = r == dp->n_grid ? r : cut_to(c, change, r);
+    const double *restrict give, then = value[to];
+
+    if (to == dp->n_grid) {
+        for (int i = 0; i < n; i++)
+            sum[i] += prob * then;
+        return;
+    }
+    give = column_of(dp, c->n, 0, to) + first;
+    for (int i = 0; i < n; i++)
+        sum[i] += prob * (give[i] + then);
+}
+
+static void sum_from(const struct coming *c, int r, int first, int n, double *sum)
+{
+    memset(sum, 0, (size_t)n * sizeof(*sum));
+    for (int e = 1; e < c->dists->n_event; e++)
+        if (c->dists->event[e].change > 0)
+            add_event(c, r, first, n, e, sum);
+    add_event(c, r, first, n, 0, sum);
+}
+
+/* The target that may give most of those that were not taken, or -1. */
+static int next_of(const struct coming *c, double least)
+{
+    const struct spot_liveput_plain *p = c->dp->plain;
+    int at = -1;
+
+    for (int r = 0; r < c->dp->n_grid; r++)
+        if (p->most[r] + 1e-9 * fabs(p->most[r]) > least) {
+            least = p->most[r] + 1e-9 * fabs(p->most[r]);
+            at = r;
+        }
+    return at;
+}
+
+/* From the grids that r is cut to: to stay costs nothing. */
+static void try_cuts(const struct coming *c, int r)
+{
+    const struct spot_liveput_dp *dp = c->dp;
+    struct spot_liveput_plain *p = dp->plain;
+    const double most = p->most[r] + p->free[r];
+    int before = -1;
+
+    for (int e = 0; e < c->dists->n_event; e++) {
+        const int change = c->dists->event[e].change;
+        const int from = change < 0 ? before : cut_to(c, change, r);
+        double x;
+
+        if (from == before || from >= dp->n_fit[c->n] || from == r)
+            continue;
+        before = from;
+        if (most + 1e-9 * fabs(most) <= p->best[from])
+            continue;
+        sum_from(c, r, from, 1, &x);
+        p->best[from] = fmax(p->best[from], x);
+    }
+}
+
+/* best[] from each rank of n instances; returns that from a suspension. */
+static double choose(const struct coming *c)
+{
+    struct spot_liveput_dp *dp = c->dp;
+    struct spot_liveput_plain *p = dp->plain;
+    const int n_from = dp->n_fit[c->n];
+    double resumed, least;
+
+    fill(c);
+    sum_from(c, dp->n_grid, 0, 1, &resumed);
+    for (int r = 0; r < n_from; r++) /* to be suspended gives the same from everywhere */
+        p->best[r] = p->best[r] > resumed ? p->best[r] : resumed;
+    for (int r = 0; r < dp->n_grid; r++)
+        resumed = p->resume[r] > resumed ? p->resume[r] : resumed;
+    least = n_from ? -INFINITY : INFINITY;
+    for (int r; (r = next_of(c, least)) >= 0; p->most[r] = -INFINITY) {
+        sum_from(c, r, 0, n_from, p->sum);
+        least = raise_to(p->best, p->sum, n_from);
+    }
+    for (int r = n_from; r < dp->n_grid; r++)
+        try_cuts(c, r);
+    return resumed;
+}
+
+bool spot_liveput_is_plain(const struct spot_liveput_dp *dp)
+{
+    return dp->sees_losses && !dp->has_notice && !dp->sees_victims && dp->n_node == 1 &&
+           dp->n_context == 1 && !dp->table->warm && !dp->is_shut && !dp->tries_all;
+}
+
+void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n)
+{
+    const struct coming c = { dp, dists, n };
+    double *next = dp->next + spot_liveput_value_at(dp, 0, n), resumed, nothing = 0;
+    struct spot_liveput_plain *p;
+
+    if (!dp->plain)
+        make(dp);
+    p = dp->plain;
+    memset(p->told, 0, (size_t)dp->n_grid * sizeof(*p->told));
+    for (int e = 1; e < dists->n_event; e++) {
+        const double prob = dists->event[e].prob;
+        const int lost = -dists->event[e].change;
+
+        if (lost <= 0)
+            continue;
+        after_loss(dp, n, lost, p->then);
+        for (int r = 0; r < dp->n_fit[n]; r++)
+            p->told[r] += prob * p->then[r];
+        nothing += prob * after_loss_of_nothing(dp, n - lost);
+    }
+    resumed = choose(&c);
+    for (int r = 0; r < dp->n_fit[n]; r++)
+        next[r] = p->best[r] + p->told[r];
+    next[dp->n_grid] = resumed + nothing;
+}
