@@ -2,7 +2,9 @@
 #include "trace/trace_stats.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 
@@ -11,6 +13,44 @@ static int compare_reals(const void *a, const void *b)
     const double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
+}
+
+/* By the bits of numbers above zero, which are ordered as they are, a byte at a time; bytes that
+ * all have in common are passed over. */
+static void sort_positive(double *x, size_t n)
+{
+    enum { FEW = 512, BYTES = 8 };
+    uint64_t *from, *to, *memory;
+    size_t start[BYTES][256] = { 0 };
+
+    if (n < FEW) {
+        qsort(x, n, sizeof(*x), compare_reals);
+        return;
+    }
+    memory = spot_xcalloc(2 * n, sizeof(*memory));
+    from = memory, to = memory + n;
+    memcpy(from, x, n * sizeof(*x));
+    for (size_t i = 0; i < n; i++)
+        for (int b = 0; b < BYTES; b++)
+            start[b][from[i] >> (8 * b) & 255]++;
+    for (int b = 0; b < BYTES; b++) {
+        uint64_t *swap = from;
+        size_t sum = 0;
+
+        if (start[b][from[0] >> (8 * b) & 255] == n)
+            continue;
+        for (int k = 0; k < 256; k++) {
+            const size_t here = start[b][k];
+
+            start[b][k] = sum;
+            sum += here;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[start[b][from[i] >> (8 * b) & 255]++] = from[i];
+        from = to, to = swap;
+    }
+    memcpy(x, from, n * sizeof(*x));
+    free(memory);
 }
 
 /* The nearest rank: the smallest x with at least p of all at or below. */
@@ -41,7 +81,7 @@ static void take_moves(const struct spot_trace_series *s, int sign, double span_
             moves->machines += move;
         }
     }
-    qsort(size, moves->n, sizeof(*size), compare_reals);
+    sort_positive(size, moves->n);
     moves->per_h = span_s > 0 ? (double)moves->n * 3600 / span_s : NAN;
     moves->size_mean = moves->n ? (double)moves->machines / (double)moves->n : NAN;
     moves->size_p50 = quantile(size, moves->n, 0.5);
@@ -62,7 +102,7 @@ static void take_runs(const struct spot_trace_series *s, struct spot_trace_stats
                 run_s[n++] = s->time_s[i] - last_s;
             last_s = s->time_s[i];
         }
-    qsort(run_s, n, sizeof(*run_s), compare_reals);
+    sort_positive(run_s, n);
     for (size_t i = 0; i < n; i++)
         sum += run_s[i];
     for (size_t i = 0; i < n; i++)

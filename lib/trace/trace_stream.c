@@ -33,6 +33,7 @@ struct stream {
     void *user;
     unsigned long n_row;
     struct spot_names place; /* zones in scope 0, types in the scope of their zone + 1 */
+    size_t zone, type;       /* of the row before */
     size_t *series_of;       /* [place.cap]: series of a type */
     size_t series_of_cap;
     size_t n_series, series_cap;
@@ -67,12 +68,15 @@ static int find_series(struct stream *s, const struct spot_csv_row *row, struct 
                        struct spot_err *err)
 {
     const size_t known = s->place.n;
-    size_t zone, type;
+    const char *in = text_or_empty(row->field[ZONE]), *of = text_or_empty(row->field[TYPE]);
+    size_t zone = s->zone, type = s->type; /* most often those of the row before */
 
-    if (check_name(row, ZONE, err) || check_name(row, TYPE, err))
-        return -1;
-    zone = spot_names_intern(&s->place, 0, text_or_empty(row->field[ZONE]));
-    type = spot_names_intern(&s->place, (uint32_t)zone + 1, text_or_empty(row->field[TYPE]));
+    if (!known || strcmp(s->place.text[zone], in) != 0 || strcmp(s->place.text[type], of) != 0) {
+        if (check_name(row, ZONE, err) || check_name(row, TYPE, err))
+            return -1;
+        zone = s->zone = spot_names_intern(&s->place, 0, in);
+        type = s->type = spot_names_intern(&s->place, (uint32_t)zone + 1, of);
+    }
     out->zone = s->place.text[zone];
     out->instance_type = s->place.text[type];
     s->series_of = spot_xgrow(s->series_of, &s->series_of_cap, s->place.n, sizeof(*s->series_of));
