@@ -104,7 +104,7 @@ static const struct spot_forecaster *find(const char *name, size_t len)
     const struct spot_forecaster *f;
 
     for (size_t i = 0; (f = spot_forecaster_at(i)); i++)
-        if (!strncmp(f->name, name, len) && !f->name[len])
+        if (*f->name == *name && !strncmp(f->name, name, len) && !f->name[len])
             return f;
     return NULL;
 }

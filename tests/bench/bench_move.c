@@ -332,10 +332,10 @@ static void bench(struct file *f, const char *directory, size_t n_thread, enum s
     const struct limits l = measure(f, directory, n_thread, codec);
     char line[4096];
 
-    snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s '%s' >/dev/null", n_thread,
-             name, f->path);
+    snprintf(line, sizeof(line), "spot-migrate pack --threads %zu --codec %s '%s' >/dev/null",
+             n_thread, name, f->path);
     compare("pack >/dev/null", name, command(line), (struct cost[]){ l.code, l.read }, 2, 0, gb);
-    snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s -o '%s/move.szt' '%s'",
+    snprintf(line, sizeof(line), "spot-migrate pack --threads %zu --codec %s -o '%s/move.szt' '%s'",
              n_thread, name, directory, f->path);
     compare("pack -o", name, command(line), (struct cost[]){ l.code, l.copy }, 2, 0, gb);
     snprintf(line, sizeof(line), "spot-migrate verify '%s/move.szt'", directory);
@@ -343,10 +343,10 @@ static void bench(struct file *f, const char *directory, size_t n_thread, enum s
     snprintf(line, sizeof(line), "spot-migrate unpack -o '%s/move.back' '%s/move.szt'", directory,
              directory);
     compare("unpack -o", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
-    snprintf(line, sizeof(line), "spot-migrate recv -j 1 -o '%s/move.back' '%s/move.szt'",
+    snprintf(line, sizeof(line), "spot-migrate recv --threads 1 -o '%s/move.back' '%s/move.szt'",
              directory, directory);
-    compare("recv -j 1", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
-    snprintf(line, sizeof(line), "spot-migrate recv -j %zu -o '%s/move.back' '%s/move.szt'",
+    compare("recv, 1 thread", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
+    snprintf(line, sizeof(line), "spot-migrate recv --threads %zu -o '%s/move.back' '%s/move.szt'",
              n_thread, directory, directory);
     compare("recv", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
     compare("send, recv", name, move(f, directory, name, n_thread, "", ""),

@@ -93,6 +93,31 @@ static void jump_rows(const struct jumps *c, int cap, double *matrix)
     }
 }
 
+/* to = from M, rows of little weight left out; four at a time, for speed: each sum in their order.
+ */
+static void step(const double *restrict from, const double *restrict matrix, size_t width,
+                 double *restrict to)
+{
+    size_t row[SPOT_FC_CAP_FINE + 1], n = 0, at = 0;
+
+    memset(to, 0, width * sizeof(*to));
+    for (size_t i = 0; i < width; i++)
+        if (from[i] > 1e-12)
+            row[n++] = i;
+    for (; at + 4 <= n; at += 4) {
+        const size_t *r = row + at;
+        const double *restrict a = matrix + r[0] * width, *restrict b = matrix + r[1] * width;
+        const double *restrict c = matrix + r[2] * width, *restrict d = matrix + r[3] * width;
+
+        for (size_t k = 0; k < width; k++)
+            to[k] = to[k] + from[r[0]] * a[k] + from[r[1]] * b[k] + from[r[2]] * c[k] +
+                    from[r[3]] * d[k];
+    }
+    for (; at < n; at++)
+        for (size_t k = 0; k < width; k++)
+            to[k] += from[row[at]] * matrix[row[at] * width + k];
+}
+
 /* prob[h] = e_now M^h */
 static void iterate(const struct spot_fc_spec *spec, const double *restrict matrix, int now,
                     double *restrict prob)
@@ -100,16 +125,8 @@ static void iterate(const struct spot_fc_spec *spec, const double *restrict matr
     const size_t width = (size_t)spec->cap + 1;
 
     memcpy(prob, matrix + (size_t)now * width, width * sizeof(*prob));
-    for (int h = 2; h <= spec->horizon; h++) {
-        const double *from = spot_fc_row(spec, prob, h - 1);
-        double *restrict to = spot_fc_row(spec, prob, h);
-
-        memset(to, 0, width * sizeof(*to));
-        for (size_t i = 0; i < width; i++)
-            if (from[i] > 1e-12)
-                for (size_t k = 0; k < width; k++)
-                    to[k] += from[i] * matrix[i * width + k];
-    }
+    for (int h = 2; h <= spec->horizon; h++)
+        step(spot_fc_row(spec, prob, h - 1), matrix, width, spot_fc_row(spec, prob, h));
 }
 
 double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
