@@ -157,19 +157,25 @@ static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then
 
 /* --- nothing, or a gain: the target is chosen before --- */
 
-/* Those of one count. */
+/* Those of one count: the gains, then that nothing happens, as sums add them. */
 struct coming {
     struct spot_liveput_dp *dp;
-    const struct spot_liveput_dists *dists;
-    int n;
+    int n, n_event;
+    struct {
+        double prob;
+        const double *value; /* after it */
+        const int *cut;      /* by target, what it is cut to; n_grid: nothing */
+    } event[SPOT_LIVEPUT_EVENTS];
 };
 
-static int cut_to(const struct coming *c, int change, int r)
+static void add_coming(struct coming *c, const struct spot_liveput_event *event)
 {
+    const int n = c->n + event->change;
     const struct spot_liveput_dp *dp = c->dp;
-    const int n = c->n + change;
 
-    return r < dp->n_fit[n] ? r : dp->clip[(size_t)n * ((size_t)dp->n_grid + 1) + (size_t)r];
+    c->event[c->n_event].prob = event->prob;
+    c->event[c->n_event].value = spot_liveput_dp_value(dp, 0, n);
+    c->event[c->n_event++].cut = dp->clip + (size_t)n * ((size_t)dp->n_grid + 1);
 }
 
 /* An event of all targets: those that fit, then those that are cut to what does. */
@@ -177,9 +183,8 @@ static void fill_event(const struct coming *c, int e, const double *restrict sta
 {
     const struct spot_liveput_dp *dp = c->dp;
     struct spot_liveput_plain *p = dp->plain;
-    const int change = c->dists->event[e].change, n_from = dp->n_fit[c->n];
-    const double prob = c->dists->event[e].prob;
-    const double *restrict value = spot_liveput_dp_value(dp, 0, c->n + change);
+    const int n_from = dp->n_fit[c->n], *cut = c->event[e].cut;
+    const double prob = c->event[e].prob, *restrict value = c->event[e].value;
     double *restrict most = p->most, *restrict resume = p->resume, *restrict best = p->best;
 
     for (int r = 0; r < n_from; r++) {
@@ -188,7 +193,7 @@ static void fill_event(const struct coming *c, int e, const double *restrict sta
         best[r] += prob * (stay[r] + value[r]);
     }
     for (int r = n_from; r < dp->n_grid; r++) {
-        const int to = cut_to(c, change, r);
+        const int to = cut[r];
         const bool runs = to < dp->n_grid;
 
         most[r] += prob * ((runs ? dp->most[to] : 0) + value[to]);
@@ -206,39 +211,32 @@ static void fill(const struct coming *c)
     const double *stay = stay_of(c->dp, c->n, 0);
 
     memset(p->most, 0, 4 * (size_t)c->dp->n_grid * sizeof(*p->most));
-    for (int e = 1; e < c->dists->n_event; e++)
-        if (c->dists->event[e].change > 0)
-            fill_event(c, e, stay);
-    fill_event(c, 0, stay);
+    for (int e = 0; e < c->n_event; e++)
+        fill_event(c, e, stay);
 }
 
 /* sum[n], by rank before from `first` on, of choosing r. */
-static void add_event(const struct coming *c, int r, int first, int n, int e, double *restrict sum)
+static void sum_from(const struct coming *c, int r, int first, int n, double *restrict sum)
 {
     struct spot_liveput_dp *dp = c->dp;
-    const int change = c->dists->event[e].change;
-    const double prob = c->dists->event[e].prob;
-    const double *value = spot_liveput_dp_value(dp, 0, c->n + change);
-    const int to = r == dp->n_grid ? r : cut_to(c, change, r);
-    const double *restrict give, then = value[to];
 
-    if (to == dp->n_grid) {
-        for (int i = 0; i < n; i++)
-            sum[i] += prob * then;
-        return;
-    }
-    give = column_of(dp, c->n, 0, to) + first;
     for (int i = 0; i < n; i++)
-        sum[i] += prob * (give[i] + then);
-}
+        sum[i] = 0;
+    for (int e = 0; e < c->n_event; e++) {
+        const int to = r == dp->n_grid ? r : c->event[e].cut[r];
+        const double prob = c->event[e].prob, then = c->event[e].value[to];
+        const double *restrict give;
 
-static void sum_from(const struct coming *c, int r, int first, int n, double *sum)
-{
-    memset(sum, 0, (size_t)n * sizeof(*sum));
-    for (int e = 1; e < c->dists->n_event; e++)
-        if (c->dists->event[e].change > 0)
-            add_event(c, r, first, n, e, sum);
-    add_event(c, r, first, n, 0, sum);
+        if (to == dp->n_grid) {
+            for (int i = 0; i < n; i++)
+                sum[i] += prob * then;
+            continue;
+        }
+        give = dp->plain->column[to] ? dp->plain->column[to] : column_of(dp, c->n, 0, to);
+        give += first;
+        for (int i = 0; i < n; i++)
+            sum[i] += prob * (give[i] + then);
+    }
 }
 
 /* The target that may give most of those that were not taken, or -1. */
@@ -263,9 +261,8 @@ static void try_cuts(const struct coming *c, int r)
     const double most = p->most[r] + p->free[r];
     int before = -1;
 
-    for (int e = 0; e < c->dists->n_event; e++) {
-        const int change = c->dists->event[e].change;
-        const int from = change < 0 ? before : cut_to(c, change, r);
+    for (int e = 0; e < c->n_event; e++) {
+        const int from = c->event[e].cut[r];
         double x;
 
         if (from == before || from >= dp->n_fit[c->n] || from == r)
@@ -310,7 +307,7 @@ bool spot_liveput_is_plain(const struct spot_liveput_dp *dp)
 
 void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n)
 {
-    const struct coming c = { dp, dists, n };
+    struct coming c = { .dp = dp, .n = n };
     double *next = dp->next + spot_liveput_value_at(dp, 0, n), resumed, nothing = 0;
     struct spot_liveput_plain *p;
 
@@ -322,6 +319,8 @@ void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_di
         const double prob = dists->event[e].prob;
         const int lost = -dists->event[e].change;
 
+        if (lost < 0)
+            add_coming(&c, &dists->event[e]);
         if (lost <= 0)
             continue;
         after_loss(dp, n, lost, p->then);
@@ -329,6 +328,7 @@ void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_di
             p->told[r] += prob * p->then[r];
         nothing += prob * after_loss_of_nothing(dp, n - lost);
     }
+    add_coming(&c, &dists->event[0]);
     resumed = choose(&c);
     for (int r = 0; r < dp->n_fit[n]; r++)
         next[r] = p->best[r] + p->told[r];
