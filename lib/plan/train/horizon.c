@@ -152,12 +152,12 @@ struct fit {
     double *both;   /* [count] */
     double *is;     /* [3][count] */
     double (*product)(const double *restrict a, const double *restrict b, int n);
-    void (*add)(double *restrict sum, const double *restrict x, double times, int n);
+    void (*add)(double *restrict sum, const double *const x[4], const double *times, int n);
 };
 
 /* For speed: loops without conditions, for what the processor has. */
 #define PRODUCT_ARGS const double *restrict a, const double *restrict b, int n
-#define ADD_ARGS     double *restrict sum, const double *restrict x, double times, int n
+#define ADD_ARGS     double *restrict sum, const double *const x[4], const double *times, int n
 
 static inline __attribute__((always_inline)) double product_inline(PRODUCT_ARGS)
 {
@@ -172,10 +172,13 @@ static inline __attribute__((always_inline)) double product_inline(PRODUCT_ARGS)
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
+/* Four rows, one after the other. */
 static inline __attribute__((always_inline)) void add_inline(ADD_ARGS)
 {
+    const double *restrict a = x[0], *restrict b = x[1], *restrict c = x[2], *restrict d = x[3];
+
     for (int i = 0; i < n; i++)
-        sum[i] += times * x[i];
+        sum[i] = sum[i] + times[0] * a[i] + times[1] * b[i] + times[2] * c[i] + times[3] * d[i];
 }
 
 #define LOOPS(name, attribute)                           \
@@ -246,6 +249,29 @@ static void meet(double *restrict is, const double *restrict target, double sum,
     *missed = most;
 }
 
+/* next = now times the step's kernel. */
+static void add_rows(const struct fit *f, int step, const double *now, double *restrict next)
+{
+    const int n = counts_of(f->h);
+    const double *x[4];
+    double times[4];
+    int k = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!(now[i] > 0))
+            continue;
+        x[k] = kernel_of(f->h, step, i);
+        times[k++] = now[i];
+        if (k == 4) {
+            f->add(next, x, times, n);
+            k = 0;
+        }
+    }
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j < n; j++)
+            next[j] += times[i] * x[i][j];
+}
+
 /* Forward, the factors of each step set to meet its distribution. Returns by how much they were
  * missed. */
 static double set_factors(struct fit *f)
@@ -260,9 +286,7 @@ static double set_factors(struct fit *f)
         double *is = f->is, sum = 0, all = 0;
 
         memset(next, 0, (size_t)n * sizeof(*next));
-        for (int i = 0; i < n; i++)
-            if (now[i] > 0)
-                f->add(next, kernel_of(f->h, step, i), now[i], n);
+        add_rows(f, step, now, next);
         for (int j = 0; j < n; j++)
             is[j] = next[j] * factor[j] * then[j];
         for (int j = 0; j < n; j++)

@@ -126,7 +126,7 @@ static double after_loss_of_nothing(const struct spot_liveput_dp *dp, int n2)
     double best = value[dp->n_grid];
 
     for (int r = 0; r < dp->n_fit[n2]; r++)
-        best = fmax(best, dp->plain->resumed[r] + value[r]);
+        best = dp->plain->resumed[r] + value[r] > best ? dp->plain->resumed[r] + value[r] : best;
     return best;
 }
 
@@ -141,7 +141,7 @@ static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then
     for (int r = 0; r < n_from; r++)
         then[r] = value[dp->n_grid];
     for (int r = 0; r < n_fit; r++)
-        then[r] = fmax(then[r], stay[r] + value[r]);
+        then[r] = stay[r] + value[r] > then[r] ? stay[r] + value[r] : then[r];
     for (int i = 0; i < n_fit; i++) {
         const int to = target[i].rank;
         const double *column;
