@@ -67,16 +67,21 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dis
 {
     const size_t wide = (size_t)dp->n_grid + 1;
 
+    const struct spot_liveput_gain *gain[SPOT_LIVEPUT_EVENTS];
+
     space->n_wait = 0;
     memset(space->waits, 0, wide * sizeof(*space->waits));
+    for (int e = 0; e < dists->n_event; e++)
+        gain[e] = is_known(dp, dists, e)
+                      ? NULL
+                      : spot_liveput_gain_of(dp, n, rank, dists->event[e].change, true);
     for (int r = 0; r < dp->n_grid; r++)
         for (int e = 0; e < dists->n_event; e++) {
-            const int change = dists->event[e].change;
-            const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, true);
-            const int to = dp->clip[(size_t)(n + change) * wide + (size_t)r];
+            const int n2 = n + dists->event[e].change;
+            const int to = gain[e] && gain[e]->n_free[0] ? dp->clip[(size_t)n2 * wide + (size_t)r]
+                                                         : dp->n_grid;
 
-            if (is_known(dp, dists, e) || !g->n_free[0] || to == dp->n_grid ||
-                g->of[to] > -INFINITY)
+            if (to == dp->n_grid || gain[e]->of[to] > -INFINITY)
                 continue;
             space->wait =
                 spot_xgrow(space->wait, &space->wait_cap, space->n_wait + 1, sizeof(*space->wait));
