@@ -118,7 +118,7 @@ _spot() {
     'spot-replay train --picture') values='samples grids cost' ;;
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
-    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct' ;;
+    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv pollux alibaba-2023 sacct' ;;
     'spot-predict '*' --model') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
     'spot-predict '*' --models') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
     'spot-predict '*' --compare') values='pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;

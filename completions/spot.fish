@@ -351,7 +351,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv pollux alibaba-2023 sacct'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l columns -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l timezone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r

@@ -57,7 +57,7 @@ $(B)/check_ptx: $(ptx_obj)
 
 check-ptx:
 	$(if $(wildcard $(NVCC)),$(again) run-check-ptx,@echo 'check-ptx: skipped, no nvcc')
-run-check-ptx: $(B)/check_ptx $(ptx)
+run-check-ptx: $(B)/check_ptx $(ptx) $(if $(filter yes,$(CUDA)),$(B)/bench_kernels) # which nothing else builds but the bundle
 	$(Q)$(B)/check_ptx $(ptx)
 	$(Q)CUDA_HOME=$(CUDA_HOME) tests/gpu/occupancy --check tests/ptx/occupancy.md $(ptx)
 

@@ -244,7 +244,12 @@ static void put_text(FILE *out, const char *text)
 
 void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out)
 {
-    fputs("id,arrival_s,kind,steps,scale,weight,slo_s,user\n", out);
+    bool has_span = false;
+
+    for (size_t i = 0; i < jobs->n; i++)
+        has_span |= jobs->job[i].scale_min != jobs->job[i].scale_max;
+    fprintf(out, "id,arrival_s,kind,steps,scale,weight,slo_s,user%s\n",
+            has_span ? ",scale_min,scale_max" : "");
     for (size_t i = 0; i < jobs->n; i++) {
         const struct spot_share_job *job = &jobs->job[i];
 
@@ -256,6 +261,8 @@ void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out)
         put_real(out, job->weight);
         put_real(out, job->slo_s);
         put_text(out, job->user);
+        if (has_span)
+            fprintf(out, ",%lld,%lld", (long long)job->scale_min, (long long)job->scale_max);
         putc('\n', out);
     }
 }
@@ -417,6 +424,25 @@ double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int
         t->n ? bsearch(&key, t->row, t->n, sizeof(*t->row), by_key) : NULL;
 
     return row ? row->steps_per_s : !strcmp(kind, SPOT_SHARE_KIND_SECOND) ? 1 : 0;
+}
+
+size_t spot_job_rates_of(const struct spot_job_rates *t, const char *kind,
+                         const struct spot_job_rates_row **row)
+{
+    size_t lo = 0, hi = t->n, n = 0;
+
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+
+        if (strcmp(t->row[mid].kind, kind) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    while (lo + n < t->n && !strcmp(t->row[lo + n].kind, kind))
+        n++;
+    *row = n ? &t->row[lo] : NULL;
+    return n;
 }
 
 static int nowhere(const struct spot_share_job *job, const struct spot_share_cluster *cluster,

@@ -106,6 +106,10 @@ void spot_job_rates_release(struct spot_job_rates *t);
 double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
                            const char *instance_type);
 
+/* All rows of a kind, by scale, then type: *row points into the table. Returns how many. */
+size_t spot_job_rates_of(const struct spot_job_rates *t, const char *kind,
+                         const struct spot_job_rates_row **row);
+
 /* rate[n_job][n_type], steps/s at each job's scale, 0 if a type has fewer workers than that.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that cannot run anywhere, and why. */
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,

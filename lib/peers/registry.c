@@ -10,6 +10,7 @@
 #include "peers/evolved.h"
 #include "peers/gavel.h"
 #include "peers/hadar.h"
+#include "peers/pollux.h"
 #include "peers/price_sim.h"
 #include "peers/serve_peers.h"
 #include "peers/skynomad.h"
@@ -32,6 +33,7 @@ static const struct table {
     { "share", spot_hadar_players, sizeof(struct spot_share_player) },
     { "share", spot_srtf_players, sizeof(struct spot_share_player) },
     { "share", spot_allox_players, sizeof(struct spot_share_player) },
+    { "share", spot_pollux_players, sizeof(struct spot_share_player) },
     { "fleet", spot_fleet_players, sizeof(struct spot_fleet_player) },
     { "fleet", spot_fleet_peers, sizeof(struct spot_fleet_player) },
     { "deadline", spot_deadline_policies, sizeof(struct spot_deadline_policy) },

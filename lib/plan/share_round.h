@@ -47,8 +47,8 @@ struct spot_share_choice {
 };
 
 /* The ways of jobs->job[job[k]], k < n_job, on the available workers (count[type]): its scale, and
- * if that may change, from scale_min to scale_max in powers of two. rate as in spot_share_rates.
- * Returns how many; *way is the caller's to free. */
+ * if that may change, all from scale_min to scale_max that have a speed. rate as in
+ * spot_share_rates. Returns how many; *way is the caller's to free. */
 size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
                        const struct spot_share_cluster *cluster, const int64_t *count,
                        const struct spot_job_rates *throughput, const double *rate,

@@ -129,13 +129,14 @@ static uint32_t referred(struct spot_greader *r, const struct spot_json_value *r
     return spot_gnet_call(r->net, rule, next);
 }
 
-/* Words that say nothing about which text is valid. */
+/* Words that say nothing about which text is valid, and OpenAPI's nullable, which stands beside
+ * all. */
 static bool is_annotation(const char *key)
 {
     static const char *const known[] = { "title",    "description", "default",  "examples",
                                          "$schema",  "$id",         "$comment", "deprecated",
                                          "readOnly", "writeOnly",   "$defs",    "definitions",
-                                         "$anchor" };
+                                         "$anchor",  "nullable" };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (!strcmp(known[i], key))
@@ -254,6 +255,20 @@ static uint32_t of_object(struct spot_greader *r, const struct spot_json_value *
     return spot_greader_fail(r, "type is missing", "");
 }
 
+/* What the schema says, or null where it is nullable. */
+static uint32_t nullable(struct spot_greader *r, const struct spot_json_value *schema,
+                         uint32_t next)
+{
+    const struct spot_json_value *const may = spot_json_get(schema, "nullable");
+    const uint32_t start = of_object(r, schema, next);
+
+    if (may && !spot_json_is_boolean(may))
+        return spot_greader_fail(r, "nullable must be true or false", "");
+    return may && spot_json_is_true(may)
+               ? spot_gnet_split(r->net, start, spot_gnet_text(r->net, "null", next))
+               : start;
+}
+
 static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *schema,
                          uint32_t next)
 {
@@ -270,7 +285,7 @@ static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *s
     if (++r->depth > SPOT_GRAMMAR_DEPTH_MAX)
         spot_greader_fail(r, "is nested too deeply", "");
     else
-        start = of_object(r, schema, next);
+        start = nullable(r, schema, next);
     r->depth--;
     return start;
 }

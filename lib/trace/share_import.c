@@ -430,6 +430,88 @@ static int read_sacct(struct spot_share_import *imp, FILE *in, const char *sourc
     return each_line(imp, in, source, '|', sacct_header, on_sacct, &s, err);
 }
 
+/* --- Pollux's workloads, and Alibaba's pods of 2023 --- */
+
+enum { X_NAME, X_TIME, X_KIND, X_SCALE, X_WANT };
+
+/* A job asks for its best number of workers and may run on others, but one that asks for a single
+ * worker keeps to it, as in the artifact. A step is the whole training. */
+static int on_workload(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_share_import *imp = user;
+    struct spot_share_job *job;
+    double arrival_s;
+    int64_t scale;
+
+    imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
+    if (imp->bad.is_full)
+        return spot_csv_fail(row, X_NAME, err, "more than %d jobs", SPOT_SHARE_JOBS_MAX);
+    if (!is_text(row->field[X_NAME]) || !is_text(row->field[X_KIND]))
+        return spot_csv_fail(row, is_text(row->field[X_NAME]) ? X_KIND : X_NAME, err,
+                             "expected a name");
+    if (spot_csv_real(row, X_TIME, 0, 1e12, &arrival_s, err) ||
+        spot_csv_int(row, X_SCALE, 1, SPOT_SHARE_COUNT_MAX, &scale, err))
+        return -1;
+    job = spot_share_jobs_add(&imp->jobs, row->field[X_NAME], row->field[X_KIND], "");
+    job->arrival_s = arrival_s;
+    job->steps = 1;
+    job->scale = scale;
+    job->scale_min = 1;
+    job->scale_max = scale > 1 ? SPOT_POLLUX_SCALE_MAX : 1;
+    return 0;
+}
+
+static int read_pollux(struct spot_share_import *imp, FILE *in, const char *source,
+                       struct spot_err *err)
+{
+    static const char *const want[X_WANT] = { "name", "time", "application", "num_replicas" };
+
+    if (spot_pollux_is_measured(source))
+        return spot_pollux_read(&imp->pollux, in, source, &imp->bad, err);
+    return spot_csv_read_log(in, source, want, X_WANT, false, on_workload, imp, &imp->bad, err);
+}
+
+static int add_training(void *user, const char *name, int64_t scale, double per_s)
+{
+    return add_speed(user, name, scale, "gpu", per_s);
+}
+
+enum { A_NAME, A_GPUS, A_CREATED, A_DELETED, A_SCHEDULED, A_WANT };
+
+/* A part of a GPU is a worker. Those that were never scheduled, or still ran, are left out. */
+static int on_pod(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_share_import *imp = user;
+    double created_s, from_s = 0, to_s = 0;
+    int64_t gpus;
+
+    imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
+    if (imp->bad.is_full)
+        return spot_csv_fail(row, A_NAME, err, "more than %d jobs", SPOT_SHARE_JOBS_MAX);
+    if (!is_text(row->field[A_NAME]))
+        return spot_csv_fail(row, A_NAME, err, "expected a name");
+    if (spot_csv_int(row, A_GPUS, 0, SPOT_SHARE_COUNT_MAX, &gpus, err) ||
+        spot_csv_real(row, A_CREATED, 0, 1e12, &created_s, err) ||
+        (*row->field[A_DELETED] && spot_csv_real(row, A_DELETED, 0, 1e12, &to_s, err)) ||
+        (*row->field[A_SCHEDULED] && spot_csv_real(row, A_SCHEDULED, 0, 1e12, &from_s, err)))
+        return -1;
+    if (!*row->field[A_SCHEDULED] || !gpus || !(to_s - from_s >= 1)) {
+        imp->n_left_out++;
+        return 0;
+    }
+    add_seconds(imp, row->field[A_NAME], "", created_s, to_s - from_s, gpus);
+    return 0;
+}
+
+static int read_alibaba(struct spot_share_import *imp, FILE *in, const char *source,
+                        struct spot_err *err)
+{
+    static const char *const want[A_WANT] = { "name", "num_gpu", "creation_time", "deletion_time",
+                                              "scheduled_time" };
+
+    return spot_csv_read_log(in, source, want, A_WANT, false, on_pod, imp, &imp->bad, err);
+}
+
 /* --- what is there more than once --- */
 
 static void free_speed(struct spot_job_rates_row *speed)
@@ -478,10 +560,13 @@ static void settle_speeds(struct spot_share_import *imp)
     spot_names_release(&type);
 }
 
-void spot_share_import_settle(struct spot_share_import *imp)
+int spot_share_import_settle(struct spot_share_import *imp, struct spot_err *err)
 {
+    if (spot_pollux_each(imp->pollux, add_training, imp, err))
+        return -1;
     settle_jobs(imp);
     settle_speeds(imp);
+    return 0;
 }
 
 void spot_share_import_release(struct spot_share_import *imp)
@@ -489,6 +574,7 @@ void spot_share_import_release(struct spot_share_import *imp)
     for (size_t i = 0; i < imp->n_speed; i++)
         free_speed(&imp->speed[i]);
     free(imp->speed);
+    spot_pollux_free(imp->pollux);
     spot_share_jobs_release(&imp->jobs);
     *imp = (struct spot_share_import){ 0 };
 }
@@ -500,6 +586,10 @@ const struct spot_share_format spot_share_format[] = {
       false, read_gavel },
     { "philly-csv", "[job_id,][user,]submit_time,run_time_s,gpus: one job a row", true,
       read_philly },
+    { "pollux", "a workload of Pollux's artifact, or the measurements of its trainings", false,
+      read_pollux },
+    { "alibaba-2023", "name,num_gpu,creation_time,deletion_time,scheduled_time: one pod a row",
+      false, read_alibaba },
     { "sacct", "sacct -P -o JobID,User,Submit,Elapsed,AllocTRES", true, read_sacct },
     { 0 },
 };

@@ -12,6 +12,7 @@
 #include "common/bad_rows.h"
 #include "common/err.h"
 #include "model/share_doc.h"
+#include "trace/share_pollux.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,9 +22,10 @@ struct spot_share_import {
     struct spot_share_jobs jobs;
     struct spot_job_rates_row *speed; /* [n_speed], texts are owned */
     size_t n_speed, cap_speed;
-    struct spot_bad_rows bad; /* of the file read last */
-    size_t n_left_out;        /* never started, or ran for less than a second */
-    size_t n_replaced;        /* records of a job, or a throughput, that a later one contradicts */
+    struct spot_pollux *pollux; /* files of trainings that settle turns into speeds */
+    struct spot_bad_rows bad;   /* of the file read last */
+    size_t n_left_out;          /* never started, or ran for less than a second */
+    size_t n_replaced; /* records of a job, or a throughput, that a later one contradicts */
 };
 
 struct spot_share_format {
@@ -43,8 +45,9 @@ int spot_share_import_read(struct spot_share_import *imp, const struct spot_shar
                            FILE *in, const char *source, struct spot_err *err);
 
 /* After the last file: of jobs with one id, and of throughputs of one kind, scale and type, the one
- * read last is kept. */
-void spot_share_import_settle(struct spot_share_import *imp);
+ * read last is kept. Returns 0, or -1 with *err (SPOT_EDATA) for files that belong together and are
+ * not all there. */
+int spot_share_import_settle(struct spot_share_import *imp, struct spot_err *err);
 void spot_share_import_release(struct spot_share_import *imp);
 
 #ifdef __cplusplus

@@ -50,7 +50,7 @@ fits() { # no type has more workers in use than there are; no job is twice
 @test "replay has the columns scripts rely on, and pays for switches" {
     replay --policy all >"$T/out"
     [[ "$(head -1 "$T/out")" == policy,jobs,jct_mean_h,jct_p99_h,makespan_h,ftf_max,utilisation,usd,* ]]
-    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 19 }' "$T/out"
+    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 20 }' "$T/out"
     replay --policy spot --seed 4 >"$T/a" && replay --policy spot --seed 4 >"$T/b" && cmp "$T/a" "$T/b"
     dear=$(replay --policy isolated --switch 60s --checkpoint 6m | tail -1 | cut -d, -f3)
     free=$(replay --policy isolated | tail -1 | cut -d, -f3)

@@ -13,7 +13,7 @@ $(B)/bench_stage $(B)/bench_decode: $(B)/bench_%: $(B)/tests/gpu/bench_%.o $(lib
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -ldl -o $@
+	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -lxxhash -ldl -o $@
 
 $(B)/bench_products: $(B)/tests/gpu/bench_products.o $(cuda_obj) $(libspot)
 	$(call say,LINK)

@@ -149,6 +149,11 @@ static const struct {
       { "\"y\"", "[1]" } },
     { "{\"type\":\"array\",\"items\":false}", { "[]" }, { "[1]" } },
     { "{\"allOf\":[{\"type\":\"boolean\"}],\"title\":\"t\"}", { "true" }, { "null" } },
+    { "{\"type\":\"array\",\"items\":{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"nullable\":true},"
+      "\"$defs\":{\"a\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"integer\","
+      "\"nullable\":false},\"y\":{\"enum\":[\"a\"],\"nullable\":true}}}}}",
+      { "[]", "[null]", "[{\"x\":1,\"y\":null},null]", "[{\"y\":\"a\"}]" },
+      { "null", "[{\"x\":null}]", "[{\"y\":1}]" } },
     { "{\"json\":{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/"
       "a\"}],\"$defs\":{\"a\":{\"const\":1}}}}",
       { "null", "1" },
@@ -209,6 +214,7 @@ static const char *const refused[][2] = {
       "no text is valid" },
     { "{\"type\":\"number\",\"minimum\":1}", "minimum is supported of integers only" },
     { "{\"enum\":[]}", "enum must be" },
+    { "{\"type\":\"string\",\"nullable\":1}", "nullable must be" },
     { "[1]", "object" },
     { "{\"type\":", "schema:1" },
 };

@@ -56,10 +56,10 @@ START_TEST(jobs_that_were_written_are_read_as_they_were)
     file = open_memstream(&text, &n);
     spot_share_jobs_write(&jobs, file);
     fclose(file);
-    ck_assert_str_eq(text, "id,arrival_s,kind,steps,scale,weight,slo_s,user\n"
-                           "tie1,10,a,7,2,1,,\n"
-                           "tie2,10,\"a,\"\"x\"\"\",0.5,1,1,,\n"
-                           "late,20,b,100,4,2.5,3600,ann\n");
+    ck_assert_str_eq(text, "id,arrival_s,kind,steps,scale,weight,slo_s,user,scale_min,scale_max\n"
+                           "tie1,10,a,7,2,1,,,2,2\n"
+                           "tie2,10,\"a,\"\"x\"\"\",0.5,1,1,,,1,1\n"
+                           "late,20,b,100,4,2.5,3600,ann,2,8\n");
     file = opened(text);
     ck_assert_msg(!spot_share_jobs_read(&again, file, "t", &err), "%s", err.msg);
     fclose(file);
@@ -67,6 +67,8 @@ START_TEST(jobs_that_were_written_are_read_as_they_were)
         ck_assert_str_eq(again.job[i].id, jobs.job[i].id);
         ck_assert_str_eq(again.job[i].kind, jobs.job[i].kind);
         ck_assert_mem_eq(&again.job[i].weight, &jobs.job[i].weight, 2 * sizeof(double));
+        ck_assert_int_eq(again.job[i].scale_min, jobs.job[i].scale_min);
+        ck_assert_int_eq(again.job[i].scale_max, jobs.job[i].scale_max);
     }
     free(text);
     spot_share_jobs_release(&jobs);

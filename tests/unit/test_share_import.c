@@ -253,6 +253,155 @@ static const struct {
       "t:2: Elapsed: expected [days-]hours:minutes:seconds, got '99999-00:00:00'" },
 };
 
+/* --- pollux --- */
+
+static int read_part(struct spot_share_import *imp, const char *name, const char *text,
+                     struct spot_err *err)
+{
+    FILE *const in = opened(text);
+    const int rc = spot_share_import_read(imp, spot_share_format_find("pollux"), in, name, err);
+
+    fclose(in);
+    return rc;
+}
+
+static void expect_part(struct spot_share_import *imp, const char *name, const char *text)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!read_part(imp, name, text, &err), "%s", err.msg);
+}
+
+#define PLACEMENTS "placement,local_bsz,step_time,sync_time\n"
+#define EPOCHS     "progress,iteration,metric,grad_sqr,grad_var\n"
+
+/* The training "toy": 200 steps of 16 samples, of which a worker takes 8 at a time. */
+START_TEST(a_training_lasts_as_long_as_its_steps_with_the_best_batch_of_each_epoch)
+{
+    struct spot_share_import imp = { 0 };
+
+    expect_part(&imp, "x/toy/placements.csv",
+                PLACEMENTS "1,8,1.0,0.2\n2,8,1.1,0.3\n14,8,9,1\n"
+                           "41,8,1,1\n11,8,1,1\n4444,8,3,1\n");
+    expect_part(&imp, "x/toy/scalability.csv",
+                "num_nodes,num_replicas,local_bsz,step_time,sync_time\n6,24,8,5,1\n6,22,8,1,1\n");
+    expect_part(&imp, "x/toy/validation-16.csv", EPOCHS "100,90,1,1,3\n200,180,1,1,3\n");
+    ck_assert(!spot_share_import_settle(&imp, &(struct spot_err){ 0 }));
+    ck_assert_uint_eq(imp.n_speed, 2); /* more workers would have less than 8 samples each */
+    for (size_t i = 0; i < imp.n_speed; i++) {
+        ck_assert_str_eq(imp.speed[i].kind, "toy");
+        ck_assert_str_eq(imp.speed[i].instance_type, "gpu");
+        ck_assert_int_eq(imp.speed[i].scale, (int64_t)i + 1);
+    }
+    /* one worker: two parts, of which the first waits for nobody */
+    ck_assert_double_eq_tol(1 / imp.speed[0].steps_per_s, 200 * (0.8 + 1.0), 1e-9);
+    ck_assert_double_eq_tol(1 / imp.speed[1].steps_per_s, 200 * 1.1, 1e-9);
+    spot_share_import_release(&imp);
+}
+END_TEST
+
+/* A step of 256 samples is worth (3 + 1) / (3/16 + 1) of 16; in the first epoch the noise is
+ * nothing. */
+START_TEST(larger_batches_are_worth_what_the_noise_says_and_steps_lie_between_the_measured)
+{
+    struct spot_share_import imp = { 0 };
+    const double worth = 4 / (3 / 16.0 + 1);
+
+    expect_part(&imp, "toy/validation-256.csv", EPOCHS "100,1,1,1,0\n210,1,1,1,3\n");
+    expect_part(&imp, "toy/validation-16.csv", EPOCHS "100,1,1,1,0\n200,1,1,1,3\n");
+    expect_part(&imp, "toy/placements.csv",
+                PLACEMENTS "4444,1,3,1\n4444,16,3,1\n4,4,2,1\n4,64,2,1\n444,2,2,1\n444,32,2,1\n");
+    expect_part(&imp, "toy/scalability.csv",
+                "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
+                "6,24,1,5,1\n6,24,16,5,1\n");
+    ck_assert(!spot_share_import_settle(&imp, &(struct spot_err){ 0 }));
+    for (size_t i = 0; i < imp.n_speed; i++)
+        if (imp.speed[i].scale == 16)
+            ck_assert_double_eq_tol(1 / imp.speed[i].steps_per_s, 100 * 3 + 100 * 3 / worth, 1e-6);
+        else if (imp.speed[i].scale ==
+                 20) { /* halfway to 24; 13 samples at most: 260 is too many */
+            ck_assert_double_ge(1 / imp.speed[i].steps_per_s, 100 * 4 + 100 * 4 / worth);
+            ck_assert_double_le(1 / imp.speed[i].steps_per_s, 1.01 * (100 * 4 + 100 * 4 / worth));
+        }
+    ck_assert_uint_eq(imp.n_speed, 24 - 4 + 1);
+    spot_share_import_release(&imp);
+}
+END_TEST
+
+START_TEST(a_workload_is_jobs_of_one_whole_training)
+{
+    struct spot_share_import imp = { 0 };
+
+    expect_part(
+        &imp, "toy/workload-1.csv",
+        "name,time,application,num_replicas,batch_size\na-0,53,toy,6,2048\nb-1,60,ncf,1,9\n");
+    ck_assert_uint_eq(imp.jobs.n, 2);
+    ck_assert_str_eq(imp.jobs.job[0].kind, "toy");
+    ck_assert(imp.jobs.job[0].steps == 1 && imp.jobs.job[0].scale == 6);
+    ck_assert(imp.jobs.job[0].scale_min == 1 && imp.jobs.job[0].scale_max == 64);
+    ck_assert(imp.jobs.job[1].arrival_s == 60 && imp.jobs.job[1].scale_max == 1);
+    spot_share_import_release(&imp);
+}
+END_TEST
+
+static const struct {
+    const char *name, *text, *want;
+} bad_part[] = {
+    { "toy/placements.csv", PLACEMENTS "1,8,1,2\n",
+      "toy/placements.csv:2:7: sync_time: more than the step's 1 s" },
+    { "toy/placements.csv", PLACEMENTS "1,0,1,0\n",
+      "toy/placements.csv:2:3: local_bsz: 0 is outside [1, 1073741824]" },
+    { "toy/validation-8.csv", EPOCHS "5,1,1,1,1\n4,1,1,1,1\n",
+      "toy/validation-8.csv:3:1: progress: less than the epoch before" },
+    { "toy/validation-8.csv", EPOCHS "nan,1,1,1,1\n",
+      "toy/validation-8.csv:2:1: progress: expected a number, got 'nan'" },
+    { "toy/validation-x.csv", EPOCHS "1,1,1,1,1\n",
+      "toy/validation-x.csv:1:1: header lacks the column name" },
+    { "placements.csv", PLACEMENTS "1,8,1,0\n",
+      "placements.csv:1:1: header lacks the column name" },
+};
+
+START_TEST(a_part_that_cannot_be_is_refused_where_it_is)
+{
+    struct spot_share_import imp = { .bad.is_strict = true };
+    struct spot_err err = { 0 };
+
+    expect_refused(read_part(&imp, bad_part[_i].name, bad_part[_i].text, &err), &err,
+                   bad_part[_i].want);
+    spot_share_import_release(&imp);
+}
+END_TEST
+
+START_TEST(a_training_of_which_a_part_is_missing_is_refused)
+{
+    struct spot_share_import imp = { 0 };
+    struct spot_err err = { 0 };
+
+    expect_part(&imp, "toy/placements.csv", PLACEMENTS "1,8,1,0\n");
+    expect_refused(spot_share_import_settle(&imp, &err), &err,
+                   "training 'toy': no file validation-BATCH.csv");
+    spot_share_import_release(&imp);
+}
+END_TEST
+
+START_TEST(a_pod_that_ran_is_a_job_of_its_seconds)
+{
+    struct spot_share_import imp;
+
+    expect_import(&imp, "alibaba-2023",
+                  "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,"
+                  "creation_time,deletion_time,scheduled_time\n"
+                  "a,1,1,2,1000,,LS,Running,100,500,130.0\nb,1,1,0,0,,BE,Running,0,9,1.0\n"
+                  "c,1,1,1,460,V100M16,BE,Pending,7,90,\n");
+    ck_assert_uint_eq(imp.jobs.n, 1);
+    ck_assert_uint_eq(imp.n_left_out, 2);
+    ck_assert_str_eq(imp.jobs.job[0].kind, SPOT_SHARE_KIND_SECOND);
+    ck_assert(imp.jobs.job[0].arrival_s == 100 && imp.jobs.job[0].steps == 370);
+    ck_assert_int_eq(imp.jobs.job[0].scale, 2);
+    spot_share_import_release(&imp);
+}
+END_TEST
+
 START_TEST(what_cannot_be_is_refused_where_it_is)
 {
     struct spot_share_import imp;
@@ -275,7 +424,7 @@ START_TEST(a_row_that_cannot_be_read_is_left_out_and_the_last_record_of_a_job_is
                   "7|n|ann|0|03:00|node=1\n10|n|ann|5|01:00|node=2\n10|n|ann|5|01:00|node=2\n");
     ck_assert_uint_eq(imp.bad.n, 2);
     ck_assert_str_eq(imp.bad.first.msg, "t:3: Submit: expected a date, got 'Unknown'");
-    spot_share_import_settle(&imp);
+    ck_assert(!spot_share_import_settle(&imp, &(struct spot_err){ 0 }));
     ck_assert_uint_eq(imp.jobs.n, 2);
     ck_assert_uint_eq(imp.n_replaced, 1); /* what is repeated as it was says nothing new */
     ck_assert_str_eq(imp.jobs.job[0].id, "7");
@@ -283,7 +432,7 @@ START_TEST(a_row_that_cannot_be_read_is_left_out_and_the_last_record_of_a_job_is
     ck_assert_str_eq(imp.jobs.job[1].id, "10");
     spot_share_import_release(&imp);
     expect_import(&imp, "gavel", SPEEDS "a,1,v100,3\na,2,v100,4\na,1,k80,5\na,1,v100,6\n");
-    spot_share_import_settle(&imp);
+    ck_assert(!spot_share_import_settle(&imp, &(struct spot_err){ 0 }));
     ck_assert_uint_eq(imp.n_speed, 3);
     ck_assert(imp.speed[0].steps_per_s == 6 && imp.speed[2].steps_per_s == 5);
     ck_assert_uint_eq(imp.n_replaced, 1);
@@ -329,6 +478,8 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, what_cannot_be_is_refused_where_it_is, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_loop_test(tc, a_part_that_cannot_be_is_refused_where_it_is, 0,
+                        sizeof(bad_part) / sizeof(bad_part[0]));
     add_tests(tc);
     return run_suite("share_import", tc);
 }

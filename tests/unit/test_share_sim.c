@@ -252,6 +252,115 @@ START_TEST(allox_has_the_least_sum_of_ends_and_srtf_on_one_type)
 }
 END_TEST
 
+/* --- Pollux: every division of the workers --- */
+
+enum { P_JOB = 3, P_WORKER = 7, P_ROUND = 100 };
+
+struct divided {
+    double speed[P_JOB][P_WORKER + 1];
+    int on[P_JOB], most[P_JOB], begun[P_JOB];
+    double age_s;
+};
+
+static double harmonic_of(const struct divided *d, const int *n)
+{
+    const int fair = (P_WORKER + P_JOB - 1) / P_JOB;
+    double sum = 0;
+
+    for (int i = 0; i < P_JOB; i++) {
+        const double x = d->begun[i] ? d->speed[i][n[i]] / d->speed[i][fair] : n[i] / (double)fair;
+        const double anew = fmax(0, d->age_s - 30 * (d->begun[i] - 1)) / (d->age_s + 30);
+
+        sum += 1 / (x * (!d->begun[i] || n[i] == d->on[i] ? 1 : anew) * 4 / P_WORKER + 1e-3);
+    }
+    return P_JOB / sum;
+}
+
+static double best_division(const struct divided *d)
+{
+    double best = 0;
+
+    for (int code = 0; code < (P_WORKER + 1) * (P_WORKER + 1) * (P_WORKER + 1); code++) {
+        const int n[P_JOB] = { code % (P_WORKER + 1), code / (P_WORKER + 1) % (P_WORKER + 1),
+                               code / (P_WORKER + 1) / (P_WORKER + 1) };
+        bool may = n[0] + n[1] + n[2] <= P_WORKER;
+
+        for (int i = 0; i < P_JOB; i++)
+            may &= n[i] <= (d->most[i] ? 2 * d->most[i] : 1);
+        best = may ? fmax(best, harmonic_of(d, n)) : best;
+    }
+    return best;
+}
+
+/* What ran in a round. */
+static void take_round(const struct spot_share_outcome *o, int round, int *n)
+{
+    for (size_t k = 0; k < o->n_step; k++)
+        if (o->step[k].type >= 0 && fabs(o->step[k].start_s - P_ROUND * round) < 1e-9)
+            n[o->step[k].job] += (int)o->step[k].scale;
+}
+
+/* d is as it was left. */
+static void go_on(struct divided *d, const int *n)
+{
+    for (int i = 0; i < P_JOB; i++) {
+        d->begun[i] += n[i] && n[i] != d->on[i];
+        d->on[i] = n[i];
+        d->most[i] = n[i] > d->most[i] ? n[i] : d->most[i];
+    }
+    d->age_s += P_ROUND;
+}
+
+START_TEST(pollux_has_the_largest_harmonic_mean_of_speedups)
+{
+    struct spot_rng rng;
+    struct spot_err err;
+
+    spot_rng_init(&rng, 9, 0);
+    for (int turn = 0; turn < 30; turn++) {
+        struct world w = small(P_JOB, "instance_type,count\na,7\n");
+        struct spot_share_play play = corrected(&w, 0, 0);
+        struct spot_job_rates speeds = { 0 };
+        struct divided d = { 0 };
+        struct spot_share_outcome o;
+        char text[4096] = "{\"schema\":\"spot.throughput/1\",\"rows\":[";
+        size_t at = strlen(text);
+
+        for (int i = 0; i < P_JOB; i++) {
+            struct spot_share_job *job = &w.jobs.job[i];
+            const double power = 0.2 + 0.1 * (double)spot_rng_below(&rng, 9);
+
+            snprintf(job->kind, 2, "%c", 'p' + i);
+            job->steps = 3000;
+            job->scale = 1;
+            job->scale_max = P_WORKER;
+            for (int n = 1; n <= P_WORKER; n++) {
+                d.speed[i][n] = pow(n, power);
+                at += (size_t)snprintf(text + at, sizeof(text) - at,
+                                       "%s{\"kind\":\"%c\",\"scale\":%d,\"instance_type\":\"a\","
+                                       "\"steps_per_s\":%.17g}",
+                                       i || n > 1 ? "," : "", 'p' + i, n, d.speed[i][n]);
+            }
+            w.rate[i] = 1;
+        }
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "]}");
+        ck_assert_msg(!spot_job_rates_parse(&speeds, text, at, "t", &err), "%s", err.msg);
+        play.speeds = &speeds;
+        o = play_one(&play, spot_registry_find("share", "pollux", &err));
+        for (int round = 0; round < 6; round++) {
+            int n[P_JOB] = { 0 };
+
+            take_round(&o, round, n);
+            ck_assert_double_eq_tol(harmonic_of(&d, n), best_division(&d), 1e-9);
+            go_on(&d, n);
+        }
+        spot_share_outcome_release(&o);
+        spot_job_rates_release(&speeds);
+        release(&w);
+    }
+}
+END_TEST
+
 START_TEST(a_decision_that_is_made_again_is_the_same)
 {
     const struct spot_policy *p = spot_policy_share;

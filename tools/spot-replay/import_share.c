@@ -31,7 +31,8 @@ static int read_files(struct spot_share_import *imp, const struct spot_share_for
     if (imp->n_left_out)
         spot_tool_warn("%zu job%s with less than a second on a worker: left out", imp->n_left_out,
                        imp->n_left_out == 1 ? "" : "s");
-    spot_share_import_settle(imp);
+    if (spot_share_import_settle(imp, err))
+        return -1;
     if (imp->n_replaced)
         spot_tool_warn("%zu record%s that a later one of the same %s contradicts: left out",
                        imp->n_replaced, imp->n_replaced == 1 ? "" : "s",

@@ -44,8 +44,7 @@ static bool stays(const struct spot_share_problem *p, const struct spot_share_wa
 }
 
 /* The share of the remaining work that a round does; staying is worth what leaving would lose,
- * spread over hold_s. The minimum mean completion time of jobs on one machine is by shares of the
- * remaining work (shortest remaining first); on several types it is by the largest gain there. */
+ * spread over hold_s. */
 static double share_of_left(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_terms *terms = aim->terms;
@@ -56,6 +55,18 @@ static double share_of_left(const struct aim *aim, const struct spot_share_way *
     const double part = fmin(1, rate * terms->round_s / want->left);
 
     return part + (stays(aim->problem, way) ? kept / want->left * terms->round_s / hold_s : 0);
+}
+
+/* For the least mean completion time. Of jobs that cannot be divided, those go first of which a
+ * round does the largest share of what remains (on one machine: the shortest). Where jobs may take
+ * more workers than they use well, that gives the shortest too many: with speeds of workers to the
+ * power of 1/2 the best shares follow the square root of their rank (Berg et al., heSRPT, 2020).
+ * The square root of the remaining time stands between the two. */
+static double completion(const struct aim *aim, const struct spot_share_way *way)
+{
+    const struct spot_share_want *want = &aim->problem->want[way->job];
+
+    return want->weight * share_of_left(aim, way) * sqrt(want->left / aim->of_job[way->job]);
 }
 
 /* Alpha-fair (alpha 4, towards max-min): gain, over the fourth power of progress so far. */
@@ -114,7 +125,7 @@ static double value_of(const struct aim *aim, const struct spot_share_way *way)
     case SPOT_SHARE_AIM_COST:
         return thrift(aim, way);
     default:
-        return aim->problem->want[way->job].weight * share_of_left(aim, way);
+        return completion(aim, way);
     }
 }
 
@@ -177,30 +188,43 @@ int spot_share_round(const struct spot_share_problem *p, const struct spot_share
     return rc;
 }
 
+struct ways {
+    struct spot_share_way *way;
+    size_t n, cap;
+};
+
+static void add_way(struct ways *ways, size_t job, size_t type, int64_t scale, double rate)
+{
+    if (!(rate > 0))
+        return;
+    ways->way = spot_xgrow(ways->way, &ways->cap, ways->n + 1, sizeof(*ways->way));
+    ways->way[ways->n++] = (struct spot_share_way){ job, type, scale, rate };
+}
+
 size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
                        const struct spot_share_cluster *cluster, const int64_t *count,
                        const struct spot_job_rates *throughput, const double *rate,
                        struct spot_share_way **way)
 {
-    size_t n = 0, cap = 0;
+    struct ways ways = { 0 };
 
-    *way = NULL;
     for (size_t k = 0; k < n_job; k++) {
         const struct spot_share_job *doc = &jobs->job[job[k]];
+        const struct spot_job_rates_row *row = NULL;
+        const size_t n_row = throughput && doc->scale_min < doc->scale_max
+                                 ? spot_job_rates_of(throughput, doc->kind, &row)
+                                 : 0;
 
-        for (size_t j = 0; j < cluster->n; j++)
-            for (int64_t scale = doc->scale_min; scale <= doc->scale_max; scale *= 2) {
-                const double per_s =
-                    scale == doc->scale ? rate[job[k] * cluster->n + j]
-                    : throughput
-                        ? spot_job_rates_find(throughput, doc->kind, scale, cluster->type[j].name)
-                        : 0;
-
-                if (!(per_s > 0) || scale > count[j])
-                    continue;
-                *way = spot_xgrow(*way, &cap, n + 1, sizeof(**way));
-                (*way)[n++] = (struct spot_share_way){ k, j, scale, per_s };
-            }
+        for (size_t j = 0; j < cluster->n; j++) {
+            if (doc->scale <= count[j])
+                add_way(&ways, k, j, doc->scale, rate[job[k] * cluster->n + j]);
+            for (size_t r = 0; r < n_row; r++)
+                if (row[r].scale >= doc->scale_min && row[r].scale <= doc->scale_max &&
+                    row[r].scale != doc->scale && row[r].scale <= count[j] &&
+                    !strcmp(row[r].instance_type, cluster->type[j].name))
+                    add_way(&ways, k, j, row[r].scale, row[r].steps_per_s);
+        }
     }
-    return n;
+    *way = ways.way;
+    return ways.n;
 }
