@@ -226,12 +226,55 @@ START_TEST(the_p3_trace_has_its_known_numbers)
 }
 END_TEST
 
+/* Is q the nearest rank of x [n]: at least that many are at or below, and fewer are below? */
+static bool is_rank(const double *x, int n, double p, double q)
+{
+    int below = 0, until = 0;
+
+    for (int i = 0; i < n; i++) {
+        below += x[i] < q;
+        until += x[i] <= q;
+    }
+    return below < ceil(p * n) && until >= ceil(p * n);
+}
+
+/* So many that they are sorted otherwise; runs of a part of a second to days. */
+START_TEST(ranks_of_many_runs_and_moves_are_those_of_a_count)
+{
+    enum { ROWS = 4000 };
+    static double time_s[ROWS], run_s[ROWS], lost[ROWS];
+    static int32_t available[ROWS];
+    const struct spot_trace_series s = { .time_s = time_s, .available = available, .n = ROWS };
+    struct spot_trace_stats stats;
+    struct spot_rng rng;
+    int n_lost = 0;
+
+    spot_rng_init(&rng, 7, (uint64_t)_i);
+    for (int i = 1; i < ROWS; i++) {
+        time_s[i] = time_s[i - 1] + exp(14 * spot_rng_unit(&rng) - 2);
+        available[i] = (available[i - 1] + 1 + (int32_t)spot_rng_below(&rng, 900)) % 1000;
+        if (available[i] < available[i - 1])
+            lost[n_lost++] = available[i - 1] - available[i];
+        if (i > 1)
+            run_s[i - 2] = time_s[i] - time_s[i - 1];
+    }
+    spot_trace_stats(&s, time_s[ROWS - 1], &stats);
+    ck_assert_int_eq((int)stats.n_run, ROWS - 2);
+    ck_assert_int_eq((int)stats.lost.n, n_lost);
+    ck_assert(is_rank(run_s, ROWS - 2, 0.5, stats.run_median_s));
+    ck_assert(is_rank(run_s, ROWS - 2, 1, stats.run_max_s));
+    ck_assert(is_rank(lost, n_lost, 0.5, stats.lost.size_p50));
+    ck_assert(is_rank(lost, n_lost, 0.9, stats.lost.size_p90));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, stats_equal_a_walk_over_every_second, 0, 4);
     tcase_add_loop_test(tc, correlation_and_absence_equal_a_walk_over_every_second, 0, 4);
+    tcase_add_loop_test(tc, ranks_of_many_runs_and_moves_are_those_of_a_count, 0, 3);
     add_tests(tc);
     return run_suite("trace_stats", tc);
 }
