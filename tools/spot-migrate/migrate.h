@@ -21,7 +21,6 @@
 /* What pack does, for those that stream to standard output. */
 struct pack_options {
     const struct spot_tool_common *common;
-    const char *base_path;
     enum spot_codec codec;
     uint64_t n_thread;
     uint32_t chunk_byte;
@@ -96,23 +95,5 @@ void progress_start(struct progress *p, const struct spot_tool_common *common, u
                     uint64_t first_byte);
 void progress_show(struct progress *p, uint64_t done_byte);
 void progress_end(struct progress *p);
-
-/* --- the older version of a file, for differences --- */
-
-struct base {
-    struct input in;
-    struct spot_st st;
-    uint64_t data_at; /* where its data buffer starts */
-    bool is_open;
-};
-
-/* `path` NULL: no base. */
-int base_open(struct base *base, const char *path, struct spot_err *err);
-void base_close(struct base *base);
-
-/* Bytes of the base that correspond to a chunk of `st`, into `buf`. Returns them; NULL if the base
- * has no such tensor of the same type and size, or cannot be read. */
-const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
-                     struct spot_buf *buf);
 
 #endif /* SPOT_MIGRATE_MIGRATE_H */

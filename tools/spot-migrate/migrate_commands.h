@@ -10,7 +10,6 @@ extern const struct spot_command migrate_plan_command;
 extern const struct spot_command migrate_assign_command;
 extern const struct spot_command migrate_pack_command;
 extern const struct spot_command migrate_unpack_command;
-extern const struct spot_command migrate_verify_command;
 extern const struct spot_command migrate_list_command;
 extern const struct spot_command migrate_extract_command;
 extern const struct spot_command migrate_send_command;
