@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-migrate - who sends what to whom, and the sending. */
 
-#include "migrate_commands.h"
+#include "migrate.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay describe - what a trace or a load is like. */
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +13,6 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
-#include "describe_hazard.h"
-#include "describe_load.h"
 #include "replay.h"
 #include "trace/trace.h"
 #include "trace/trace_stats.h"
