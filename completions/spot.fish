@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # fish completion for the spot tools; written by `make completions`.
 
-complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv'
+complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack list extract send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit'
@@ -31,7 +31,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'auto planes raw'
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
-complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l output -r
@@ -40,7 +39,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l threads -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l quiet
@@ -48,13 +46,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l base -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l threads -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l quiet
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l verbose
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l error-format -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l help
-complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l seed -r
@@ -66,7 +57,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l tensor -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l raw
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l base -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l output -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l quiet
 complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l verbose

@@ -146,9 +146,6 @@ extern "C" {
 #define SPOT_ROW_SCALE(v) \
     { SPOT_OPT_U64, 0, "scale", v, "k", \
       "machines per instance: count floor(available/k) (default: 1)", 1, SPOT_TRACE_COUNT_MAX }
-#define SPOT_ROW_BASE(v) \
-    { SPOT_OPT_STRING, 0, "base", v, "file", \
-      "the older safetensors file that the stream is the difference to", 0, 0 }
 #define SPOT_ROW_ZONES(v) \
     { SPOT_OPT_STRING, 0, "zone", v, "names", \
       "use these zones, comma-separated (default: all, at most 16)", 0, 0 }

@@ -76,22 +76,6 @@ const struct spot_peer_prices *spot_peer_prices_of(enum spot_peer_model model);
 /* published, generous or as-measured. Returns 0, or -1 with *err. */
 int spot_peer_model_parse(const char *name, enum spot_peer_model *model, struct spot_err *err);
 
-/* A constant that can be set, "varuna.loss-wait": seconds if unit is "s", else a number. */
-struct spot_peer_constant {
-    const char *name, *unit;
-    size_t offset;      /* of a double in struct spot_peer_prices */
-    double least, most; /* both inclusive */
-};
-
-/* All of them, ends with a NULL name. */
-extern const struct spot_peer_constant spot_peer_constants[];
-double spot_peer_constant_value(const struct spot_peer_constant *constant,
-                                const struct spot_peer_prices *prices);
-
-/* NAME=VALUE, or NAME=Kx for K times the value in *prices. Returns 0, or -1 with *err (SPOT_EUSAGE)
- * and *prices unchanged. */
-int spot_peer_constant_set(struct spot_peer_prices *prices, const char *text, struct spot_err *err);
-
 #ifdef __cplusplus
 }
 #endif

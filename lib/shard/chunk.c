@@ -95,7 +95,6 @@ void spot_coder_release(struct spot_coder *coder)
 {
     spot_zstd_free(coder->zstd);
     spot_buf_release(&coder->plane);
-    spot_buf_release(&coder->delta);
     spot_spans_release(&coder->spans);
     memset(coder, 0, sizeof(*coder));
 }
@@ -115,7 +114,7 @@ static void put_head(const struct spot_chunk *c, unsigned char *to)
     to[25] = c->elem_byte;
     spot_le_put(to + 26, c->flags, 2);
     spot_le_put(to + 28, c->stored_check, 4);
-    spot_le_put(to + 32, c->base_version, 8);
+    spot_le_put(to + 32, 0, 8);
     spot_le_put(to + 40, c->hash, 8);
     spot_le_put(to + 48, c->stream_id, 8);
     spot_le_put(to + HASHED_BYTE, spot_hash64(to, HASHED_BYTE), 8);
@@ -127,7 +126,7 @@ size_t spot_chunk_stored_max(size_t raw_byte)
 }
 
 int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
-                      const void *raw, const void *base, struct spot_buf *out, struct spot_err *err)
+                      const void *raw, struct spot_buf *out, struct spot_err *err)
 {
     const size_t start = out->n;
     bool all_stored;
@@ -135,7 +134,7 @@ int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
     spot_buf_more(out, SPOT_CHUNK_HEAD_BYTE + spot_chunk_stored_max(chunk->raw_byte));
     out->n += SPOT_CHUNK_HEAD_BYTE;
     chunk->hash = spot_hash64(raw, chunk->raw_byte);
-    if (spot_codec_encode(coder, chunk, codec, raw, base, out, &all_stored, err)) {
+    if (spot_codec_encode(coder, chunk, codec, raw, out, &all_stored, err)) {
         out->n = start;
         return -1;
     }
@@ -172,10 +171,9 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
     chunk->filter = at[24];
     chunk->flags = (uint16_t)spot_le_get(at + 26, 2);
     chunk->stored_check = (uint32_t)spot_le_get(at + 28, 4);
-    chunk->base_version = spot_le_get(at + 32, 8);
     chunk->hash = spot_le_get(at + 40, 8);
     chunk->stream_id = stream_id;
-    if (chunk->flags & ~SPOT_CHUNK_STORED || !chunk->stored_byte ||
+    if (chunk->flags & ~SPOT_CHUNK_STORED || !chunk->stored_byte || spot_le_get(at + 32, 8) ||
         chunk->stored_byte > spot_chunk_stored_max(chunk->raw_byte))
         return spot_err_set(err, SPOT_EDATA, "chunk %llu: %u stored bytes for %u raw ones",
                             (unsigned long long)seq, chunk->stored_byte, chunk->raw_byte);
@@ -183,14 +181,14 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
 }
 
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      const void *base, void *raw, struct spot_err *err)
+                      void *raw, struct spot_err *err)
 {
     const bool is_stored = chunk->flags & SPOT_CHUNK_STORED;
     bool all_stored;
 
     if (!is_stored && (uint32_t)spot_hash64(frames, chunk->stored_byte) != chunk->stored_check)
         return spot_err_set(err, SPOT_EDATA, "chunk %u is damaged", chunk->seq);
-    if (spot_codec_decode(coder, chunk, frames, base, raw, &all_stored, err))
+    if (spot_codec_decode(coder, chunk, frames, raw, &all_stored, err))
         return -1;
     if ((is_stored && !all_stored) || spot_hash64(raw, chunk->raw_byte) != chunk->hash)
         return spot_err_set(err, SPOT_EDATA, "chunk %u does not match its hash", chunk->seq);

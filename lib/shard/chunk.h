@@ -66,7 +66,6 @@ struct spot_chunk {
     uint16_t flags;
     uint32_t stored_byte;  /* of the frames after the header */
     uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 with SPOT_CHUNK_STORED */
-    uint64_t base_version; /* of the base of a difference, 0 if it is none */
     uint64_t hash;         /* xxh3_64 of the raw bytes */
     uint64_t stream_id;
 };
@@ -75,7 +74,7 @@ void spot_chunk_map_get(const struct spot_chunk_map *map, uint64_t seq, struct s
 /* What one thread needs to code chunks. */
 struct spot_coder {
     struct spot_zstd *zstd;
-    struct spot_buf plane, delta;
+    struct spot_buf plane;
     struct spot_spans spans;
     bool has_frame_check; /* zstd's own checksum on every frame */
 };
@@ -85,11 +84,9 @@ void spot_coder_release(struct spot_coder *coder);
 /* Append header and frames of one chunk.
  *   chunk   from spot_chunk_map_get, stream_id set; completed here
  *   raw     [chunk->raw_byte]
- *   base    [chunk->raw_byte] of the older version chunk->base_version, or NULL
  * Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
-                      const void *raw, const void *base, struct spot_buf *out,
-                      struct spot_err *err);
+                      const void *raw, struct spot_buf *out, struct spot_err *err);
 
 /* Maximum bytes of the frames of a chunk; a header that claims more is rejected. */
 size_t spot_chunk_stored_max(size_t raw_byte);
@@ -102,7 +99,7 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
 /* Decode the frames of a parsed chunk into raw [raw_byte] and verify every hash.
  * Returns 0, or -1 with *err (SPOT_EDATA); raw is then undefined. */
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      const void *base, void *raw, struct spot_err *err);
+                      void *raw, struct spot_err *err);
 
 /* Called for a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with *err. */
 typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,

@@ -10,10 +10,9 @@
 #include "shard/plane.h"
 
 enum {
-    WIDTH_MAX = 8,      /* bytes of an element */
-    SAMPLE = 2048,      /* elements looked at before deciding, */
-    SAMPLE_RUN = 32,    /* this many in a row: a place costs a cache miss, an element does not */
-    FILTER_ARRANGE = 3, /* the bits of a filter that arrange */
+    WIDTH_MAX = 8,   /* bytes of an element */
+    SAMPLE = 2048,   /* elements looked at before deciding, */
+    SAMPLE_RUN = 32, /* this many in a row: a place costs a cache miss, an element does not */
 };
 
 /* Bits a byte, from samples: above the first, Huffman gains less than it costs; below the second,
@@ -59,21 +58,17 @@ static uint64_t element(const uint8_t *at, unsigned width, bool rotate)
     return x;
 }
 
-static void count(struct sample *s, const uint8_t *raw, const uint8_t *base, unsigned width,
-                  bool rotate)
+static void count(struct sample *s, const uint8_t *raw, unsigned width, bool rotate)
 {
-    uint64_t x = element(raw, width, rotate);
+    const uint64_t x = element(raw, width, rotate);
 
-    if (base)
-        x ^= element(base, width, rotate);
     for (unsigned b = 0; b < width; b++)
         s->count[b][x >> 8 * b & 255]++;
     s->n++;
 }
 
-/* Runs of elements at equal distances; `base` NULL or the bytes to take the difference to. */
-static void look(struct sample *s, const uint8_t *raw, const uint8_t *base, size_t n_elem,
-                 unsigned width, bool rotate)
+/* Runs of elements at equal distances. */
+static void look(struct sample *s, const uint8_t *raw, size_t n_elem, unsigned width, bool rotate)
 {
     const size_t n_run = SAMPLE / SAMPLE_RUN;
     const size_t stride = n_elem > SAMPLE ? n_elem / n_run : SAMPLE_RUN;
@@ -81,7 +76,7 @@ static void look(struct sample *s, const uint8_t *raw, const uint8_t *base, size
     memset(s, 0, sizeof(*s));
     for (size_t from = 0; from < n_elem && s->n < SAMPLE; from += stride)
         for (size_t i = from; i < n_elem && i < from + SAMPLE_RUN; i++)
-            count(s, raw + i * width, base ? base + i * width : NULL, width, rotate);
+            count(s, raw + i * width, width, rotate);
 }
 
 /* Entropy of one plane in bits a byte, corrected for the size of the sample (Miller 1955). */
@@ -96,15 +91,6 @@ static double bits_of(const struct sample *s, unsigned plane)
             seen++;
         }
     return log2(s->n) - sum / s->n + (seen - 1) / (2 * s->n * log(2));
-}
-
-static double bits_of_all(const struct sample *s, unsigned width)
-{
-    double sum = 0;
-
-    for (unsigned b = 0; b < width; b++)
-        sum += fmin(bits_of(s, b), 8);
-    return sum;
 }
 
 /* --- encoding --- */
@@ -213,44 +199,18 @@ static int put_planes(struct spot_coder *coder, struct spot_chunk *chunk, const 
     return put_rest(coder, rest, n_elem, n_lead, width, bits, out, all_stored, err);
 }
 
-/* Take the difference to `base` if the sample says that it is smaller. */
-static const uint8_t *maybe_differ(struct spot_coder *coder, struct spot_chunk *chunk,
-                                   const uint8_t *raw, const uint8_t *base, struct sample *sample)
-{
-    const unsigned width = chunk->elem_byte;
-    const size_t n_elem = chunk->raw_byte / width;
-    const bool rotate = is_float(chunk->dtype);
-    struct sample other;
-    uint8_t *delta;
-
-    look(sample, raw, NULL, n_elem, width, rotate);
-    if (!base)
-        return raw;
-    look(&other, raw, base, n_elem, width, rotate);
-    if (bits_of_all(&other, width) >= bits_of_all(sample, width))
-        return raw;
-    *sample = other;
-    delta = spot_buf_more(&coder->delta, chunk->raw_byte);
-    spot_plane_xor(raw, base, chunk->raw_byte, delta);
-    chunk->filter = SPOT_FILTER_XOR;
-    chunk->base_version = spot_hash64(base, chunk->raw_byte);
-    return delta;
-}
-
 int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
-                      const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
-                      struct spot_err *err)
+                      const void *raw, struct spot_buf *out, bool *all_stored, struct spot_err *err)
 {
     struct sample sample;
-    const uint8_t *data;
 
     chunk->filter = SPOT_FILTER_NONE;
-    chunk->base_version = 0;
     *all_stored = true;
     if (codec == SPOT_CODEC_RAW)
         return put_stored(coder, raw, chunk->raw_byte, out);
-    data = maybe_differ(coder, chunk, raw, base, &sample);
-    return put_planes(coder, chunk, data, &sample, out, all_stored, err);
+    look(&sample, raw, chunk->raw_byte / chunk->elem_byte, chunk->elem_byte,
+         is_float(chunk->dtype));
+    return put_planes(coder, chunk, raw, &sample, out, all_stored, err);
 }
 
 /* --- decoding --- */
@@ -337,35 +297,17 @@ static void join(const struct spot_spans *spans, size_t n_elem, unsigned width, 
     }
 }
 
-static int check_base(const struct spot_chunk *chunk, const void *base, struct spot_err *err)
-{
-    if (!(chunk->filter & SPOT_FILTER_XOR))
-        return chunk->base_version
-                   ? spot_err_set(err, SPOT_EDATA, "chunk %u names a base without use", chunk->seq)
-                   : 0;
-    if (!base)
-        return spot_err_set(err, SPOT_EDATA, "chunk %u is a difference: its base is needed",
-                            chunk->seq);
-    if (spot_hash64(base, chunk->raw_byte) != chunk->base_version)
-        return spot_err_set(err, SPOT_EDATA, "chunk %u is a difference to another base",
-                            chunk->seq);
-    return 0;
-}
-
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      const void *base, void *raw, bool *all_stored, struct spot_err *err)
+                      void *raw, bool *all_stored, struct spot_err *err)
 {
-    const int arrange = chunk->filter & FILTER_ARRANGE;
+    const int arrange = chunk->filter;
     const unsigned width = chunk->elem_byte;
     const struct spot_spans *spans = &coder->spans;
     uint8_t *room = raw;
 
-    if (chunk->filter & ~(FILTER_ARRANGE | SPOT_FILTER_XOR) || arrange == FILTER_ARRANGE ||
-        (width < 2 && arrange != SPOT_FILTER_NONE))
+    if (arrange > SPOT_FILTER_ROTATE || (width < 2 && arrange != SPOT_FILTER_NONE))
         return spot_err_set(err, SPOT_EDATA, "chunk %u: unknown filter %d", chunk->seq,
                             chunk->filter);
-    if (check_base(chunk, base, err))
-        return -1;
     if (arrange != SPOT_FILTER_NONE)
         room = spot_buf_more(&coder->plane, chunk->raw_byte);
     if (view_frames(coder, chunk, frames, room, chunk->raw_byte, all_stored, err))
@@ -377,7 +319,5 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
         join(spans, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
     else
         spot_spans_copy(spans, raw);
-    if (chunk->filter & SPOT_FILTER_XOR)
-        spot_plane_xor(raw, base, chunk->raw_byte, raw);
     return 0;
 }

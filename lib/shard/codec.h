@@ -12,24 +12,23 @@
 extern "C" {
 #endif
 
-/* chunk->filter: the low two bits give the arrangement of bytes, SPOT_FILTER_XOR their meaning. */
+/* chunk->filter: how the bytes are arranged. */
 enum spot_filter {
     SPOT_FILTER_NONE,
     SPOT_FILTER_SPLIT,  /* byte planes, least significant first */
     SPOT_FILTER_ROTATE, /* the same after rotating each element left by one: sign to the end */
-    SPOT_FILTER_XOR = 4,
 };
 
 /* Append the frames; sets chunk->filter. *all_stored: no frame was compressed. */
 int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
-                      const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
+                      const void *raw, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err);
 
 /* Decode frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are left to the
  * caller. Without SPOT_CHUNK_STORED in chunk->flags the caller has checked stored_check, which
  * covers the checksums of zstd: they are then not verified. */
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      const void *base, void *raw, bool *all_stored, struct spot_err *err);
+                      void *raw, bool *all_stored, struct spot_err *err);
 
 #ifdef __cplusplus
 }

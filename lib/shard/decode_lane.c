@@ -10,9 +10,8 @@ struct slot {
     struct spot_decode_lane *lane;
     struct spot_coder coder;
     struct spot_chunk chunk;
-    struct spot_buf unit, base, room;
+    struct spot_buf unit, room;
     const void *raw;
-    bool has_base;
 };
 
 struct spot_decode_lane {
@@ -27,7 +26,7 @@ static int decode(void *user, struct spot_err *err)
     struct slot *s = user;
 
     return spot_sink_take(s->lane->sink, &s->coder, &s->chunk, s->unit.data + SPOT_CHUNK_HEAD_BYTE,
-                          s->has_base ? s->base.data : NULL, &s->room, &s->raw, err);
+                          &s->room, &s->raw, err);
 }
 
 struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
@@ -38,7 +37,7 @@ struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byt
     int n_worker;
 
     lane->sink = sink;
-    spot_lane_size(n_job, 4 * chunk_byte, &n_worker, &lane->n_slot); /* raw, coded, planes, base */
+    spot_lane_size(n_job, 3 * chunk_byte, &n_worker, &lane->n_slot); /* raw, coded, planes */
     lane->slot = spot_xcalloc(lane->n_slot, sizeof(*lane->slot));
     list = spot_xcalloc(lane->n_slot, sizeof(*list));
     for (size_t i = 0; i < lane->n_slot; i++) {
@@ -62,7 +61,6 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
     for (size_t i = 0; i < lane->n_slot; i++) {
         spot_coder_release(&lane->slot[i].coder);
         spot_buf_release(&lane->slot[i].unit);
-        spot_buf_release(&lane->slot[i].base);
         spot_buf_release(&lane->slot[i].room);
     }
     free(lane->slot);
@@ -70,7 +68,7 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
 }
 
 bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                             struct spot_buf *unit, const void *base)
+                             struct spot_buf *unit)
 {
     const size_t n_unit = SPOT_CHUNK_HEAD_BYTE + (size_t)chunk->stored_byte;
     struct slot *s = spot_lane_free_slot(lane->lane);
@@ -84,10 +82,6 @@ bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_ch
     unit->n = 0;
     spot_buf_add(unit, given.data + n_unit, given.n - n_unit);
     s->chunk = *chunk;
-    s->base.n = 0;
-    s->has_base = base != NULL;
-    if (base)
-        spot_buf_add(&s->base, base, chunk->raw_byte);
     spot_lane_submit(lane->lane);
     return true;
 }

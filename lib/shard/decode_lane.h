@@ -22,11 +22,10 @@ struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byt
                                               const struct spot_sink *sink, struct spot_err *err);
 void spot_decode_lane_free(struct spot_decode_lane *lane);
 
-/* Submit a parsed chunk: *unit, which begins with header and frames, and the bytes that it is a
- * difference to, or NULL. Takes the buffer, and leaves the bytes after the frames in *unit; `base`
- * is copied. False if the lane is full: reap first. */
+/* Submit a parsed chunk: *unit, which begins with header and frames. Takes the buffer, and leaves
+ * the bytes after the frames in *unit. False if the lane is full: reap first. */
 bool spot_decode_lane_submit(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                             struct spot_buf *unit, const void *base);
+                             struct spot_buf *unit);
 
 /* Wait for the oldest chunk submitted. Returns 1 with the chunk and its raw bytes, valid until the
  * next give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `put` failed. */

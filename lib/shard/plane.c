@@ -95,12 +95,6 @@ void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint
     }
 }
 
-void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = a[i] ^ b[i];
-}
-
 /* A set of loops is taken only after it has given the portable one's bytes on this machine: a
  * compiler or a processor we never met shall cost speed, not data. */
 static bool is_equal(const struct spot_plane_ops *ops)

@@ -44,9 +44,6 @@ extern const struct spot_plane_ops spot_plane_avx2;
 void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[8]);
 void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint8_t *raw);
 
-/* out [n] = a xor b; may be in place. */
-void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out);
-
 #ifdef __cplusplus
 }
 #endif

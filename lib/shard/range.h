@@ -36,10 +36,10 @@ struct spot_source {
 const void *spot_source_get(const struct spot_source *source, const struct spot_chunk *chunk,
                             struct spot_buf *room, struct spot_err *err);
 
-/* Get a chunk and append it, coded, to `out`. `base` and return value as in spot_chunk_encode. */
+/* Get a chunk and append it, coded, to `out`. Return value as in spot_chunk_encode. */
 int spot_source_encode(const struct spot_source *source, struct spot_coder *coder,
-                       struct spot_chunk *chunk, enum spot_codec codec, const void *base,
-                       struct spot_buf *room, struct spot_buf *out, struct spot_err *err);
+                       struct spot_chunk *chunk, enum spot_codec codec, struct spot_buf *room,
+                       struct spot_buf *out, struct spot_err *err);
 
 /* Handles what arrives. Every function is optional. */
 struct spot_sink {
@@ -48,8 +48,6 @@ struct spot_sink {
                  struct spot_err *err);
     /* Destination of the raw bytes of a chunk, or NULL for a buffer of the reader. Any thread. */
     void *(*place)(void *user, const struct spot_chunk *chunk);
-    /* The older version of these bytes for a difference, NULL if there is none. */
-    const void *(*base)(void *user, const struct spot_chunk *chunk);
     /* A verified chunk, in any order: called in any thread, for several chunks at once, before
      * on_chunk and possibly before an earlier chunk turns out bad. */
     spot_chunk_fn put;
@@ -62,7 +60,7 @@ struct spot_sink {
 /* Decode the frames of a parsed chunk to the sink's place, or into `room`, verify it and call put.
  * Returns 0 with its bytes in *raw; or -1 with *err: SPOT_EDATA, or the error of the sink. */
 int spot_sink_take(const struct spot_sink *sink, struct spot_coder *coder, struct spot_chunk *chunk,
-                   const void *frames, const void *base, struct spot_buf *room, const void **raw,
+                   const void *frames, struct spot_buf *room, const void **raw,
                    struct spot_err *err);
 
 #ifdef __cplusplus

@@ -327,8 +327,8 @@ static int take_chunk(struct pull *p, struct spot_err *err)
     if (chunk.stored_byte != m->n - SPOT_CHUNK_HEAD_BYTE || !is_mine(p, chunk.seq))
         return spot_err_set(err, SPOT_EDATA, "chunk %u was not asked for like this", chunk.seq);
     if (!spot_partial_has(r->partial, chunk.seq) &&
-        spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, NULL, &p->raw,
-                       &raw, err))
+        spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, &p->raw, &raw,
+                       err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->wire_byte += m->n;

@@ -161,7 +161,7 @@ static int send_chunk(struct serve *p, uint64_t seq, struct spot_err *err)
         codec = spot_adapt_choose(&p->adapt, chunk.dtype);
     start_s = spot_clock_s();
     p->coded.n = 0;
-    if (spot_chunk_encode(&p->coder, &chunk, codec, raw, NULL, &p->coded, err))
+    if (spot_chunk_encode(&p->coder, &chunk, codec, raw, &p->coded, err))
         return -1;
     coded_s = spot_clock_s();
     if (spot_transfer_send(p->port, SPOT_TRANSFER_MSG_CHUNK, seq, p->coded.data, p->coded.n, err))

@@ -2,7 +2,7 @@
 /* shard_mem.h - arrays in memory as the source of a stream, and the arrays that wait for it.
  *
  * Used by a live job to move and to store bundles; the bytes are an ordinary stream of stream.h, so
- * `spot-migrate verify` and `zstd -t` accept them.
+ * `spot-migrate unpack` and `zstd -t` accept them.
  */
 #ifndef SPOT_SHARD_SHARD_MEM_H
 #define SPOT_SHARD_SHARD_MEM_H

@@ -143,20 +143,20 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
 
 /* The unit with which `pending` begins goes into the lane as it lies there. */
 static int submit_chunk(struct spot_stream_reader *r, const struct spot_chunk *chunk,
-                        const void *base, struct spot_err *err)
+                        struct spot_err *err)
 {
-    while (!spot_decode_lane_submit(r->lane, chunk, &r->pending, base))
+    while (!spot_decode_lane_submit(r->lane, chunk, &r->pending))
         if (reap(r, err) < 0)
             return -1;
     return 0;
 }
 
 static int decode_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
-                        const void *base, struct spot_err *err)
+                        struct spot_err *err)
 {
     const void *raw;
 
-    if (spot_sink_take(r->sink, &r->coder, chunk, frames, base, &r->raw, &raw, err))
+    if (spot_sink_take(r->sink, &r->coder, chunk, frames, &r->raw, &raw, err))
         return -1;
     return hand_out(r, chunk, raw, err);
 }
@@ -164,9 +164,7 @@ static int decode_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, 
 static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
                       size_t *used, size_t *need, struct spot_err *err)
 {
-    const struct spot_sink *sink = r->sink;
     struct spot_chunk chunk;
-    const void *base;
 
     *need = SPOT_CHUNK_HEAD_BYTE;
     if (n < *need)
@@ -179,15 +177,14 @@ static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, 
     *need += chunk.stored_byte;
     if (n < *need)
         return 0;
-    base = chunk.base_version && sink->base ? sink->base(sink->user, &chunk) : NULL;
     if (r->lane) {
         assert(bytes == r->pending.data);
-        if (submit_chunk(r, &chunk, base, err))
+        if (submit_chunk(r, &chunk, err))
             return -1;
         *need = SPOT_CHUNK_HEAD_BYTE;
     } else {
         *used = *need;
-        if (decode_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, base, err))
+        if (decode_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, err))
             return -1;
     }
     r->next++;

@@ -106,7 +106,7 @@ int spot_stream_writer_next(struct spot_stream_writer *w, const struct spot_sour
         return spot_stream_writer_finish(w, out, err);
     spot_chunk_map_get(&w->map, w->ledger.next, &chunk);
     chunk.stream_id = w->info.stream_id;
-    if (spot_source_encode(source, &w->coder, &chunk, w->codec, NULL, &w->room, out, err))
+    if (spot_source_encode(source, &w->coder, &chunk, w->codec, &w->room, out, err))
         return -1;
     spot_ledger_note(&w->ledger, &chunk);
     return 1;

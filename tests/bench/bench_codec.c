@@ -150,7 +150,7 @@ static void pack(struct bench *b, const struct way *w, int i)
         break;
     case WAY_CHUNK:
         spot_chunk_map_get(&b->data->map, (uint64_t)i, &b->chunk[i]);
-        if (spot_chunk_encode(&b->coder, &b->chunk[i], w->codec, raw, NULL, out, NULL))
+        if (spot_chunk_encode(&b->coder, &b->chunk[i], w->codec, raw, out, NULL))
             abort();
         break;
     }
@@ -180,8 +180,8 @@ static void unpack(struct bench *b, const struct way *w, int i)
         rc = spot_codec_decode(&b->coder, &b->chunk[i], out->data, NULL, back, &all_stored, NULL);
         break;
     case WAY_CHUNK:
-        rc = spot_chunk_decode(&b->coder, &b->chunk[i], out->data + SPOT_CHUNK_HEAD_BYTE, NULL,
-                               back, NULL);
+        rc = spot_chunk_decode(&b->coder, &b->chunk[i], out->data + SPOT_CHUNK_HEAD_BYTE, back,
+                               NULL);
         break;
     }
     if (rc)

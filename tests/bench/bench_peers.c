@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../peer_constant.h"
 #include "common/num.h"
 #include "common/xalloc.h"
 #include "peers/registry.h"
@@ -66,17 +67,20 @@ static void take(struct bench *b, char **what)
             b->is_parcae = !strcmp(*what + 6, "parcae");
         else if (!strncmp(*what, "runs=", 5))
             b->runs = strtol(*what + 5, NULL, 10);
-        else if (strncmp(*what, "model=", 6) != 0 && spot_peer_constant_set(&b->peers, *what, &err))
+        else if (strncmp(*what, "model=", 6) != 0 && peer_constant_set(&b->peers, *what)) {
+            spot_err_set(&err, SPOT_EUSAGE, "'%s' is no NAME=VALUE of a constant, or out of range",
+                         *what);
             die(&err);
+        }
 }
 
 static int list_constants(const struct bench *b)
 {
     char value[SPOT_NUM_TEXT];
 
-    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++)
-        printf("%-20s %s %s\n", c->name,
-               spot_num_format(spot_peer_constant_value(c, &b->peers), value), c->unit);
+    for (const struct peer_constant *c = peer_constants; c->name; c++)
+        printf("%-20s %s %s\n", c->name, spot_num_format(peer_constant_value(c, &b->peers), value),
+               c->unit);
     return 0;
 }
 

@@ -265,7 +265,7 @@ spoilt() { # FORMAT BAD FILE [option...]
     fails 3 data spot-replay describe --hazard counts.csv
     printf 'time_s,event,node\n0,add,a\n7200,notice,a\n' >calm.csv
     fails 1 infeasible spot-replay describe --hazard calm.csv
-    for wrong in '--fit' '--plot f.svg' '--scale 2'; do
+    for wrong in '--plot f.svg' '--scale 2'; do
         # shellcheck disable=SC2086 # words
         run -2 spot-replay describe --hazard $wrong nodes.csv
     done
@@ -315,15 +315,6 @@ spoilt() { # FORMAT BAD FILE [option...]
     [ "$(sed -n '/^\$s0 <</,/^EOD/p' six.gp | sed -n 2p | awk '{ printf "%.6g", $2 }')" = "$want" ]
 }
 
-@test "describe --fit prints options that generate takes" {
-    spot-replay generate --hours 48 --seed 5 -o trace.csv
-    spot-replay generate $(spot-replay describe --fit trace.csv) -o again.csv
-    [ "$(wc -l <again.csv)" -eq 2882 ]
-    printf 'time_s,available\n0,1\n9000,1\n' >still.csv
-    run spot-replay describe --fit still.csv
-    [ "$status" -eq 1 ]
-}
-
 @test "describe refuses wrong usage and empty windows" {
     printf 'time_s,available\n0,1\n9,2\n' >trace.csv
     run spot-replay describe trace.csv trace.csv
@@ -367,8 +358,6 @@ spoilt() { # FORMAT BAD FILE [option...]
 @test "a grid over a lifetime is refused before it takes memory" {
     printf '0,add,a\n60000,add,c\n1000000000000,add,b\n' >far.txt
     fails 3 data spot-replay import --from events --interval 60s far.txt
-    spot-replay import --from events far.txt >far.csv
-    fails 3 data spot-replay describe --fit far.csv
 }
 
 @test "a CSV of anybody is a trace, by the names of its columns" {

@@ -333,8 +333,6 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [[ "$output" == *"--picture has no meaning without --plot"* ]]
     run -2 spot-replay import --from count-log --cap 4 x
     [[ "$output" == *"--cap has no meaning without --polarity unavailable"* ]]
-    run -2 spot-replay describe --fit --format csv x
-    [[ "$output" == *"--format has no meaning with --fit"* ]]
     run -2 spot-replay generate --events --steps
     [[ "$output" == *"--steps has no meaning with --events"* ]]
     touch t

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-migrate - who sends what to whom, and the sending. */
 
-#include "migrate_commands.h"
+#include "migrate.h"
 
 int main(int argc, char **argv)
 {
     static const struct spot_command *const command[] = {
-        &migrate_plan_command,    &migrate_assign_command,
-        &migrate_pack_command,    &migrate_unpack_command,
-        &migrate_verify_command,  &migrate_list_command,
-        &migrate_extract_command, &migrate_send_command,
-        &migrate_recv_command,    NULL,
+        &migrate_plan_command,   &migrate_assign_command, &migrate_pack_command,
+        &migrate_unpack_command, &migrate_list_command,   &migrate_extract_command,
+        &migrate_send_command,   &migrate_recv_command,   NULL,
     };
 
     return spot_tool_dispatch("spot-migrate", "Plan and stream the moves of tensor state.", command,

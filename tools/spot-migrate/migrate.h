@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* migrate.h - what the commands of spot-migrate that handle streams share. */
+/* migrate.h - what the commands of spot-migrate share. */
 #ifndef SPOT_MIGRATE_MIGRATE_H
 #define SPOT_MIGRATE_MIGRATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 #include <time.h>
 
+#include "cli/rows.h"
+#include "cli/table.h"
 #include "cli/tool.h"
+#include "comm/tls.h"
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/out.h"
-#include "migrate_commands.h"
+#include "common/port.h"
+#include "model/moves_doc.h"
+#include "plan/migration.h"
 #include "shard/chunk.h"
 #include "shard/range.h"
 #include "shard/safetensors.h"
@@ -21,7 +28,6 @@
 /* What pack does, for those that stream to standard output. */
 struct pack_options {
     const struct spot_tool_common *common;
-    const char *base_path;
     enum spot_codec codec;
     uint64_t n_thread;
     uint32_t chunk_byte;
@@ -97,22 +103,95 @@ void progress_start(struct progress *p, const struct spot_tool_common *common, u
 void progress_show(struct progress *p, uint64_t done_byte);
 void progress_end(struct progress *p);
 
-/* --- the older version of a file, for differences --- */
+/* --- the commands of spot-migrate --- */
 
-struct base {
-    struct input in;
-    struct spot_st st;
-    uint64_t data_at; /* where its data buffer starts */
-    bool is_open;
+/* The rows of the table in main.c. */
+extern const struct spot_command migrate_plan_command;
+extern const struct spot_command migrate_assign_command;
+extern const struct spot_command migrate_pack_command;
+extern const struct spot_command migrate_unpack_command;
+extern const struct spot_command migrate_list_command;
+extern const struct spot_command migrate_extract_command;
+extern const struct spot_command migrate_send_command;
+extern const struct spot_command migrate_recv_command;
+
+/* --- a plan as a document, as sentences, as a picture --- */
+
+/* Holds what the document borrows besides the plan's own strings. */
+struct moves_doc {
+    struct spot_moves_doc doc;
+    char **text; /* [n_text] owned strings */
+    size_t n_text, text_cap;
+    size_t why_cap;
 };
 
-/* `path` NULL: no base. */
-int base_open(struct base *base, const char *path, struct spot_err *err);
-void base_close(struct base *base);
+/* Names are those of the layout wanted. */
+void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
+                    const struct spot_migration_problem *problem,
+                    const struct spot_migration_plan *plan);
+void moves_doc_release(struct moves_doc *moves);
 
-/* Bytes of the base that correspond to a chunk of `st`, into `buf`. Returns them; NULL if the base
- * has no such tensor of the same type and size, or cannot be read. */
-const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
-                     struct spot_buf *buf);
+/* One row a transfer. */
+void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format format);
+
+/* Who sends how much to whom, and when each link is busy. */
+int moves_plot(const struct spot_migration_problem *problem, const struct spot_migration_plan *plan,
+               const char *path, struct spot_err *err);
+
+/* --- the ways by which send and recv find each other, as ports.  Unix sockets and loopback TCP
+ * as they are; any other address only with a key, over TLS; a command's standard input and output
+ * (ssh), or our own --- */
+
+enum { NET_STREAMS_MAX = 64 };
+
+/* Options of both commands. */
+struct net {
+    const char *connect, *listen, *via, *key_path;
+    bool is_duplex;
+    double silence_s; /* a peer silent for this long is dead */
+    double wait_s;    /* how long to wait for a peer */
+
+    unsigned char key[SPOT_TLS_KEY_BYTE];
+    pid_t child; /* of --via, 0 if none */
+};
+
+#define NET_DEFAULT                   \
+    {                                 \
+        .silence_s = 10, .wait_s = 60 \
+    }
+/* clang-format off */
+#define NET_OPTIONS(n) \
+    { SPOT_OPT_STRING, 0, "connect", &(n)->connect, "address", "connect to ADDRESS", 0, 0 }, \
+    { SPOT_OPT_STRING, 0, "listen", &(n)->listen, "address", "listen on ADDRESS", 0, 0 }, \
+    { SPOT_OPT_STRING, 0, "via", &(n)->via, "command", \
+      "through a command, such as ssh, that runs the other end with --duplex", 0, 0 }, \
+    { SPOT_OPT_FLAG, 0, "duplex", &(n)->is_duplex, NULL, \
+      "two-way protocol over standard input and output", 0, 0 }, \
+    SPOT_ROW_KEY_FILE(&(n)->key_path), \
+    { SPOT_OPT_SECS, 0, "timeout", &(n)->silence_s, "duration", \
+      "drop a peer after this much silence (default: 10s)", 0.01, 1e6 }, \
+    { SPOT_OPT_SECS, 0, "wait", &(n)->wait_s, "duration", \
+      "time limit for a peer to appear (default: 60s)", 0, 1e6 }
+/* clang-format on */
+
+/* Check what was asked for: at most one way, addresses this machine may use, the key. True in
+ * *is_one_way if no way is named: a plain stream over standard input or output.
+ * Returns 0, or -1 with *err. */
+int net_check(struct net *net, bool *is_one_way, struct spot_err *err);
+
+/* One connection to one address, tried until it answers or wait_s is over; a port or NULL. */
+struct spot_port *net_connect(const struct net *net, const char *address, struct spot_err *err);
+
+/* The port of --via (the command is started) or --duplex. NULL with *err. */
+struct spot_port *net_attach(struct net *net, struct spot_err *err);
+
+/* Wait for the command of --via to end. */
+void net_detach(struct net *net);
+
+/* A listening descriptor, or -1 with *err; for port 0 the port chosen is said on stderr. The next
+ * connection as a port, or NULL when there is none for limit_s. */
+int net_listen(const struct net *net, struct spot_err *err);
+struct spot_port *net_accept(const struct net *net, int listener, double limit_s);
+void net_unlisten(const struct net *net, int listener);
 
 #endif /* SPOT_MIGRATE_MIGRATE_H */

@@ -13,7 +13,7 @@
 #include "common/out.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
-#include "migrate_commands.h"
+#include "migrate.h"
 #include "plan/assign.h"
 
 struct options {

@@ -252,7 +252,7 @@ const struct spot_command migrate_list_command = {
 
 struct extract {
     struct spot_tool_common common;
-    const char *name, *base_path;
+    const char *name;
     bool is_raw;
 };
 
@@ -295,10 +295,10 @@ static int go_to(struct walk *w, uint64_t first, struct spot_err *err)
     return 0;
 }
 
-static int copy_chunks(struct walk *w, struct base *base, uint64_t first, uint64_t end,
-                       struct spot_out *out, struct spot_err *err)
+static int copy_chunks(struct walk *w, uint64_t first, uint64_t end, struct spot_out *out,
+                       struct spot_err *err)
 {
-    struct spot_buf frames = { 0 }, raw = { 0 }, old = { 0 };
+    struct spot_buf frames = { 0 }, raw = { 0 };
     size_t got;
     int rc = 0;
 
@@ -317,27 +317,24 @@ static int copy_chunks(struct walk *w, struct base *base, uint64_t first, uint64
             rc = spot_err_set(err, SPOT_EDATA, "%s: the stream ends early", w->in.name);
         if (!rc)
             rc = spot_chunk_decode(&w->coder, &chunk, frames.data,
-                                   chunk.base_version ? base_get(base, &w->st, &chunk, &old) : NULL,
                                    spot_buf_more(&raw, chunk.raw_byte), err);
         if (!rc)
             rc = output_write(out, raw.data, chunk.raw_byte, err);
     }
     spot_buf_release(&frames);
     spot_buf_release(&raw);
-    spot_buf_release(&old);
     return rc;
 }
 
 static int extract(const struct extract *x, const char *path, struct spot_err *err)
 {
     struct spot_buf header = { 0 };
-    struct base base = { 0 };
     struct spot_out out;
     struct walk w;
     ptrdiff_t t;
     int rc = -1;
 
-    if (walk_open(&w, path, err) || base_open(&base, x->base_path, err))
+    if (walk_open(&w, path, err))
         goto out;
     t = spot_st_find(&w.st, x->name);
     if (t < 0) {
@@ -350,11 +347,10 @@ static int extract(const struct extract *x, const char *path, struct spot_err *e
         spot_st_write(&w.st.tensor[t], 1, &header);
     rc = output_write(&out, header.data, header.n, err);
     if (!rc)
-        rc = copy_chunks(&w, &base, w.map.first[t], w.map.first[t + 1], &out, err);
+        rc = copy_chunks(&w, w.map.first[t], w.map.first[t + 1], &out, err);
     rc = spot_out_finish(&out, rc, err);
 out:
     spot_buf_release(&header);
-    base_close(&base);
     walk_close(&w);
     return rc;
 }
@@ -366,7 +362,6 @@ static const struct spot_opt extract_option[] = {
     { SPOT_OPT_STRING, 0, "tensor", &extracted.name, "name", "name of the tensor", 0, 0 },
     { SPOT_OPT_FLAG, 0, "raw", &extracted.is_raw, NULL,
       "write only the tensor's bytes, without a safetensors header", 0, 0 },
-    SPOT_ROW_BASE(&extracted.base_path),
     SPOT_TOOL_OPTIONS_WRITE(&extracted.common,
                             "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },
@@ -374,7 +369,6 @@ static const struct spot_opt extract_option[] = {
 
 static const struct spot_cli extract_cli = {
     .name = "spot-migrate extract",
-    .reads = (const char *const[]){ "base", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
     .required = (const struct spot_opt_required[]){ { "tensor", "its name" }, { NULL, NULL } },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "migrate_moves.h"
+#include "migrate.h"
 
 #include <math.h>
 #include <stdarg.h>

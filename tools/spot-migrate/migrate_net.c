@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "migrate_net.h"
+#include "migrate.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,6 @@
 struct pack {
     const struct pack_options *options;
     struct input in;
-    struct base base;
     struct spot_buf header;
     struct spot_st st;
     struct spot_source source; /* of a regular file */
@@ -26,7 +25,7 @@ struct slot {
     struct pack *pack;
     struct spot_coder coder;
     struct spot_chunk chunk;
-    struct spot_buf raw, old, coded; /* old: what the chunk is a difference to */
+    struct spot_buf raw, coded;
 };
 
 /* A pipe is read here, in order; a file in the threads. */
@@ -57,13 +56,11 @@ static int encode(void *user, struct spot_err *err)
     struct pack *p = s->pack;
     const void *raw =
         p->in.is_regular ? spot_source_get(&p->source, &s->chunk, &s->raw, err) : s->raw.data;
-    const void *base;
 
     if (!raw)
         return -1;
-    base = base_get(&p->base, &p->st, &s->chunk, &s->old);
     s->coded.n = 0;
-    return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, raw, base, &s->coded, err);
+    return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, raw, &s->coded, err);
 }
 
 /* Keep every slot busy; write what is done, in order. */
@@ -104,8 +101,8 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     size_t n;
     void **list;
 
-    /* raw, coded, planes, base */
-    spot_lane_size(p->options->n_thread, 4 * (uint64_t)p->options->chunk_byte, &n_worker, &n);
+    /* raw, coded, planes */
+    spot_lane_size(p->options->n_thread, 3 * (uint64_t)p->options->chunk_byte, &n_worker, &n);
     slot = spot_xcalloc(n, sizeof(*slot));
     list = spot_xcalloc(n, sizeof(*list));
     for (size_t i = 0; i < n; i++) {
@@ -120,7 +117,6 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     for (size_t i = 0; i < n; i++) {
         spot_coder_release(&slot[i].coder);
         spot_buf_release(&slot[i].raw);
-        spot_buf_release(&slot[i].old);
         spot_buf_release(&slot[i].coded);
     }
     free(list);
@@ -172,13 +168,11 @@ int pack_to_output(const struct pack_options *options, const char *path, struct 
 
     if (input_open(&p.in, path, err))
         return -1;
-    if (!base_open(&p.base, options->base_path, err) &&
-        !input_safetensors(&p.in, &p.header, &p.st, err) &&
+    if (!input_safetensors(&p.in, &p.header, &p.st, err) &&
         !output_open(&p.out, options->common->output, err))
         rc = spot_out_finish(&p.out, write_stream(&p, err), err);
     spot_st_release(&p.st);
     spot_buf_release(&p.header);
-    base_close(&p.base);
     input_close(&p.in);
     return rc;
 }
@@ -191,7 +185,7 @@ uint64_t threads_of(uint64_t given)
 }
 
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-static const char *codec_name = "auto", *base_path;
+static const char *codec_name = "auto";
 static bool is_compat;
 static uint64_t n_thread;
 static double chunk_byte = SPOT_CHUNK_BYTE;
@@ -201,7 +195,6 @@ static const struct spot_opt option[] = {
     SPOT_ROW_CODEC(&codec_name),
     { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL, "no filter: 'zstd -dc' restores the file", 0,
       0 },
-    SPOT_ROW_BASE(&base_path),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     SPOT_ROW_THREADS(&n_thread),
@@ -211,8 +204,7 @@ static const struct spot_opt option[] = {
 
 static const struct spot_cli cli = {
     .name = "spot-migrate pack",
-    .need = (const struct spot_opt_need[]){ { "codec|base", "!compat" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "base", NULL },
+    .need = (const struct spot_opt_need[]){ { "codec", "!compat" }, { NULL, NULL } },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = 1,
     .choice = (const struct spot_opt_choice[]){ { "codec", "auto|planes|raw" }, { NULL, NULL } },
@@ -227,7 +219,6 @@ static const struct spot_cli cli = {
 static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
-                                    .base_path = base_path,
                                     .n_thread = threads_of(n_thread),
                                     .chunk_byte = (uint32_t)chunk_byte };
 

@@ -7,7 +7,7 @@
 
 #include "cli/plot.h"
 #include "common/xalloc.h"
-#include "migrate_moves.h"
+#include "migrate.h"
 
 enum { SIZES = 3, LINKS = 2 };
 

@@ -10,8 +10,7 @@
 #include "cli/tool.h"
 #include "common/hash.h"
 #include "common/out.h"
-#include "migrate_commands.h"
-#include "migrate_moves.h"
+#include "migrate.h"
 
 struct options {
     struct spot_tool_common common;

@@ -6,7 +6,6 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "migrate.h"
-#include "migrate_net.h"
 #include "shard/partial_file.h"
 #include "shard/receiver.h"
 #include "shard/stream.h"

@@ -9,7 +9,6 @@
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "migrate.h"
-#include "migrate_net.h"
 #include "shard/sender.h"
 
 struct send {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_train_offers.h"
+#include "plan_fleet.h"
 
 #include <stdio.h>
 #include <stdlib.h>

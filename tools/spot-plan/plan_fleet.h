@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_fleet.h - what the files of spot-plan fleet --kind serve share. */
+/* plan_fleet.h - the parts of spot-plan fleet. */
 #ifndef SPOT_PLAN_PLAN_FLEET_H
 #define SPOT_PLAN_PLAN_FLEET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cli/tool.h"
@@ -13,6 +14,7 @@
 #include "model/plan_buy.h"
 #include "model/price_doc.h"
 #include "plan/fleet.h"
+#include "plan/fleet_hold.h"
 #include "plan/fleet_risk.h"
 #include "plan/fleet_scale.h"
 
@@ -79,5 +81,49 @@ int plan_fleet_solve_risk(struct plan_fleet *s, struct spot_err *err);
 /* Rates from --requests; --current and what became of it. */
 int plan_fleet_read_requests(struct plan_fleet *s, struct spot_err *err);
 int plan_fleet_scale(struct plan_fleet *s, struct spot_err *err);
+
+/* --- spot-plan fleet --kind replicas --- */
+
+struct plan_fleet_hold {
+    const struct spot_tool_common *common;
+    const char *catalogue, *forecast, *current, *state, *requests;
+    uint64_t n;
+    double availability, cold_s; /* cold_s 0: a step of the forecast */
+    double per_replica;          /* requests a second, of `requests` */
+};
+
+int plan_fleet_hold(const struct plan_fleet_hold *options, struct spot_err *err);
+
+/* --- spot-plan fleet --kind train --- */
+
+struct plan_fleet_train {
+    const struct spot_tool_common *common;
+    const char *job, *catalogue, *forecast, *market, *solver, *current;
+    double loss, loss_now, samples, deadline_s, restart_s, loss_per_h;
+    bool explain;
+};
+
+int plan_fleet_train(const struct plan_fleet_train *options, struct spot_err *err);
+
+/* --- what a job that trains can be run on: catalogue, forecast, what runs --- */
+
+struct train_offer {
+    char *zone, *type;
+    bool is_spot;
+    double usd_per_h, loss_per_h;
+    int64_t quota, held;
+};
+
+struct train_offers {
+    struct train_offer *offer;
+    size_t n, cap;
+    const struct plan_fleet_train *options;
+    bool (*runs)(const char *type, void *user); /* the job's types; others are passed over */
+    void *user;
+};
+
+/* Fill what `options` name. Returns 0, or -1 with *err. */
+int train_offers_read(struct train_offers *offers, struct spot_prov *prov, struct spot_err *err);
+void train_offers_release(struct train_offers *offers);
 
 #endif /* SPOT_PLAN_PLAN_FLEET_H */

@@ -2,7 +2,7 @@
 /* spot-plan fleet --kind replicas: how many replicas on spot of each zone and on demand, so that as
  * many as are wanted answer. One call of the decision that spot-replay fleet makes in every tick.
  */
-#include "plan_fleet_hold.h"
+#include "plan_fleet.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "common/xalloc.h"
 #include "model/catalogue.h"
 #include "model/forecast_doc.h"
-#include "plan_state.h"
+#include "plan_commands.h"
 #include "trace/load_trace.h"
 
 enum { ZONES = SPOT_HOLD_ZONES_MAX };

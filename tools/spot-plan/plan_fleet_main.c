@@ -17,8 +17,6 @@
 #include "peers/melange.h"
 #include "plan_commands.h"
 #include "plan_fleet.h"
-#include "plan_fleet_hold.h"
-#include "plan_fleet_train.h"
 
 static struct plan_fleet_train train = { .solver = "spot" };
 static struct plan_fleet_hold hold = { .n = 1, .availability = 0.9995 };

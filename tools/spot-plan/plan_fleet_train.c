@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan fleet --kind train - a job, a goal and a catalogue in, instances out. */
-#include "plan_fleet_train.h"
+#include "plan_fleet.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include "common/json.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "fleet_train_offers.h"
 #include "model/job_async.h"
 #include "model/job_doc.h"
 #include "model/throughput.h"

@@ -11,7 +11,6 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "plan_commands.h"
-#include "plan_job_roofline.h"
 #include "trace/load_trace.h"
 
 enum { POINTS_MAX = 256, WORKERS = 64 };

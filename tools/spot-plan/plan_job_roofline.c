@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan_job_roofline.h"
+#include "plan_commands.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -15,8 +15,6 @@
 #include "peers/spotserve.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
-#include "plan_serve_place.h"
-#include "plan_state.h"
 #include "trace/load_cache.h"
 #include "trace/load_seen.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan_serve_place.h"
+#include "plan_commands.h"
 
 #include <stdlib.h>
 #include <string.h>

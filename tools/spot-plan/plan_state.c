@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan_state.h"
+#include "plan_commands.h"
 
 #include <errno.h>
 #include <string.h>

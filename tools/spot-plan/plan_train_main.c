@@ -17,7 +17,6 @@
 #include "model/throughput.h"
 #include "plan/change_dist.h"
 #include "plan_commands.h"
-#include "plan_state.h"
 
 struct options {
     struct spot_tool_common common;

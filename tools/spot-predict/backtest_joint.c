@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest_run.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "forecast/backtest.h"
 #include "forecast/joint.h"
+#include "predict.h"
 
 struct scores {
     double joint, independent, table;

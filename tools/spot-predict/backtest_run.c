@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "backtest_run.h"
+#include "predict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "common/json_writer.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "fan.h"
 #include "forecast/backtest.h"
 
 /* --- one model on one series --- */

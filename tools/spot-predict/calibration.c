@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest_run.h"
-#include "fan.h"
+#include "predict.h"
 
 enum { MODELS_DRAWN = SPOT_PLOT_SERIES_MAX - 1, EDGES = SPOT_SCORE_PIT + 1 };
 

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backtest_run.h"
 #include "common/num.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "predict.h"
 
 enum { DRAWS = 2000 };
 

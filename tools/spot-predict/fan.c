@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fan.h"
+#include "predict.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,12 +4,10 @@
 
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "fan.h"
 #include "forecast/forecast_make.h"
 #include "forecast/forecaster.h"
 #include "forecast/pmf.h"
 #include "forecast/tracked.h"
-#include "inputs.h"
 #include "model/forecast_doc.h"
 #include "predict.h"
 

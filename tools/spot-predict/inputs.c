@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inputs.h"
+#include "predict.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,13 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backtest_run.h"
 #include "cli/rows.h"
 #include "forecast/forecaster.h"
-#include "inputs.h"
 #include "peers/parcae.h"
 #include "predict.h"
-#include "prices.h"
 
 /* What is forecast, and how unless it was said. */
 static void choose_kind(struct options *options)

@@ -6,7 +6,7 @@
 
 #include "common/xalloc.h"
 #include "forecast/next_probes.h"
-#include "inputs.h"
+#include "predict.h"
 
 static const double HOUR_OVER_SPOT = 3; /* what on demand costs over spot, about */
 

@@ -7,13 +7,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/plot.h"
 #include "cli/tool.h"
 #include "common/err.h"
 #include "common/prov.h"
 #include "forecast/count_grid.h"
 #include "forecast/forecaster.h"
 #include "forecast/hazard.h"
+#include "forecast/price_predictor.h"
+#include "forecast/probes.h"
+#include "forecast/score.h"
 #include "forecast/tracked.h"
+#include "trace/advice.h"
+#include "trace/price_trace.h"
+#include "trace/probe_trace.h"
+#include "trace/trace.h"
 
 struct options {
     struct spot_tool_common common;
@@ -59,5 +67,153 @@ int requests_load(struct spot_count_grids *grids, const struct options *options,
 /* Forecast every series of the files at `path` and write one document. */
 int forecast_run(const struct options *options, char *const *path, size_t n_path,
                  struct spot_prov *prov, struct spot_err *err);
+
+/* --- what a forecast is made from: counts, probes, a provider's advice, each a file that is told
+ * by its header --- */
+
+struct inputs {
+    char *source;                   /* of the counts, for messages; else of the probes */
+    struct spot_trace counts;       /* without series where there is no such file */
+    struct spot_probe_trace probes; /* the same */
+    struct spot_advice advice;      /* without rows */
+    bool has[3];                    /* by family */
+    struct spot_probes learned;     /* n 0 without probes */
+};
+
+/* At most one file of each family; "-" or NULL is standard input. Learns from the probes, and makes
+ * series of them where there are no counts. Returns 0, or -1 with *err; release them either way. */
+int inputs_load(struct inputs *inputs, char *const *path, size_t n_path, struct spot_prov *prov,
+                struct spot_err *err);
+void inputs_release(struct inputs *inputs);
+
+/* Which places to ask next, as a table. */
+int next_probes_run(const struct options *options, char *const *path, size_t n_path,
+                    struct spot_prov *prov, struct spot_err *err);
+
+/* --- rolling-origin scores of many models on many series --- */
+
+enum { MODELS_MAX = 32 };
+
+/* A model as it was asked for. */
+struct entry {
+    char *text;
+    const struct spot_forecaster *model;
+    struct spot_fc_spec spec;
+};
+
+struct entries {
+    size_t n;
+    struct entry entry[MODELS_MAX];
+};
+
+/* Scores of one model on one series. */
+struct result {
+    char *series;
+    const char *model;
+    size_t n_origin;
+    double spacing; /* of origins, in intervals */
+    double us_per_origin;
+    struct spot_score *step; /* [horizon] */
+    double *crps;            /* [n_origin], mean over steps, in order of time */
+    double *pinball;         /* [horizon] sums, of prices; NULL of counts */
+};
+
+struct results {
+    size_t n, cap;
+    struct result *result;
+};
+
+/* All series of all files, one after the other, with their origins. */
+struct walk {
+    const struct options *options;
+    struct entries entries;
+    struct spot_prov *prov;
+    char *const *path; /* [n_path] */
+    size_t n_path, next_path, next_series;
+    struct spot_count_grids grids;
+    /* of the current series */
+    const struct spot_count_grid *grid;
+    char series[512];
+    size_t *origin; /* [n_origin] indices of the newest value known, sorted */
+    size_t n_origin;
+};
+
+/* Returns 0 or -1; close it either way. */
+int walk_open(struct walk *walk, const struct options *options, char *const *path, size_t n_path,
+              struct spot_prov *prov, struct spot_err *err);
+/* Returns 1 with the next series in place, 0 after the last, or -1: SPOT_EINFEASIBLE for a series
+ * too short to have an origin. */
+int walk_next(struct walk *walk, struct spot_err *err);
+void walk_close(struct walk *walk);
+
+/* Score the joint distribution of the next interval instead of the counts. */
+int joint_run(const struct options *options, char *const *path, size_t n_path,
+              struct spot_prov *prov, struct spot_err *err);
+
+/* Backtest all files and write what the options ask for. */
+int backtest_run(const struct options *options, char *const *path, size_t n_path,
+                 struct spot_prov *prov, struct spot_err *err);
+
+/* Sum over steps. */
+struct spot_score result_total(const struct result *result, uint64_t horizon);
+
+/* A new one, its scores 0. */
+struct result *results_add(struct results *results, const char *series, const char *model,
+                           const size_t *origin, size_t n_origin, size_t horizon);
+void results_release(struct results *results);
+/* Write what the options ask for where they say: a row per step and one for all, or the table of
+ * ratios to `last`. */
+int results_save(const struct options *options, const struct results *results,
+                 struct spot_err *err);
+
+/* Fan and calibration; results hold n_model models series by series. */
+struct fan;
+int calibration_plot(const struct options *options, const struct results *results, size_t n_model,
+                     const struct fan *fan, struct spot_err *err);
+
+/* Pairs of results as ratios with intervals. */
+void compare_print(const struct options *options, const struct results *results, FILE *out);
+
+/* --- figures of forecasts: the fan of a distribution over time, and how calibrated distributions
+ * were --- */
+
+enum { FAN_SERIES = 5, FAN_PAST = 60 };
+
+/* The panel of one fan and the arrays it draws. */
+struct fan {
+    char title[160];
+    struct spot_series series[FAN_SERIES];
+    struct spot_figure figure;
+    double *data;
+};
+
+/* The newest counts known at index `origin` of the grid, 50 % and 90 % bands of the distributions
+ * prob [horizon * (cap + 1)], their median, and what came where the grid knows it. */
+void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
+              int horizon, const char *model);
+void fan_release(struct fan *fan);
+
+/* --- spot-predict --kind price: prices on a grid, and the model that was asked for --- */
+
+/* Load `path` ("-" or NULL: stdin). Release the trace either way. */
+int prices_load(struct spot_price_trace *trace, const char *path, struct spot_prov *prov,
+                struct spot_err *err);
+
+/* NAME[@HISTORY], with the horizon of the options. Returns 0, or -1 with *err. */
+int prices_model(const struct options *options, const char *text,
+                 struct spot_price_predictor *predictor, struct spot_err *err);
+
+/* A series on its grid: y [*n], malloc'd. NULL with *err: it would be too long. */
+double *prices_grid(const struct options *options, const struct spot_price_trace *trace, size_t i,
+                    bool from_start, size_t *n, double *start_s, struct spot_err *err);
+
+const char *prices_market(const struct spot_price_series *series);
+
+/* Forecast every series of the file and write one spot.price/1, or rows. */
+int prices_forecast(const struct options *options, const char *path, struct spot_prov *prov,
+                    struct spot_err *err);
+/* Score models on the past of the files. */
+int prices_backtest(const struct options *options, char *const *path, size_t n_path,
+                    struct spot_prov *prov, struct spot_err *err);
 
 #endif /* SPOT_PREDICT_PREDICT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "prices.h"
+#include "predict.h"
 
 #include <stdlib.h>
 #include <string.h>

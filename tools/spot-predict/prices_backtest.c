@@ -2,13 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest_run.h"
 #include "common/clock.h"
 #include "common/json_writer.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "forecast/backtest.h"
-#include "prices.h"
+#include "predict.h"
 
 struct models {
     size_t n;

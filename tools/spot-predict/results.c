@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest_run.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "predict.h"
 
 struct result *results_add(struct results *results, const char *series, const char *model,
                            const size_t *origin, size_t n_origin, size_t horizon)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest_run.h"
 #include "common/xalloc.h"
 #include "forecast/backtest.h"
+#include "predict.h"
 
 static int entries_parse(struct entries *entries, const struct options *options, const char *models,
                          struct spot_err *err)

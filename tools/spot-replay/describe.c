@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay describe - what a trace or a load is like. */
-#include <math.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,10 +13,7 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
-#include "describe_hazard.h"
-#include "describe_load.h"
 #include "replay.h"
-#include "trace/generate_fit.h"
 #include "trace/trace.h"
 #include "trace/trace_stats.h"
 
@@ -26,7 +23,7 @@ static struct {
     const char *kind, *plot;
     double from_s, to_s;
     uint64_t scale, min_losses, context;
-    bool fit, hazard;
+    bool hazard;
     struct spot_tool_common common;
 } opt = { .kind = "trace",
           .from_s = -1,
@@ -37,11 +34,10 @@ static struct {
 
 static const struct spot_cli cli = {
     .name = "spot-replay describe",
-    .need = (const struct spot_opt_need[]){ { "format|hazard", "!fit" },
-                                            { "hazard", "!plot" },
+    .need = (const struct spot_opt_need[]){ { "hazard", "!plot" },
                                             { "hazard", "!scale" },
                                             { "min-losses", "hazard" },
-                                            { "scale|fit|hazard", "kind trace" },
+                                            { "scale|hazard", "kind trace" },
                                             { "context", "kind load" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },
@@ -67,8 +63,6 @@ static const struct spot_cli cli = {
             SPOT_ROW_CONTEXT(&opt.context),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_PLOT(&opt.plot),
-            { SPOT_OPT_FLAG, 0, "fit", &opt.fit, NULL,
-              "print the options of generate that produce a similar trace", 0, 0 },
             { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
               "from named nodes: losses by age, for spot-predict --hazard", 0, 0 },
             { SPOT_OPT_U64, 0, "min-losses", &opt.min_losses, "n",
@@ -439,31 +433,6 @@ static int draw(const struct spot_trace *trace, const struct spot_trace_stats *s
     return rc;
 }
 
-/* One line that spot-replay generate takes, 4 digits to a number. */
-static int print_fit(const struct spot_trace *trace, struct spot_err *err)
-{
-    struct spot_out out;
-    struct spot_trace_model model;
-    double interval_s = 60;
-    int32_t cap;
-
-    for (size_t k = 0; k < trace->n_series; k++)
-        interval_s = fmax(interval_s, spot_trace_interval_s(&trace->series[k]));
-    if (spot_trace_model_fit(trace, interval_s, &model, &cap, err) ||
-        spot_out_open(&out, opt.common.output, err))
-        return -1;
-    fprintf(out.file, "--cap %d --zones %zu --hours %.4g --interval %.15g --law ", cap,
-            trace->n_series, fmax((trace->end_s - trace->start_s) / 3600, 0.001), interval_s);
-    for (const struct spot_trace_model_field *f = spot_trace_model_field; f->name; f++) {
-        double x;
-
-        memcpy(&x, (const char *)&model + f->offset, sizeof(x));
-        fprintf(out.file, "%s%s=%.4g", f == spot_trace_model_field ? "" : ",", f->name, x);
-    }
-    putc('\n', out.file);
-    return spot_out_finish(&out, 0, err);
-}
-
 static int run(const char *path, enum spot_format format, struct spot_err *err)
 {
     struct spot_trace trace;
@@ -491,9 +460,7 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
         spot_trace_stats(&trace.series[k], trace.end_s, &stats[k]);
     is_drawn = spot_plot_takes_stdout(opt.plot, opt.common.output);
     rc = opt.plot ? draw(&trace, stats, err) : 0;
-    if (!rc && opt.fit && !is_drawn)
-        rc = print_fit(&trace, err);
-    else if (!rc && !is_drawn)
+    if (!rc && !is_drawn)
         rc = print(&trace, stats, path && strcmp(path, "-") != 0 ? path : "<stdin>", format, err);
 out:
     free(stats);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay describe --hazard - how likely a node is lost, by its age. */
-#include "describe_hazard.h"
+#include "replay.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "generate_load.h"
+#include "replay.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "common/csv_write.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "generate_load.h"
 #include "replay.h"
 #include "trace/generate.h"
 #include "trace/trace.h"

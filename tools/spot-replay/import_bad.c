@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "import_bad.h"
+#include "replay.h"
 
 #include "cli/tool.h"
 

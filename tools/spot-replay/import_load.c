@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "import_load.h"
+#include "replay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "import_bad.h"
 
 /* --columns time=Timestamp,prompt_tokens=in; the names lie in *text. */
 static int read_columns(const char *columns, struct spot_load_import *imp, char **text,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "import_share.h"
+#include "replay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "common/out.h"
 #include "common/prov.h"
-#include "import_bad.h"
 
 static int read_files(struct spot_share_import *imp, const struct spot_share_format *format,
                       char **path, struct spot_err *err)

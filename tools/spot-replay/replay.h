@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* replay.h - the subcommands of spot-replay, one file each. */
+/* replay.h - what the commands of spot-replay share. */
 #ifndef SPOT_REPLAY_REPLAY_H
 #define SPOT_REPLAY_REPLAY_H
 
 #include "cli/tool.h"
+#include "common/bad_rows.h"
+#include "trace/load_generate.h"
+#include "trace/load_import.h"
+#include "trace/load_trace.h"
+#include "trace/share_import.h"
+#include "trace/trace.h"
 
 /* The rows of the table in main.c. */
 extern const struct spot_command replay_generate_command;
@@ -19,5 +25,74 @@ extern const struct spot_command replay_price_command;
 
 /* --policy list of a kind (peers/registry.h). */
 void replay_list(const char *kind);
+
+/* --- the option --hazard of describe --- */
+
+/* Write the hazard by age of the trace's nodes, all series together, watched from from_s to to_s:
+ * the table that `spot-predict --hazard` reads, with what each row rests on. Every class has
+ * `least` losses, the only one if there are fewer. Returns 0, or -1 with *err: SPOT_EDATA without
+ * nodes, SPOT_EINFEASIBLE if nobody was lost. */
+int describe_hazard(const struct spot_trace *trace, const char *source, double from_s, double to_s,
+                    size_t least, const struct spot_tool_common *common, struct spot_err *err);
+
+/* --- spot-replay describe --kind load --- */
+
+struct replay_describe_load {
+    const char *path, *plot;
+    double from_s, to_s; /* negative: its start, its end */
+    int64_t context;     /* 0: any */
+    enum spot_format format;
+    const struct spot_tool_common *common;
+};
+
+/* Returns 0, or -1 with *err. */
+int describe_load(const struct replay_describe_load *ask, struct spot_err *err);
+
+/* --- spot-replay generate --kind load, and the lengths that import gives requests --- */
+
+/* What the command line says; starts as REPLAY_LOAD_DEFAULT. */
+struct replay_load {
+    const char *arrivals, *swing, *prompt, *output, *lengths;
+    double rate_per_s;
+    uint64_t n_request, context;
+};
+
+#define REPLAY_LOAD_DEFAULT                                                      \
+    {                                                                            \
+        .arrivals = "poisson", .prompt = "512", .output = "128", .rate_per_s = 1 \
+    }
+
+/* The distributions of lengths. `sample` holds the load of --lengths, if there is one. Returns 0,
+ * or -1. */
+int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *dist,
+                        struct spot_load *sample, struct spot_err *err);
+
+/* Generate one and write it. Returns 0, or -1 with *err. */
+int replay_generate_load(const struct replay_load *opt, double hours,
+                         const struct spot_tool_common *common, struct spot_err *err);
+
+/* Say how many rows were left out, if any were, and why the first was. */
+void import_warn_bad(const struct spot_bad_rows *bad);
+
+/* --- spot-replay import of request logs --- */
+
+struct replay_import_load {
+    const struct spot_load_format *format;
+    const char *columns, *origin; /* NULL: not given */
+    double origin_s;              /* of an origin that is neither `first` nor NULL */
+    bool is_strict;               /* refuse rows that cannot be read */
+    struct replay_load length;    /* of formats that have none */
+    const struct spot_tool_common *common;
+};
+
+/* Read the files (none: stdin) and write the load. Returns 0, or -1 with *err. */
+int import_load(const struct replay_import_load *ask, char **path, struct spot_err *err);
+
+/* --- spot-replay import of jobs that share a cluster --- */
+
+/* Read the files (none: stdin), take origin_s (NAN: the first) from all times, and write jobs, or
+ * throughputs. Returns 0, or -1 with *err. */
+int import_share(const struct spot_share_format *format, char **path, double origin_s,
+                 bool is_strict, const struct spot_tool_common *common, struct spot_err *err);
 
 #endif /* SPOT_REPLAY_REPLAY_H */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "replay_fleet_mixed.h"
+#include "replay_fleet.h"
 
 /* A type alone as replicas of fleet_sim: its offers, and the load in machines of it. */
 struct alone {

@@ -10,7 +10,7 @@
 #include "model/catalogue.h"
 #include "peers/registry.h"
 #include "peers/spothedge.h"
-#include "replay_fleet_mixed.h"
+#include "replay_fleet.h"
 
 struct replay_mixed_price { /* a row of the catalogue */
     char *type, *zone;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "become_worker.h"
+#include "job_options.h"
 
 #include <stddef.h>
 #include <stdint.h>

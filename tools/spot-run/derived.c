@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "derived.h"
+#include "run.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "device_option.h"
+#include "run.h"
 
 #include <stdio.h>
 #include <string.h>

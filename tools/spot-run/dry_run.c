@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "dry_run.h"
+#include "job_options.h"
 
 #include <math.h>
 #include <stdio.h>

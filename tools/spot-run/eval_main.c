@@ -16,7 +16,6 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
-#include "derived.h"
 #include "job_options.h"
 #include "run.h"
 #include "train/evaluate.h"

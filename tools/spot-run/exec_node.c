@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* unsetenv */
-#include "exec_node.h"
+#include "exec_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "common/utf8.h"
-#include "derived.h"
 #include "host/exec_agent.h"
 #include "host/rank_output.h"
 #include "host/rank_socket.h"
 #include "host/state_dir.h"
 #include "host/state_store.h"
+#include "run.h"
 
 /* A node while it is one. */
 struct running {

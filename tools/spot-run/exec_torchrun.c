@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* access. NOLINT(bugprone-reserved-identifier) */
-#include "exec_torchrun.h"
+#include "exec_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

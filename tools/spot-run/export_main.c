@@ -13,7 +13,6 @@
 #include "cli/tool.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
-#include "derived.h"
 #include "run.h"
 #include "train/model_dir.h"
 #include "train/saved_model.h"

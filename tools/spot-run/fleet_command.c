@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_command.h"
+#include "fleet_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

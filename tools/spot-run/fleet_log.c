@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_log.h"
+#include "fleet_parts.h"
 
 #include <fcntl.h>
 #include <stdint.h>

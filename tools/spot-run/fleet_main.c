@@ -20,11 +20,7 @@
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "fleet/tick.h"
-#include "fleet_command.h"
-#include "fleet_log.h"
-#include "fleet_plan.h"
-#include "fleet_read.h"
-#include "fleet_watch.h"
+#include "fleet_parts.h"
 #include "run.h"
 
 enum { STATE_MAX = 64 << 20, IDS_MAX = 32 << 20, LOOK_MS = 100 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_plan.h"
+#include "fleet_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
-#include "derived.h"
 #include "fleet/arrivals.h"
 #include "model/plan_buy.h"
 #include "model/status_doc.h"
+#include "run.h"
 
 enum { PLAN_MAX = 16 << 20, STATUS_MAX = 16 << 20, STEPS = 12 };
 /* of the rate; without a request for that long nothing is wanted */

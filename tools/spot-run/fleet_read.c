@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_read.h"
+#include "fleet_parts.h"
 
 #include <math.h>
 #include <stdio.h>

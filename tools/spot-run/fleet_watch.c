@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fleet_watch.h"
+#include "fleet_parts.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -17,7 +17,6 @@
 #include "common/xalloc.h"
 #include "fleet/fleet_history.h"
 #include "fleet/fleet_page.h"
-#include "fleet_log.h"
 #include "model/forecast_doc.h"
 
 enum { EVENTS = 100, KINDS = 32, FILE_MAX = 16 << 20, LABEL_MAX = 2400, PLAN_WHY = 24 };

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/tool.h"
-#include "device_option.h"
 #include "engine/backend.h"
+#include "run.h"
 #include "text/corpus.h"
 #include "weights/hf_config.h"
 #include "weights/hf_family.h"

@@ -10,6 +10,7 @@
 #include "cli/rows.h"
 #include "common/err.h"
 #include "text/bpe.h"
+#include "train/job_note.h"
 #include "train/trainer.h"
 
 /* In c.config.shape 0 is "chosen here"; c.bpe is set by settle, and freed by the caller. */
@@ -89,5 +90,38 @@ int job_options_check(struct job_options *o, struct spot_err *err);
 
 /* Everything else of o->c that is of the job. Returns 0, or -1 with *err. */
 int job_options_settle(struct job_options *o, struct spot_err *err);
+
+/* --- the learning rate and its schedule, as said on a command line --- */
+
+/* Fill in what was left to be chosen, and refuse what is out of range.
+ * Returns 0, or -1 with *err (SPOT_EUSAGE). */
+int tuning_settle(struct job_options *o, struct spot_err *err);
+
+/* A job that is resumed begins as noted, and what was said that differs from what holds there now
+ * is a change. Returns 1 with *change, 0 for none, or -1 with *err (SPOT_EUSAGE). */
+int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
+                  const struct spot_job_note *note, struct spot_tuning *change,
+                  struct spot_err *err);
+
+/* --- a job out of its state directory, where no option says otherwise --- */
+
+/* Each option of the table that is a key of the note in `dir`, and was not said, gets the job's
+ * value; texts are the note's, which the caller releases. A directory without a note is left to
+ * what was said. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+int resume_options(const char *dir, const struct spot_opt *option, const bool *given,
+                   struct spot_job_note *note, struct spot_err *err);
+
+/* --- train --dry-run: tell what a job will take, and start nothing --- */
+
+/* Print it, as text on a terminal, else as spot.estimate/1, for n_worker workers; 0: as many as the
+ * grid needs. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, where it does not fit.
+ */
+int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err);
+
+/* --- how a job of this program starts its local workers --- */
+
+/* See become_worker of the options. */
+void become_worker(const struct spot_trainer_options *options, uint64_t index, const char *address,
+                   const char *backend);
 
 #endif /* SPOT_RUN_JOB_OPTIONS_H */

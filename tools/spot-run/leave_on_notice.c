@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* pthread_kill */
-#include "leave_on_notice.h"
+#include "run.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 
 #include "cli/tool.h"
 #include "cluster/notice.h"
-#include "leave_on_notice.h"
 #include "run.h"
 
 static struct spot_notice_options o = { .from = "auto" };

@@ -12,7 +12,6 @@
 #include "cluster/group.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "derived.h"
 #include "model/job_serve.h"
 #include "profile.h"
 #include "run.h"

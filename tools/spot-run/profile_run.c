@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "become_worker.h"
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
+#include "job_options.h"
 #include "model/measured_cost.h"
 #include "profile.h"
 

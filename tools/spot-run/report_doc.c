@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "report_doc.h"
+#include "report_parts.h"
 
 #include <string.h>
 

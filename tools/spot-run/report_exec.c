@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "report_exec.h"
+#include "report_parts.h"
 
 #include <stdio.h>
 

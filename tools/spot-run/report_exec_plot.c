@@ -2,8 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "report_canvas.h"
-#include "report_exec.h"
+#include "report_parts.h"
 
 enum { PANELS = 3, SERIES = 10 };
 

@@ -9,10 +9,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "model/report.h"
-#include "report_doc.h"
-#include "report_exec.h"
-#include "report_plot.h"
-#include "report_serve.h"
+#include "report_parts.h"
 #include "run.h"
 
 struct options {

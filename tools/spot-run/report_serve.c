@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "report_serve.h"
+#include "report_parts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,7 @@
 #include <stdio.h>
 
 #include "cli/plot.h"
-#include "report_canvas.h"
-#include "report_serve.h"
+#include "report_parts.h"
 
 enum { BINS = 60 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "resume.h"
+#include "job_options.h"
 
 #include <stdlib.h>
 #include <string.h>

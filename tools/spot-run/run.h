@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* run.h - the commands of spot-run. */
+/* run.h - what the commands of spot-run share. */
 #ifndef SPOT_RUN_RUN_H
 #define SPOT_RUN_RUN_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 #include "cli/tool.h"
+#include "cluster/notice.h"
+#include "common/err.h"
+#include "serve/server.h"
+#include "train/config.h"
 
 /* The rows of the table in main.c. */
 extern const struct spot_command run_train_command;
@@ -26,5 +33,69 @@ extern const struct spot_command run_report_command;
 extern const struct spot_command run_eval_command;
 extern const struct spot_command run_export_command;
 extern const struct spot_command run_audit_command;
+
+/* --- values that no user has to choose, and that tests change by the environment --- */
+
+/* The number in the environment under this name, SPOT_TEST_..., or `usual`. Names:
+ *   SPOT_TEST_STATE_TIMEOUT_S  limit of a state command through which no byte moves
+ *   SPOT_TEST_STORE_LEASE_S    a coordinator that is silent for longer stops leading
+ *   SPOT_TEST_ENGINE_START_S   an engine that is not well by then is given up
+ *   SPOT_TEST_ENGINE_SILENT_S  an engine's answer without a token for so long has stopped
+ *   SPOT_TEST_ENGINE_ROOM      bytes of free memory below which an engine that has grown begins
+ * anew
+ *   SPOT_TEST_FLEET_REST_S     without a request for so long a fleet holds no machine
+ *   SPOT_TEST_STALL_S          a worker that makes no progress for this long is dropped
+ *   SPOT_TEST_PRECOPY_BYTE     moves of this size or more are pre-copied
+ *   SPOT_TEST_STOP_TIME_S      time of a rank from SIGTERM to SIGKILL
+ *   SPOT_TEST_MIRROR_RATE      bytes of commits per second from node to node; 0: no limit
+ *   SPOT_TEST_FINISH_S         the end of a job without progress of the last commit to its nodes
+ *   SPOT_TEST_STATE_LIMIT      bytes of the commits that a node holds
+ *   SPOT_TEST_WARM_UP          steps of a profile before it measures
+ *   SPOT_TEST_FIRST            workers that must have joined before the first epoch
+ *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
+double derived(const char *name, double usual);
+
+/* --- the value of --device: a kind of arithmetic, and which CUDA device --- */
+
+struct device_option {
+    char kind[SPOT_KERNEL_NAME_MAX]; /* "auto", "cpu", "cuda", or the name of a kernel */
+    const char *number;              /* of the CUDA device: "auto", or digits in the text */
+};
+
+/* "auto", "cpu", "cuda", "cuda:1", "fma", "cuda-fp32:0". Whether there is such a kernel is not
+ * examined. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+int device_option_parse(const char *text, struct device_option *device, struct spot_err *err);
+
+/* --- the option --template-time --- */
+
+/* Take it for all chats of this process; NULL: the clock goes on. Returns 0, or -1 with *err
+ * (SPOT_EUSAGE). */
+int template_time_parse(const char *text, struct spot_err *err);
+
+/* --- the weights of a running job, as directories of models in memory for a server --- */
+
+/* "ADDR" or "ADDR,N": weights of the job there, every N commits (1). Sets `follow` and `drop` of
+ * the server, whose model and key file it uses. Returns 0, or -1 with *err. */
+int serve_follow_begin(const char *text, struct spot_server_options *server, struct spot_err *err);
+void serve_follow_end(void); /* also when nothing is followed */
+
+/* --- what tells a worker, or a node of exec, that its machine will be taken away: beside
+ * SIGTERM, and as SIGTERM does --- */
+
+struct leave_on_notice {
+    struct spot_notice_options watched; /* as the options say; `from` NULL: nobody is asked */
+    bool on_rebalance, is_quiet;
+    pthread_t thread; /* that takes SIGTERM */
+    struct spot_notice_watch *watch;
+};
+
+/* Where `from` is "aws@http://ADDRESS[:PORT]", that address is asked instead of the cloud's. Once.
+ */
+void notice_split(struct spot_notice_options *o);
+
+/* From the thread that takes SIGTERM, which has a handler. Returns 0, or -1 with *err. Stopped
+ * either way, and while `leave` stays. */
+int leave_on_notice_start(struct leave_on_notice *leave, struct spot_err *err);
+void leave_on_notice_stop(struct leave_on_notice *leave);
 
 #endif /* SPOT_RUN_RUN_H */

@@ -2,7 +2,7 @@
 /* A version of a model is named by its directory, which its replicas read: so what the job shows is
  * written there, in memory, for workers of this host. */
 #define _GNU_SOURCE /* mkdtemp, flock, asprintf. NOLINT(bugprone-reserved-identifier) */
-#include "serve_follow.h"
+#include "run.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -10,7 +10,6 @@
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
-#include "device_option.h"
 #include "engine/backend.h"
 #include "engine/kernel.h"
 #include "model/grid.h"
@@ -18,8 +17,6 @@
 #include "serve/adapter_list.h"
 #include "serve/server.h"
 #include "serve/tool_call.h"
-#include "serve_follow.h"
-#include "template_time.h"
 
 /* In words, or of more commands than this one; what else is asked for is the server's own. */
 static struct {

@@ -11,13 +11,11 @@
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/xalloc.h"
-#include "device_option.h"
 #include "engine/backend.h"
 #include "engine/infer.h"
 #include "run.h"
 #include "serve/adapter_list.h"
 #include "serve/solo.h"
-#include "template_time.h"
 
 static struct {
     const char *model, *chat_template, *template_time, *lora, *prompt, *system, *dtype, *device,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "template_time.h"
+#include "run.h"
 
 #include <stdint.h>
 

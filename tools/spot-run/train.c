@@ -7,22 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "become_worker.h"
 #include "checkpoint/state_command.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "common/out.h"
-#include "derived.h"
-#include "dry_run.h"
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
-#include "resume.h"
 #include "run.h"
 #include "train/trainer.h"
 #include "train/verify.h"
-#include "tuning.h"
 
 struct options {
     struct job_options job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tuning.h"
+#include "job_options.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: MIT */
+/* peer_constant.h - the constants of other systems by name, to change one at a time. */
+#ifndef SPOT_TESTS_PEER_CONSTANT_H
+#define SPOT_TESTS_PEER_CONSTANT_H
+
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit_distance.h"
-#include "common/num.h"
-#include "common/xalloc.h"
 #include "peers/peer_model.h"
+
+struct peer_constant {
+    const char *name, *unit; /* seconds if unit is "s", else a number */
+    size_t offset;           /* of a double in struct spot_peer_prices */
+    double least, most;      /* both inclusive */
+};
 
 #define OF_SYSTEM(peer, field)                                                            \
     offsetof(struct spot_peer_prices, system) + (peer) * sizeof(struct spot_peer_price) + \
@@ -17,7 +25,7 @@
 enum { DAY_S = 86400, FACTOR_MAX = 1000 };
 
 /* What has no effect on a system is not in the list: torchft saves no checkpoints. */
-const struct spot_peer_constant spot_peer_constants[] = {
+static const struct peer_constant peer_constants[] = {
     { "torchrun.loss-wait", "s", OF_SYSTEM(SPOT_PEER_TORCHRUN, loss_wait_s), 0, DAY_S },
     { "torchrun.gain-wait", "s", OF_SYSTEM(SPOT_PEER_TORCHRUN, gain_wait_s), 0, DAY_S },
     { "torchrun.restart", "times", OF_SYSTEM(SPOT_PEER_TORCHRUN, restart), 0, FACTOR_MAX },
@@ -45,84 +53,35 @@ const struct spot_peer_constant spot_peer_constants[] = {
     { NULL, NULL, 0, 0, 0 },
 };
 
-double spot_peer_constant_value(const struct spot_peer_constant *constant,
-                                const struct spot_peer_prices *prices)
+static inline double peer_constant_value(const struct peer_constant *c,
+                                         const struct spot_peer_prices *prices)
 {
     double value;
 
-    memcpy(&value, (const char *)prices + constant->offset, sizeof(value));
+    memcpy(&value, (const char *)prices + c->offset, sizeof(value));
     return value;
 }
 
-static const struct spot_peer_constant *find(const char *name, const char **nearest)
+/* NAME=VALUE, or NAME=Kx for K times the value in *prices. Returns 0; -1 for another name or a
+ * value out of range: *prices is unchanged. */
+static inline int peer_constant_set(struct spot_peer_prices *prices, const char *text)
 {
-    size_t least = 4;
-
-    *nearest = NULL;
-    for (const struct spot_peer_constant *c = spot_peer_constants; c->name; c++) {
-        const size_t distance = spot_edit_distance(name, c->name);
-
-        if (!distance)
-            return c;
-        if (distance < least) {
-            least = distance;
-            *nearest = c->name;
-        }
-    }
-    return NULL;
-}
-
-/* 12, or 2x: that many times what it is. */
-static int parse_value(const char *text, double now, double *value)
-{
-    const size_t n = strlen(text);
-    const bool is_factor = n > 1 && text[n - 1] == 'x';
-    char *number = spot_xstrdup(text);
-    int rc;
-
-    if (is_factor)
-        number[n - 1] = '\0';
-    rc = spot_num_parse(number, value);
-    free(number);
-    if (!rc && is_factor)
-        *value *= now;
-    return rc;
-}
-
-static int set(struct spot_peer_prices *prices, const char *name, const char *text,
-               struct spot_err *err)
-{
-    const char *nearest;
-    const struct spot_peer_constant *c = find(name, &nearest);
+    const size_t n = strcspn(text, "=");
+    const struct peer_constant *c = peer_constants;
     double value;
+    char *end;
 
-    if (!c && nearest)
-        return spot_err_set(err, SPOT_EUSAGE, "unknown constant '%.32s'; did you mean '%s'?", name,
-                            nearest);
-    if (!c)
-        return spot_err_set(err, SPOT_EUSAGE, "unknown constant '%.32s'; 'list' names all", name);
-    if (parse_value(text, spot_peer_constant_value(c, prices), &value))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "%s: expected a number or a factor like 2x, got '%.32s'", c->name,
-                            text);
-    if (!(value >= c->least && value <= c->most))
-        return spot_err_set(err, SPOT_EUSAGE, "%s: %g is not within %g to %g", c->name, value,
-                            c->least, c->most);
+    while (c->name && (strlen(c->name) != n || strncmp(c->name, text, n) != 0))
+        c++;
+    if (!c->name || !text[n])
+        return -1;
+    value = strtod(text + n + 1, &end);
+    if (*end == 'x')
+        value *= peer_constant_value(c, prices);
+    if (end == text + n + 1 || end[*end == 'x'] || !(value >= c->least && value <= c->most))
+        return -1;
     memcpy((char *)prices + c->offset, &value, sizeof(value));
     return 0;
 }
 
-int spot_peer_constant_set(struct spot_peer_prices *prices, const char *text, struct spot_err *err)
-{
-    const char *equals = strchr(text, '=');
-    char *name;
-    int rc;
-
-    if (!equals || equals == text)
-        return spot_err_set(err, SPOT_EUSAGE, "expected NAME=VALUE, got '%.64s'", text);
-    name = spot_xstrdup(text);
-    name[equals - text] = '\0';
-    rc = set(prices, name, equals + 1, err);
-    free(name);
-    return rc;
-}
+#endif /* SPOT_TESTS_PEER_CONSTANT_H */
