@@ -802,6 +802,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l offers -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l n -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l availability -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l cold-start -r

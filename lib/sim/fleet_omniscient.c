@@ -306,7 +306,8 @@ static void report(const struct program *p, struct spot_fleet_result *r,
         count_launches(r, old, now, n);
         short_of -= s.spot_ready + s.on_demand_ready;
         r->availability += short_of <= 0;
-        r->unserved_share += fmax(0, short_of);
+        s.unserved = fmax(0, short_of);
+        r->unserved_share += s.unserved;
         backlog = fmax(0, backlog + short_of);
         r->wait_s += play->load ? backlog * play->tick_s : 0;
         r->usd += s.usd;

@@ -100,28 +100,54 @@ static void queue(struct spot_fleet_state *s, double load, double ready)
     s->total->wait_s += s->backlog * s->play->tick_s;
 }
 
+/* What serves from `wait` ticks after its launch on. */
+static void count_serving(const struct spot_fleet_state *s, double wait,
+                          struct spot_fleet_step *step)
+{
+    step->spot_ready = step->on_demand_ready = 0;
+    for (size_t i = 0; i < s->n_unit; i++)
+        step->spot_ready += (double)s->unit[i].born + wait <= (double)s->t;
+    for (size_t i = 0; i < s->n_on_demand; i++)
+        step->on_demand_ready += (double)s->on_demand[i] + wait <= (double)s->t;
+}
+
+/* Of the tick, what a part of it served: `share` of it, by those that are ready then. */
+static double serve(struct spot_fleet_state *s, double wait, double share,
+                    struct spot_fleet_step *step)
+{
+    const double load = load_at(s->play, s->t);
+    double n;
+
+    count_serving(s, wait, step);
+    n = step->spot_ready + step->on_demand_ready;
+    s->total->availability += n >= load ? share : 0;
+    step->unserved += share * fmax(0, load - n);
+    return share * n;
+}
+
 static void account(struct spot_fleet_state *s, struct spot_fleet_step *step)
 {
     const struct spot_fleet_play *play = s->play;
-    const double hours = play->tick_s / 3600, load = load_at(play, s->t);
-    const size_t ready = spot_fleet_ready(s), standing = spot_fleet_standing(s);
-    const double n = (double)(ready + standing);
-    double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours;
+    const double hours = play->tick_s / 3600;
+    const double wait = (double)play->cold - play->early, last = ceil(wait) - wait;
+    double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours, n;
+    struct spot_fleet_step now = { 0 };
 
     for (size_t i = 0; i < s->n_unit; i++)
         spot += play->usd_per_h[s->unit[i].zone] * hours;
     s->total->usd += spot + demand;
     s->total->on_demand_share += demand;
-    s->total->availability += n >= load;
-    s->total->unserved_share += fmax(0, load - n);
+    n = serve(s, ceil(wait), 1 - last, &now) + serve(s, floor(wait), last, &now);
+    s->total->unserved_share += now.unserved;
     if (play->load)
-        queue(s, load, n);
+        queue(s, load_at(play, s->t), n);
     if (!step)
         return;
     step->spot = (int)s->n_unit;
-    step->spot_ready = (int)ready;
+    step->spot_ready = now.spot_ready;
     step->on_demand = (int)s->n_on_demand;
-    step->on_demand_ready = (int)standing;
+    step->on_demand_ready = now.on_demand_ready;
+    step->unserved = now.unserved;
     step->usd = spot + demand;
 }
 
@@ -143,7 +169,8 @@ static void finish(const struct spot_fleet_play *play, struct spot_fleet_result 
 
 static int check(const struct spot_fleet_play *play, struct spot_err *err)
 {
-    bool is_sound = play->on_demand_usd_per_h > 0 && play->tick_s > 0;
+    bool is_sound =
+        play->on_demand_usd_per_h > 0 && play->tick_s > 0 && play->early <= (double)play->cold;
 
     if (!play->n_tick || !play->n_zone || play->n_zone > SPOT_FLEET_ZONES_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "a fleet needs 1 to %d zones, here are %zu",
@@ -156,7 +183,8 @@ static int check(const struct spot_fleet_play *play, struct spot_err *err)
         is_sound = is_sound && play->usd_per_h[z] > 0;
     if (!is_sound || !(play->availability > 0 && play->availability < 1))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "prices and ticks are above 0, an availability is between 0 and 1");
+                            "prices and ticks are above 0, an availability is between 0 and 1, and "
+                            "nothing serves before its launch");
     return 0;
 }
 

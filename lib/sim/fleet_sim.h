@@ -4,8 +4,9 @@
  *
  * In each tick: zones with less capacity than runs there reclaim the newest; the policy launches
  * and ends replicas; a launch in a zone without room fails and costs nothing; running ones are paid
- * for the tick and serve from `cold` ticks after their launch on. A tick is served when as many are
- * ready as are wanted. Counts are AVAILABLE instances, not missing ones.
+ * for the tick and serve from `cold` ticks after their launch on, or another time that no policy
+ * knows of. A tick is served when as many are ready as are wanted. Counts are AVAILABLE instances,
+ * not missing ones.
  */
 #ifndef SPOT_SIM_FLEET_SIM_H
 #define SPOT_SIM_FLEET_SIM_H
@@ -56,12 +57,13 @@ struct spot_fleet_play {
     int wanted;                        /* 1..SPOT_FLEET_REPLICAS_MAX */
     int extra;                         /* of the other policies, in addition to `wanted` */
     enum spot_fleet_fallback fallback; /* of the other policies */
-    size_t cold;                       /* ticks, 0 or more */
+    size_t cold;                       /* ticks, 0 or more: what policies go by */
+    double early;                      /* ticks before then a launch really serves, at most cold */
     double availability;               /* target of our policy and of the omniscient one, (0, 1) */
 };
 
 struct spot_fleet_result {
-    double availability; /* share of ticks served */
+    double availability; /* share of the time served */
     double cost_ratio; /* to on demand for exactly the load in whole replicas (`wanted`, always) */
     double usd;
     double unserved_share;  /* of the load, in the tick of its arrival */
@@ -72,7 +74,8 @@ struct spot_fleet_result {
 };
 
 struct spot_fleet_step {
-    int spot, spot_ready, on_demand, on_demand_ready;
+    int spot, spot_ready, on_demand, on_demand_ready; /* ready by its end */
+    double unserved;                                  /* replicas, in its mean */
     double usd;
     char state[SPOT_DECISION_STATE_MAX]; /* of the decider, after it; "": the policy has none */
 };

@@ -318,17 +318,18 @@ events() { jq -r .event state/events.jsonl; }
     [ -e "$tools/engine" ] || skip "make check builds engine"
     ldconfig -p | grep -q libcurl.so.4 || skip "no libcurl here"
     mkdir M
+    head -c 32 /dev/urandom | od -An -v -tx1 | tr -d " \n" >key && chmod 600 key
     echo '{"spot_tokens": "bytes", "vocab_size": 257, "eos_token_id": 256, "max_position_embeddings": 4096}' >M/config.json
     printf '%s\n' time_s,zone,instance_type,available 0,a,gpu,4 0,b,gpu,4 60,a,gpu,4 60,b,gpu,4 >offers.csv
     echo '{"schema": "spot.demand/1", "buckets": [{"rate_per_s": 1, "per_s": {"gpu": 4}, "prompt_tokens": 10, "output_tokens": 10}]}' >demand
-    export CLOUD_RUN="exec spot-run worker -q --join unix:$PWD/j --domain \$SPOT_ZONE --machine \$SPOT_TYPE/\$SPOT_MARKET --engine 'exec $tools/engine \$PORT' --engine-kind llama-server"
+    export CLOUD_RUN="exec spot-run worker -q --join unix:$PWD/j --key-file $PWD/key --domain \$SPOT_ZONE --machine \$SPOT_TYPE/\$SPOT_MARKET --engine 'exec $tools/engine \$PORT' --engine-kind llama-server"
     front() {
-        spot-run serve -q --dtype engine --model M --served-model-name M --http unix:h --listen unix:j 2>>serve.err 3>&- &
+        spot-run serve -q --dtype engine --model M --served-model-name M --http unix:h --listen unix:j --key-file key 2>>serve.err 3>&- &
         server=$!
-        eventually 'spot-run status --join unix:j >status'
+        eventually 'spot-run status --join unix:j --key-file key >status'
     }
     front
-    common=(--state state --offers 'cat offers.csv' --catalogue catalogue.csv --load demand --join unix:j --launch '"$SPOT_CLOUD" launch'
+    common=(--state state --offers 'cat offers.csv' --catalogue catalogue.csv --load demand --join unix:j --key-file key --launch '"$SPOT_CLOUD" launch'
         --terminate '"$SPOT_CLOUD" terminate' --list '"$SPOT_CLOUD" list')
     SPOT_TEST_FLEET_REST_S=2 begin
     eventually '[ -s cloud/number ] && [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]'
@@ -339,7 +340,7 @@ events() { jq -r .event state/events.jsonl; }
     [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]
     for round in 1 2; do
         eventually '[ -s cloud/number ] && [ "$(find cloud/machine -mindepth 1 -maxdepth 1 | wc -l)" = 0 ]'
-        eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 0 ]'
+        eventually '[ "$(spot-run status --join unix:j --key-file key | jq .replicas)" = 0 ]'
         before=$(cat cloud/number)
         [ "$(curl -s -o answer -w '%{http_code}' --max-time 100 --unix-socket h http://x/v1/completions \
             -d '{"model": "M", "prompt": "a", "max_tokens": 40, "ignore_eos": true}')" = 200 ]

@@ -328,6 +328,48 @@ START_TEST(a_load_that_waits_drains_as_by_hand)
 }
 END_TEST
 
+/* Policies go by whole ticks; what a launch really takes counts by its share of a tick. */
+START_TEST(a_launch_that_is_early_or_late_serves_its_share_of_a_tick)
+{
+    enum { N = 4 };
+    static const struct {
+        size_t cold;
+        double early, missed;
+        int ready;
+    } one[] = {
+        { 1, 0, 1, 2 },
+        { 2, 0.75, 1.25, 2 },
+        { 1, 1, 0, 2 },
+        { 1, -0.5, 1.5, 2 },
+    };
+    static int32_t rooms[N];
+    struct spot_fleet_play play = play_of(rooms, 1, N, 2);
+    struct spot_fleet_step step[N];
+    struct spot_fleet_result r;
+    struct spot_err err = { 0 };
+
+    for (size_t i = 0; i < sizeof(one) / sizeof(*one); i++) {
+        double unserved = 0;
+
+        play.cold = one[i].cold;
+        play.early = one[i].early;
+        ck_assert_int_eq(spot_fleet_play_run(&play, &spot_fleet_players[SPOT_FLEET_ON_DEMAND], &r,
+                                             step, NULL, &err),
+                         0);
+        for (size_t t = 0; t < N; t++)
+            unserved += step[t].unserved;
+        ck_assert_double_eq_tol(r.availability, 1 - one[i].missed / N, 1e-12);
+        ck_assert_double_eq_tol(unserved, 2 * one[i].missed, 1e-12);
+        ck_assert_int_eq(step[1].on_demand_ready, one[i].ready);
+        ck_assert_double_eq_tol(r.cost_ratio, 1, 1e-12);
+    }
+    play.early = 2;
+    ck_assert_int_eq(
+        spot_fleet_play_run(&play, &spot_fleet_players[SPOT_FLEET_ON_DEMAND], &r, NULL, NULL, &err),
+        -1);
+}
+END_TEST
+
 /* With a load that varies: nobody is below the bound of his availability, and loads that are equal
  * up to the middle are answered equally up to there. */
 START_TEST(loads_that_vary_are_not_foreseen_and_the_bound_holds)
@@ -542,6 +584,7 @@ int main(void)
     tcase_add_test(tc, nobody_beats_the_omniscient_bound);
     tcase_add_test(tc, cold_starts_of_several_ticks_are_as_by_trying_all);
     tcase_add_test(tc, a_load_that_waits_drains_as_by_hand);
+    tcase_add_test(tc, a_launch_that_is_early_or_late_serves_its_share_of_a_tick);
     tcase_add_test(tc, loads_that_vary_are_not_foreseen_and_the_bound_holds);
     tcase_add_test(tc, the_most_of_a_load_is_not_known_before_it_comes);
     tcase_add_test(tc, a_replay_forecasts_what_the_rows_so_far_give);

@@ -18,7 +18,7 @@ static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .n = 1,
                                          .rho = 0.9,
                                          .window_s = 60,
-                                         .cold_s = -1,
+                                         .cold_s = { -1, -1 },
                                          .availability = 0.9995,
                                          .unserved = 0.01,
                                          .price = { -1, -1 } };
@@ -99,8 +99,10 @@ static void fill_play(struct session *s, size_t n_tick)
                                         .n_zone = n_zone,
                                         .n_tick = n_tick,
                                         .wanted = (int)o.n,
-                                        .cold = (size_t)ceil(o.cold_s / o.tick_s - 1e-9),
+                                        .cold = (size_t)ceil(o.cold_s[0] / o.tick_s - 1e-9),
                                         .availability = o.availability };
+    if (o.cold_s[1] >= 0)
+        s->play.early = (double)s->play.cold - o.cold_s[1] / o.tick_s;
 }
 
 static int read_trace(struct session *s, struct spot_err *err)
@@ -116,8 +118,8 @@ static int read_trace(struct session *s, struct spot_err *err)
             trace, ((trace->end_s - trace->start_s) / o.tick_s + 1) * (double)trace->n_series,
             o.tick_s, SPOT_TRACE_GRID_MAX, "give a longer --tick", err))
         return -1;
-    if (o.cold_s < 0)
-        o.cold_s = o.tick_s;
+    if (o.cold_s[0] < 0)
+        o.cold_s[0] = o.tick_s;
     fill_play(s, spot_trace_grid_n(trace->start_s, trace->end_s, o.tick_s));
     return 0;
 }
@@ -197,13 +199,6 @@ static void add_totals(struct spot_table *table, const struct session *s)
     }
 }
 
-static double unserved_at(const struct session *s, const struct spot_fleet_step *step, size_t t)
-{
-    const double load = s->came ? s->came[t] : (double)o.n;
-
-    return fmax(0, load - step->spot_ready - step->on_demand_ready);
-}
-
 /* How many run in each zone, in the order of the series. */
 static void add_zones(struct spot_table *table, const struct session *s, const int32_t *in_zone)
 {
@@ -221,7 +216,6 @@ static void add_steps(struct spot_table *table, const struct session *s)
     for (size_t k = 0; k < s->n_played; k++)
         for (size_t t = 0; t < s->play.n_tick; t++) {
             const struct spot_fleet_step *step = &s->played[k].step[t];
-            const double short_of = unserved_at(s, step, t);
 
             spot_table_text(table, s->played[k].policy->name);
             replay_fleet_put(table, s->trace.start_s + (double)t * o.tick_s);
@@ -229,7 +223,7 @@ static void add_steps(struct spot_table *table, const struct session *s)
             spot_table_int(table, step->spot_ready);
             spot_table_int(table, step->on_demand);
             spot_table_int(table, step->on_demand_ready);
-            replay_fleet_put(table, short_of);
+            replay_fleet_put(table, step->unserved);
             replay_fleet_put(table, step->usd);
             add_zones(table, s, s->played[k].in_zone + t * s->play.n_zone);
             spot_table_text(table, step->state);
@@ -358,7 +352,7 @@ static int draw(const struct session *s, struct spot_err *err)
     for (size_t t = 0; t < n; t++) {
         memcpy(held + t * (n_zone + 1), p->in_zone + t * n_zone, n_zone * sizeof(*held));
         held[t * (n_zone + 1) + n_zone] = p->step[t].on_demand;
-        unserved[t] = unserved_at(s, &p->step[t], t);
+        unserved[t] = p->step[t].unserved;
         usd[t] = p->step[t].usd;
     }
     const struct replay_fleet_picture picture = {
@@ -402,7 +396,9 @@ static const struct spot_cli cli = {
             SPOT_ROW_TRACE(&o.trace),
             { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_FLEET_REPLICAS_MAX },
-            SPOT_ROW_COLD_START(&o.cold_s),
+            { SPOT_OPT_TIMES, 0, "cold-start", o.cold_s, "time[:is]",
+              "from launch to first answer (default: a step of the input); what it really is", 0,
+              1e6 },
             SPOT_ROW_TICK(&o.tick_s),
             SPOT_ROW_USD_PER_H(o.price),
             { SPOT_OPT_GROUP, .help = "a load instead of --n" },
@@ -429,6 +425,8 @@ static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
+    if (o.demand && o.cold_s[1] >= 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--demand has one --cold-start, without a colon");
     if (o.demand)
         return read_trace(s, err) ? -1 : replay_fleet_mixed(&o, &s->trace, s->play.n_tick, err);
     if (o.load && !(o.per_replica > 0))

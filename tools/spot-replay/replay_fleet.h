@@ -25,7 +25,8 @@ struct replay_fleet_options {
     const char *trace, *policy, *plot, *load, *demand, *catalogue;
     uint64_t n;
     double per_replica, rho, window_s;
-    double cold_s, tick_s, availability, unserved, price[2]; /* spot, on demand */
+    double cold_s[2];                                /* as policies have it, as it is */
+    double tick_s, availability, unserved, price[2]; /* spot, on demand */
     bool steps;
 };
 

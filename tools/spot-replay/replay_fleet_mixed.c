@@ -433,7 +433,7 @@ int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_t
     m->trace = trace;
     m->play = (struct spot_mixed_play){ .n_tick = n_tick,
                                         .tick_s = o->tick_s,
-                                        .cold = (size_t)ceil(o->cold_s / o->tick_s - 1e-9),
+                                        .cold = (size_t)ceil(o->cold_s[0] / o->tick_s - 1e-9),
                                         .unserved = o->unserved,
                                         .rho = o->rho,
                                         .up_s = REPLAY_FLEET_UP_S,

@@ -468,6 +468,7 @@ static const struct spot_opt option[] = {
     SPOT_ROW_CATALOGUE(&o.plan.catalogue),
     SPOT_ROW_DEMAND(&o.plan.load),
     SPOT_ROW_JOIN(&o.plan.join),
+    SPOT_ROW_KEY_FILE(&o.plan.key_file),
     { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1, 256 },
     SPOT_ROW_AVAILABILITY(&o.plan.availability),
     SPOT_ROW_COLD_START(&o.plan.cold_s),
@@ -519,6 +520,7 @@ static const struct spot_opt_need need[] = {
     { "load|n|availability|cold-start", "offers" },
     { "n|availability", "!load" },
     { "join", "load|plan-command" },
+    { "key-file", "join" },
     { NULL, NULL },
 };
 

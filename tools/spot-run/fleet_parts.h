@@ -95,6 +95,7 @@ struct fleet_plan_options {
     const char *offers;           /* prints the trace of what was on offer so far */
     const char *catalogue, *load; /* load: spot.demand/1; NULL: n replicas */
     const char *join;             /* the front, whose requests are the rate; NULL: that of load */
+    const char *key_file;         /* of the front; NULL: none */
     double n, availability, cold_s, tick_s;
     const char *dir; /* where plan.json and what plans remember lie; NULL: nothing is kept */
     int dir_fd;

@@ -107,15 +107,23 @@ static int write_load(const struct fleet_plan *p, struct spot_err *err)
     return rc ? spot_err_sys(err, "cannot write %s/load.csv", p->o.dir) : 0;
 }
 
+static void set_front(const struct fleet_plan *p, struct fleet_command *c)
+{
+    fleet_command_set(c, "SPOT_JOIN", p->o.join);
+    fleet_command_set(c, "SPOT_KEY_FILE", p->o.key_file ? p->o.key_file : "");
+}
+
 static int look(struct fleet_plan *p, struct fleet_runner *runner, double time_s,
                 struct spot_err *err)
 {
-    struct fleet_command c = { .script = "spot-run status --join \"$SPOT_JOIN\" --format json",
+    struct fleet_command c = { .script = "spot-run status --join \"$SPOT_JOIN\" "
+                                         "${SPOT_KEY_FILE:+--key-file \"$SPOT_KEY_FILE\"} "
+                                         "--format json",
                                .out_max = STATUS_MAX };
     struct spot_status status;
     int rc;
 
-    fleet_command_set(&c, "SPOT_JOIN", p->o.join);
+    set_front(p, &c);
     fleet_command_set(&c, "PATH", p->path);
     rc = fleet_run_one(runner, &c, "--join", err);
     if (!rc)
@@ -137,11 +145,12 @@ static int look(struct fleet_plan *p, struct fleet_runner *runner, double time_s
 static int push(const struct fleet_plan *p, struct fleet_runner *runner, struct spot_err *err)
 {
     struct fleet_command c = { .script = "spot-run replan --join \"$SPOT_JOIN\" --force "
+                                         "${SPOT_KEY_FILE:+--key-file \"$SPOT_KEY_FILE\"} "
                                          "\"$SPOT_DIR/plan.json\"",
                                .out_max = STATUS_MAX };
     int rc;
 
-    fleet_command_set(&c, "SPOT_JOIN", p->o.join);
+    set_front(p, &c);
     fleet_command_set(&c, "SPOT_DIR", p->o.dir);
     fleet_command_set(&c, "PATH", p->path);
     rc = fleet_run_one(runner, &c, "the plan for --join", err);
