@@ -4,15 +4,51 @@
 # table at the end; exit 0 if each fault was found as stated, nobody else was accused, and no weight is wrong
 # where it must not be.
 #   tests/corrupt.sh [FAULTS] [SEED]
+#   tests/corrupt.sh calm [STEPS]
+# With `calm` there is no fault: a job with all verified, whose workers are killed, one each second; exit 0 if there was
+# no alarm and the bits are those of one undisturbed worker.
 # Half of the faults last, and a twentieth of the microbatches is checked: each must be found within K steps. The
 # others strike once, and all is checked: each must be found before its commit. Weights are those of an
 # undisturbed run wherever the fault was found before the commit of the step in which it struck.
 set -eu
-n=${1:-1000}
-RANDOM=${2:-1}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 seq 1 3000 >"$tmp/corpus"
+
+calm() { # STEPS
+    local job i=0 n=7 pids=() log=$tmp/log why=
+    local small=(--data "$tmp/corpus" --layers 2 --width 16 --heads 1 --seq 8 --shards 1 --global-batch 6 --steps "$1")
+    join() { # NUMBER
+        spot-run worker -q --join "unix:$tmp/j" --join-timeout 60s 2>/dev/null &
+        pids[$1]=$!
+    }
+    spot-run train -q "${small[@]}" --workers 1 --events "$tmp/alone" --durable-every 1h
+    spot-run train -q "${small[@]}" --grid 3x2 --verify 1 --listen "unix:$tmp/j" --events "$log" &
+    job=$!
+    for i in $(seq $n); do join "$i"; done
+    while kill -0 $job 2>/dev/null; do
+        sleep 1
+        i=$((RANDOM % n + 1))
+        kill -9 "${pids[i]}" 2>/dev/null || true
+        { wait "${pids[i]}" || true; } 2>/dev/null
+        join "$i"
+    done
+    wait $job || why="; the job failed"
+    kill -9 "${pids[@]}" 2>/dev/null || true
+    { wait || true; } 2>/dev/null
+    alarms=$(grep -cE '"event":"(differs|corrupt)"' "$log") || true
+    [ "$(sed -n 's/.*"state_xxh3_128":"\([^"]*\)".*/\1/p' "$log")" = "$(sed -n 's/.*"state_xxh3_128":"\([^"]*\)".*/\1/p' "$tmp/alone")" ] ||
+        why="$why; the bits are others"
+    echo "$(grep -c '"event":"committed"' "$log") commits, $(grep -c '"event":"formed"' "$log") epochs, $alarms alarms$why"
+    [ "$alarms$why" = 0 ]
+}
+if [ "${1:-}" = calm ]; then
+    calm "${2:-100000}"
+    exit
+fi
+
+n=${1:-1000}
+RANDOM=${2:-1}
 model=(--data "$tmp/corpus" --layers 2 --width 32 --heads 2 --seq 16 --shards 2 --global-batch 12)
 steps=24
 
