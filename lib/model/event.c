@@ -131,11 +131,11 @@ static const struct spot_field durable_field[] = {
     { 0 },
 };
 
-#define OF_AN_ANSWER                                                               \
-    KEY("request", SPOT_F_STR, answer.request, NULL, 0, 0, false),                 \
-        KEY("choice", SPOT_F_INT, answer.choice, "1", 0, GRID_MAX, false),         \
-        KEY("position", SPOT_F_INT, answer.position, "1", 0, 4294967295.0, false), \
-        KEY("told", SPOT_F_BOOL, answer.was_told, NULL, 0, 0, false)
+#define OF_AN_ANSWER                                                              \
+    KEY("request", SPOT_F_STR, fault.request, NULL, 0, 0, false),                 \
+        KEY("choice", SPOT_F_INT, fault.choice, "1", 0, GRID_MAX, false),         \
+        KEY("position", SPOT_F_INT, fault.position, "1", 0, 4294967295.0, false), \
+        KEY("told", SPOT_F_BOOL, fault.was_told, NULL, 0, 0, false)
 
 static const struct spot_field differs_field[] = {
     OF_A_JOB,

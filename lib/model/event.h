@@ -65,11 +65,8 @@ struct spot_event_evidence {
 struct spot_event_fault {
     const char *what, *tensor; /* of corrupt; tensor NULL: not given */
     int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
-};
-
-/* Of a server: which token of which answer. */
-struct spot_event_answer {
-    const char *request; /* NULL: of a job */
+    /* of a server: which token of which answer; NULL: of a job */
+    const char *request;
     int64_t choice, position;
     bool was_told; /* its client has it */
 };
@@ -102,7 +99,6 @@ struct spot_event {
     struct spot_event_evidence evidence;   /* committed */
     const char *state_hex;                 /* done: 32 hex digits */
     struct spot_event_fault fault;         /* differs, corrupt */
-    struct spot_event_answer answer;       /* differs, corrupt */
 
     int64_t restart; /* formed, committed and restored of a command: its round; -1: not given */
     int64_t world;   /* formed: ranks */

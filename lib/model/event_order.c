@@ -409,7 +409,7 @@ static const char *serve_token(struct spot_event_order *o, const struct spot_eve
 static const char *serve_found(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     (void)o;
-    return e->answer.request ? NULL : fault(why, "/request", "'%s' has none", e->name);
+    return e->fault.request ? NULL : fault(why, "/request", "'%s' has none", e->name);
 }
 
 static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {

@@ -391,7 +391,8 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         return SPOT_APPEND_GAP;
     h = &c->choice[choice];
     if (position < h->n_token)
-        return spot_token_is_same(&h->token[position], token) ? SPOT_APPEND_KNOWN : SPOT_APPEND_DIFFERS;
+        return spot_token_is_same(&h->token[position], token) ? SPOT_APPEND_KNOWN
+                                                              : SPOT_APPEND_DIFFERS;
     if (h->finish != SPOT_FINISH_NONE)
         return SPOT_APPEND_KNOWN;
     if (position > h->n_token)

@@ -278,8 +278,8 @@ static int tick(void *job, struct spot_err *err)
         spot_front_run(s->front);
     if (s->batch && spot_batch_go_on(s->batch, &is_done, err))
         return -1;
-    s->is_ending = is_done;
-    if (is_done && !s->n_check)
+    s->checks.is_ending = is_done;
+    if (is_done && !s->checks.n)
         spot_group_end(s->group);
     return spot_server_release_leavers(s, err);
 }
@@ -483,7 +483,7 @@ static void release(struct spot_server *s)
         free(s->sequence[i]);
     }
     spot_server_drop_checks(s, NULL);
-    free(s->check);
+    free(s->checks.all);
     for (size_t i = 0; i < s->n_work; i++) {
         s->work[i]->completion->core = NULL;
         spot_completion_unref(s->work[i]->completion);

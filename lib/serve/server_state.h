@@ -88,6 +88,17 @@ struct spot_check {
     double since_s;  /* nobody computes it */
 };
 
+struct spot_checks {
+    struct spot_check **all; /* [n], oldest first */
+    size_t n, cap;
+    uint64_t last;        /* number of their sequences */
+    uint64_t n_checked;   /* choices */
+    uint64_t n_unchecked; /* those for which nobody came */
+    uint64_t n_convicted; /* members */
+    bool is_ending;       /* the batch is done */
+    bool must_write_anew; /* choices were restarted: the journal has what does not count */
+};
+
 /* The workload's object of a member. */
 struct spot_seat {
     struct spot_peer *peer;
@@ -192,11 +203,7 @@ struct spot_server {
     size_t n_sequence, cap_sequence;
     struct spot_sequence **queued; /* [n_queued] that were never assigned, the next one first */
     size_t n_queued, cap_queued;
-    struct spot_check **check; /* [n_check], oldest first */
-    size_t n_check, cap_check;
-    uint64_t last_check; /* number of their sequences */
-    uint64_t n_checked, n_unchecked,
-        n_convicted; /* choices; those for which nobody came; members */
+    struct spot_checks checks;
     struct spot_fair_queue fair;
     struct spot_output_guess guess;
     double mean_output;    /* tokens of a choice, recently; 0: none has ended */
@@ -204,8 +211,6 @@ struct spot_server {
     uint64_t last_number;
     double served_s; /* when a member was last able to compute */
     bool is_draining;
-    bool is_ending;          /* the batch is done */
-    bool must_write_anew;    /* choices were restarted: the journal has what does not count */
     double drained_s;        /* when all work was done; 0: not yet */
     struct spot_err failure; /* of a function that cannot return one */
 

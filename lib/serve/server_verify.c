@@ -95,8 +95,8 @@ void spot_server_check(struct spot_server *s, struct spot_work *w, uint32_t choi
 
     if (h->finish == SPOT_FINISH_CANCELLED || !spot_server_is_drawn(s, w, choice))
         return;
-    if (!h->n_token || (s->n_check >= CHECKS_MAX && !is_held)) {
-        s->n_unchecked += h->n_token > 0;
+    if (!h->n_token || (s->checks.n >= CHECKS_MAX && !is_held)) {
+        s->checks.n_unchecked += h->n_token > 0;
         let_go(s, w->completion);
         return;
     }
@@ -107,8 +107,9 @@ void spot_server_check(struct spot_server *s, struct spot_work *w, uint32_t choi
     c->voice[0].token = h->token;
     c->voice[0].n = h->n_token;
     name_author(s, h, &c->voice[0]);
-    s->check = spot_xgrow(s->check, &s->cap_check, s->n_check + 1, sizeof(struct spot_check *));
-    s->check[s->n_check++] = c;
+    s->checks.all =
+        spot_xgrow(s->checks.all, &s->checks.cap, s->checks.n + 1, sizeof(struct spot_check *));
+    s->checks.all[s->checks.n++] = c;
 }
 
 /* --- an end -------------------------------------------------------------------------- */
@@ -129,9 +130,10 @@ static void forget_check(struct spot_server *s, struct spot_check *c)
 {
     size_t i = 0;
 
-    while (s->check[i] != c)
+    while (s->checks.all[i] != c)
         i++;
-    memmove(s->check + i, s->check + i + 1, (--s->n_check - i) * sizeof(struct spot_check *));
+    memmove(s->checks.all + i, s->checks.all + i + 1,
+            (--s->checks.n - i) * sizeof(struct spot_check *));
     for (size_t k = 1; k < c->n_voice; k++)
         free(c->voice[k].token);
     spot_completion_unref(c->work->completion);
@@ -140,8 +142,8 @@ static void forget_check(struct spot_server *s, struct spot_check *c)
 
 void spot_server_drop_checks(struct spot_server *s, const struct spot_work *w)
 {
-    for (size_t i = s->n_check; i-- > 0;) {
-        struct spot_check *const c = s->check[i];
+    for (size_t i = s->checks.n; i-- > 0;) {
+        struct spot_check *const c = s->checks.all[i];
 
         if (w && c->work != w)
             continue;
@@ -172,7 +174,7 @@ static void end_unchecked(struct spot_server *s, struct spot_check *c, const cha
 {
     struct spot_work *const w = c->work;
 
-    s->n_unchecked++;
+    s->checks.n_unchecked++;
     withdraw(s, c);
     if (w->completion->n_held) {
         refuse(s, w, why);
@@ -206,7 +208,7 @@ static void restart_those_of(struct spot_server *s, uint32_t id)
             spot_server_restart(s, w, s->sequence[i]->choice);
         has_any = has_any || is_its;
     }
-    s->must_write_anew = s->must_write_anew || has_any;
+    s->checks.must_write_anew = s->checks.must_write_anew || has_any;
 }
 
 static bool speaks(const struct spot_voice *v, size_t position)
@@ -246,7 +248,7 @@ static void convict(struct spot_server *s, struct spot_check *c, size_t voice, s
         if (!member || spot_peer_is_convicted(member))
             continue;
         spot_peer_convict(member, why);
-        s->n_convicted++;
+        s->checks.n_convicted++;
     }
     restart_those_of(s, v->id);
 }
@@ -335,7 +337,7 @@ static void mend(struct spot_server *s, struct spot_check *c)
 
     if (!c->voice[0].id)
         (void)spot_server_log_differs(s, c, find_difference(c), &s->failure);
-    s->n_checked++;
+    s->checks.n_checked++;
     forget_check(s, c);
     if (!of->n_held) {
         s->options->group.warn("the answer to %s was wrong, and has been sent", of->request.id);
@@ -343,7 +345,7 @@ static void mend(struct spot_server *s, struct spot_check *c)
         refuse(s, w, "replicas compute this answer differently, again and again");
     } else {
         spot_server_restart(s, w, choice);
-        s->must_write_anew = true;
+        s->checks.must_write_anew = true;
     }
     spot_completion_unref(of);
 }
@@ -363,7 +365,7 @@ static void judge(struct spot_server *s, struct spot_check *c)
         n += !c->voice[k].is_out && (!c->voice[0].id || c->voice[k].id != c->voice[0].id);
     if (position < c->voice[0].n || !n) /* another one is asked */
         return;
-    s->n_checked++;
+    s->checks.n_checked++;
     (void)spot_completion_ref(of);
     forget_check(s, c);
     let_go(s, of);
@@ -431,7 +433,7 @@ static void give(struct spot_server *s, struct spot_check *c, struct spot_replic
     *v = (struct spot_voice){ .id = spot_peer_id(p->peer) };
     snprintf(v->name, sizeof(v->name), "%s", spot_peer_name(p->peer));
     c->at = v->id;
-    c->number = SPOT_SERVE_CHECK + ++s->last_check * SPOT_REQUEST_CHOICES_MAX;
+    c->number = SPOT_SERVE_CHECK + ++s->checks.last * SPOT_REQUEST_CHOICES_MAX;
     spot_put_u32(&out, k);
     spot_put_u32(&out, 0);
     spot_request_put(&part, &out);
@@ -444,11 +446,12 @@ static void give(struct spot_server *s, struct spot_check *c, struct spot_replic
 
 void spot_server_give_checks(struct spot_server *s)
 {
-    for (size_t i = 0; i < s->n_check; i++) {
-        struct spot_replica *const p = s->check[i]->at ? NULL : choose(s, s->check[i], false);
+    for (size_t i = 0; i < s->checks.n; i++) {
+        struct spot_replica *const p =
+            s->checks.all[i]->at ? NULL : choose(s, s->checks.all[i], false);
 
         if (p)
-            give(s, s->check[i], p);
+            give(s, s->checks.all[i], p);
     }
 }
 
@@ -456,9 +459,9 @@ void spot_server_give_checks(struct spot_server *s)
 
 static struct spot_check *find(const struct spot_server *s, uint64_t sequence)
 {
-    for (size_t i = 0; i < s->n_check; i++)
-        if (s->check[i]->at && s->check[i]->number == sequence)
-            return s->check[i];
+    for (size_t i = 0; i < s->checks.n; i++)
+        if (s->checks.all[i]->at && s->checks.all[i]->number == sequence)
+            return s->checks.all[i];
     return NULL;
 }
 
@@ -498,9 +501,9 @@ bool spot_server_take_voice(struct spot_server *s, struct spot_replica *p, uint6
 
 void spot_server_return_checks(struct spot_server *s, const struct spot_replica *p)
 {
-    for (size_t i = 0; i < s->n_check; i++)
-        if (s->check[i]->at && s->check[i]->at == spot_peer_id(p->peer))
-            unsay(s->check[i]);
+    for (size_t i = 0; i < s->checks.n; i++)
+        if (s->checks.all[i]->at && s->checks.all[i]->at == spot_peer_id(p->peer))
+            unsay(s->checks.all[i]);
 }
 
 void spot_server_fail_check(struct spot_server *s, uint64_t sequence)
@@ -524,11 +527,11 @@ static void move_on(struct spot_server *s, struct spot_check *c)
 
 static int end_late(struct spot_server *s, struct spot_err *err)
 {
-    const double most_s = s->is_draining || s->is_ending ? end_wait_s : wait_s;
+    const double most_s = s->is_draining || s->checks.is_ending ? end_wait_s : wait_s;
     int rc = 0;
 
-    for (size_t i = s->n_check; i-- > 0 && !rc;) {
-        struct spot_check *const c = i < s->n_check ? s->check[i] : NULL;
+    for (size_t i = s->checks.n; i-- > 0 && !rc;) {
+        struct spot_check *const c = i < s->checks.n ? s->checks.all[i] : NULL;
         const size_t at = c ? find_difference(c) : 0;
 
         if (!c)
@@ -549,9 +552,9 @@ static int end_late(struct spot_server *s, struct spot_err *err)
 
 int spot_server_tend_checks(struct spot_server *s, struct spot_err *err)
 {
-    if (s->must_write_anew && s->log && spot_server_write_anew(s, err))
+    if (s->checks.must_write_anew && s->log && spot_server_write_anew(s, err))
         return -1;
-    s->must_write_anew = false;
+    s->checks.must_write_anew = false;
     for (size_t i = 0; i < s->n_place; i++) {
         struct spot_replica *const p = s->place[i];
 

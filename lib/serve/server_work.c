@@ -24,7 +24,7 @@ size_t spot_server_waiting(const struct spot_server *s)
 
 bool spot_server_is_idle(const struct spot_server *s)
 {
-    if (s->n_sequence || s->n_check)
+    if (s->n_sequence || s->checks.n)
         return false;
     return !s->front || spot_front_is_idle(s->front) ||
            (s->drained_s > 0 && spot_clock_s() - s->drained_s > s->options->linger_s);
