@@ -614,6 +614,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l follow -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lora -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l cors-origin -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tool-format -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l verify -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grace -r

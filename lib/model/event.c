@@ -131,10 +131,17 @@ static const struct spot_field durable_field[] = {
     { 0 },
 };
 
+#define OF_AN_ANSWER                                                              \
+    KEY("request", SPOT_F_STR, fault.request, NULL, 0, 0, false),                 \
+        KEY("choice", SPOT_F_INT, fault.choice, "1", 0, GRID_MAX, false),         \
+        KEY("position", SPOT_F_INT, fault.position, "1", 0, 4294967295.0, false), \
+        KEY("told", SPOT_F_BOOL, fault.was_told, NULL, 0, 0, false)
+
 static const struct spot_field differs_field[] = {
     OF_A_JOB,
-    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, true),
-    KEY("microbatch", SPOT_F_INT, fault.microbatch, "1", 0, GRID_MAX, true),
+    KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, false),
+    KEY("microbatch", SPOT_F_INT, fault.microbatch, "1", 0, GRID_MAX, false),
+    OF_AN_ANSWER,
     { 0 },
 };
 
@@ -143,6 +150,7 @@ static const struct spot_field corrupt_field[] = {
     KEY("what", SPOT_F_STR, fault.what, NULL, 0, 0, true),
     KEY("stage", SPOT_F_INT, fault.stage, "1", 0, GRID_MAX, false),
     KEY("tensor", SPOT_F_STR, fault.tensor, NULL, 0, 0, false),
+    OF_AN_ANSWER,
     { 0 },
 };
 

@@ -65,6 +65,10 @@ struct spot_event_evidence {
 struct spot_event_fault {
     const char *what, *tensor; /* of corrupt; tensor NULL: not given */
     int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
+    /* of a server: which token of which answer; NULL: of a job */
+    const char *request;
+    int64_t choice, position;
+    bool was_told; /* its client has it */
 };
 
 /* Absent keys are 0 or NULL. Text and samples live until the next event. */

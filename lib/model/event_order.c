@@ -412,12 +412,20 @@ static const char *serve_token(struct spot_event_order *o, const struct spot_eve
     return at ? at : expect(why, "/step", o->step, e->step, "counted from the lines above");
 }
 
+/* Answers that were checked. */
+static const char *serve_found(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    (void)o;
+    return e->fault.request ? NULL : fault(why, "/request", "'%s' has none", e->name);
+}
+
 static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_SERVING] = take_serving, [SPOT_EVENT_JOINED] = serve_joined,
     [SPOT_EVENT_NOTICE] = serve_member,  [SPOT_EVENT_LEFT] = serve_member,
     [SPOT_EVENT_LOST] = serve_member,    [SPOT_EVENT_QUIESCE] = serve_quiesce,
     [SPOT_EVENT_FORMED] = serve_formed,  [SPOT_EVENT_REQUEST] = serve_request,
-    [SPOT_EVENT_TOKEN] = serve_token,
+    [SPOT_EVENT_TOKEN] = serve_token,    [SPOT_EVENT_DIFFERS] = serve_found,
+    [SPOT_EVENT_CORRUPT] = serve_found,
 };
 
 /* --- a job that runs a foreign command: steps are its own, and may begin anywhere --------------

@@ -252,7 +252,7 @@ static bool awaits_prompt(const struct spot_batch_loop *l, size_t i)
 {
     const struct spot_strand *const s = l->strand[i];
 
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i && !s->request.is_fresh; k++) {
         const struct spot_strand *const other = l->strand[k];
 
         if (other->place >= 0 && !other->source &&
@@ -275,7 +275,8 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
 {
     int64_t n;
 
-    if (decodes(l, s) || s->request.pool == SPOT_POOL_MEAN) /* which needs each token's state */
+    if (decodes(l, s) || s->request.is_fresh ||
+        s->request.pool == SPOT_POOL_MEAN) /* which needs each token's state */
         return 0;
     if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
                          spot_relay_free_pages(l->relay) - n_taken, &n, err))

@@ -174,21 +174,33 @@ struct spot_completion *spot_completion_ref(struct spot_completion *c)
     return c;
 }
 
+static void release_choice(struct spot_choice *h)
+{
+    free(h->token);
+    free(h->text_end);
+    free(h->offset);
+    free(h->piece_end);
+    free(h->state);
+    spot_tool_scan_release(&h->calls);
+    spot_detok_release(&h->detok);
+    spot_detok_release(&h->echo);
+    spot_buf_release(&h->text);
+}
+
+void spot_completion_restart(struct spot_completion *c, uint32_t choice)
+{
+    c->n_open += c->choice[choice].finish != SPOT_FINISH_NONE;
+    release_choice(&c->choice[choice]);
+    c->choice[choice] = (struct spot_choice){ 0 };
+    open_choice(c, choice);
+}
+
 void spot_completion_unref(struct spot_completion *c)
 {
     if (!c || --c->n_reference)
         return;
-    for (uint32_t i = 0; i < c->request.n_choice; i++) {
-        free(c->choice[i].token);
-        free(c->choice[i].text_end);
-        free(c->choice[i].offset);
-        free(c->choice[i].piece_end);
-        free(c->choice[i].state);
-        spot_tool_scan_release(&c->choice[i].calls);
-        spot_detok_release(&c->choice[i].detok);
-        spot_detok_release(&c->choice[i].echo);
-        spot_buf_release(&c->choice[i].text);
-    }
+    for (uint32_t i = 0; i < c->request.n_choice; i++)
+        release_choice(&c->choice[i]);
     for (size_t i = 0; i < c->request.n_stop; i++)
         free(c->fallback[i]);
     free(c->choice);
@@ -333,8 +345,7 @@ static bool ends(const struct spot_completion *c, const struct spot_choice *h, u
            spot_request_stops_at(&c->request, id) || is_stop(c, id);
 }
 
-/* The worker may differ, nothing else. */
-static bool is_same(const struct spot_token *a, const struct spot_token *b)
+bool spot_token_is_same(const struct spot_token *a, const struct spot_token *b)
 {
     if (a->id != b->id || memcmp(&a->logprob, &b->logprob, sizeof(a->logprob)) != 0 ||
         a->n_top != b->n_top)
@@ -380,7 +391,8 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         return SPOT_APPEND_GAP;
     h = &c->choice[choice];
     if (position < h->n_token)
-        return is_same(&h->token[position], token) ? SPOT_APPEND_KNOWN : SPOT_APPEND_DIFFERS;
+        return spot_token_is_same(&h->token[position], token) ? SPOT_APPEND_KNOWN
+                                                              : SPOT_APPEND_DIFFERS;
     if (h->finish != SPOT_FINISH_NONE)
         return SPOT_APPEND_KNOWN;
     if (position > h->n_token)

@@ -41,6 +41,9 @@ struct spot_token {
     struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */
 };
 
+/* The worker may differ, nothing else. */
+bool spot_token_is_same(const struct spot_token *a, const struct spot_token *b);
+
 /* Pieces of text, where the model is in an engine that takes and gives no tokens. A byte of text is
  * a token of its number; the last byte of a piece, which counts as a token of the answer, has
  * SPOT_PIECE_LAST added. */
@@ -97,6 +100,7 @@ struct spot_completion {
     const struct spot_vocabulary *vocabulary;
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
+    uint32_t n_held;            /* choices to be checked before anything is told */
     int n_reference;
     uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
     char *why;   /* NULL; else why the server gave it up, for its client */
@@ -137,6 +141,13 @@ void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spo
  * and last one of it. */
 size_t spot_choice_piece_begin(const struct spot_completion *c, uint32_t choice, size_t position);
 size_t spot_choice_piece_last(const struct spot_completion *c, uint32_t choice, size_t position);
+/* Nothing of the choice counts: it begins anew. */
+void spot_completion_restart(struct spot_completion *c, uint32_t choice);
+/* All of it is there, and may be told. */
+static inline bool spot_completion_is_ready(const struct spot_completion *c)
+{
+    return !c->n_open && !c->n_held;
+}
 /* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
 

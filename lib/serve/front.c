@@ -117,7 +117,7 @@ static void answer_whole(struct spot_exchange *x)
         spot_buf_release(&out);
         return;
     }
-    if (x->c->n_open) {
+    if (!spot_completion_is_ready(x->c)) {
         spot_http_add_header(x->call, "Retry-After", "1");
         spot_front_answer_error(x->call, 503, "server_error", stopped, x->front->failure);
         return;
@@ -207,15 +207,17 @@ static void put_end(struct spot_exchange *x)
 /* The next event into x->out; false: none now. */
 static bool next_event(struct spot_exchange *x)
 {
-    for (uint32_t i = 0; i < x->c->request.n_choice; i++)
+    const bool is_ready = spot_completion_is_ready(x->c);
+
+    for (uint32_t i = 0; i < x->c->request.n_choice && !x->c->n_held; i++)
         while (x->cursor[i] < x->c->choice[i].n_token) {
             put_token(x, i);
             if (x->out.n) /* of a response a token may have none */
                 return true;
         }
-    if (x->has_said_all || (x->c->n_open && !x->front->failure))
+    if (x->has_said_all || (!is_ready && !x->front->failure))
         return false;
-    if (!x->c->n_open) {
+    if (is_ready) {
         put_end(x);
     } else { /* it is not done: no [DONE] */
         put_error(x, 503, stopped, x->front->failure);
@@ -253,7 +255,7 @@ void spot_front_progress(struct spot_front *f, struct spot_completion *c)
         next = x->next;
         if (x->cursor)
             spot_http_wake(x->call);
-        else if ((!c->n_open || f->failure) && !x->has_said_all)
+        else if ((spot_completion_is_ready(c) || f->failure) && !x->has_said_all)
             answer_whole(x);
     }
 }
@@ -288,7 +290,7 @@ void spot_front_take(struct spot_exchange *x, int status, struct spot_request *r
     if (c->request.does_stream) {
         begin_stream(x);
         spot_http_stream(x->call, "text/event-stream", pull);
-    } else if (!c->n_open) {
+    } else if (spot_completion_is_ready(c)) {
         answer_whole(x);
     }
 }
@@ -333,7 +335,7 @@ static void pass_response(struct spot_exchange *x)
 static void answer_head(struct spot_front *f, struct spot_http_call *call,
                         struct spot_completion *c)
 {
-    if (c->n_open && !c->front)
+    if (!spot_completion_is_ready(c) && !c->front)
         f->table->abandon(f->server, c);
     spot_completion_unref(c);
     spot_http_answer(call, 200, "text/event-stream", NULL, 0);
@@ -344,7 +346,7 @@ static void end_stream(struct spot_front *f, struct spot_http_call *call, struct
 {
     static const char done[] = "{\"deleted\":true}";
 
-    if (c->n_open)
+    if (!spot_completion_is_ready(c))
         f->table->cancel(f->server, c);
     spot_front_progress(f, c);
     spot_completion_unref(c);

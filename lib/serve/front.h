@@ -65,6 +65,7 @@ struct spot_front_options {
     int64_t n_state;                 /* numbers of an embedding; 0: they are not computed here */
     enum spot_pool pool;             /* where a client does not say; SPOT_POOL_NONE: it has to */
     uint32_t n_choice_max;           /* per request, over all its prompts; 0: no limit */
+    bool may_verify;                 /* other replicas compute what a client wants checked */
     size_t body_max_byte;
     unsigned n_connection_max;
     double idle_s; /* a silent connection is closed after this */

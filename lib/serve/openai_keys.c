@@ -116,6 +116,7 @@ static const struct parameter {
     { "include_stop_str_in_output", BOTH, FLAG, AT(keeps_stop), 0, 0, 0 },
     { "return_token_ids", BOTH, FLAG, AT(tells_ids), 0, 0, 0 },
     { "stream", BOTH, FLAG, AT(does_stream), 0, 0, 0 },
+    { "verify", BOTH, FLAG, AT(needs_check), 0, 0, 0 },
     { "echo", COMPLETIONS, FLAG, AT(does_echo), 0, 0, 0 },
     { .key = "model", .use = BOTH },
     { .key = "logit_bias", .use = BOTH },

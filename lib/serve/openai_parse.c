@@ -81,6 +81,8 @@ static void check_together(struct spot_body *b)
     if (r->ignores_end && r->form)
         spot_body_refuse(b, 400, "ignore_eos", NULL,
                          "'ignore_eos' with a form of the text is not supported.");
+    if (r->needs_check && !b->options->may_verify)
+        spot_body_refuse(b, 400, "verify", NULL, "'verify' needs a server with --verify.");
 }
 
 static void read_body(struct spot_body *b)

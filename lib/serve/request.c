@@ -67,6 +67,8 @@ enum {
     KEEP_STOP = 512,
     IDS = 1024,
     BASE64 = 2048,
+    CHECK = 4096,
+    FRESH = 8192,
 };
 
 static unsigned flags_of(const struct spot_request *r)
@@ -75,7 +77,8 @@ static unsigned flags_of(const struct spot_request *r)
            (r->wants_usage ? USAGE : 0U) | (r->does_echo ? ECHO : 0U) | (r->form ? FORM : 0U) |
            (r->ignores_end ? NO_END : 0U) | (r->n_part ? PARTS : 0U) | (r->is_seeded ? SEED : 0U) |
            (r->response ? RESPONSE : 0U) | (r->keeps_stop ? KEEP_STOP : 0U) |
-           (r->tells_ids ? IDS : 0U) | (r->is_base64 ? BASE64 : 0U);
+           (r->tells_ids ? IDS : 0U) | (r->is_base64 ? BASE64 : 0U) |
+           (r->needs_check ? CHECK : 0U) | (r->is_fresh ? FRESH : 0U);
 }
 
 static void put_sample(const struct spot_sample *s, struct spot_buf *out)
@@ -223,6 +226,8 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     r->keeps_stop = flags & KEEP_STOP;
     r->tells_ids = flags & IDS;
     r->is_base64 = flags & BASE64;
+    r->needs_check = flags & CHECK;
+    r->is_fresh = flags & FRESH;
     r->created_s = spot_get_i64(in);
     r->n_prompt = spot_get_count(in, 4);
     r->prompt = spot_xcalloc(r->n_prompt, sizeof(*r->prompt));

@@ -77,6 +77,8 @@ struct spot_request {
     bool keeps_stop;               /* the text ends with the stop text that was found */
     bool tells_ids;                /* the answer has the tokens */
     bool is_base64;                /* the answer has states as bytes */
+    bool needs_check; /* nothing of it is told before another replica has computed the same */
+    bool is_fresh;    /* all of it is computed: nothing that a cache keeps of others is used */
 };
 
 void spot_request_release(struct spot_request *r);

@@ -40,6 +40,9 @@ extern "C" {
 /* Tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has this number. */
 #define SPOT_SERVE_NO_MODEL UINT64_MAX
 
+/* From this number on sequences are checks: what another replica has computed is computed again. */
+#define SPOT_SERVE_CHECK ((uint64_t)1 << 63)
+
 enum spot_serve_message {
     /* worker to coordinator */
     /* u32 cache pages in use, u32 pages kept, u32 all pages, f64 seconds to compute a prompt token,

@@ -168,8 +168,10 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
     struct spot_completion *c;
     char why[SPOT_WHY_MAX];
 
-    if (!q)
+    if (!q) {
+        spot_server_fail_check(s, frame->tag);
         return;
+    }
     spot_get_plain(&in, why, sizeof(why));
     c = q->work->completion;
     s->options->group.warn("request %s ends: worker %s says: %s", c->request.id,
@@ -260,7 +262,8 @@ static int tick(void *job, struct spot_err *err)
         s->drained_s = spot_clock_s();
     if (spot_server_health(s) == SPOT_ADMIT)
         s->served_s = spot_clock_s();
-    if (spot_server_log_ended(s, err) || spot_server_expire(s, err))
+    if (spot_server_log_ended(s, err) || spot_server_expire(s, err) ||
+        spot_server_tend_checks(s, err))
         return -1;
     if (spot_server_regroup(s, err) || spot_server_roll(s, err))
         return -1;
@@ -275,7 +278,8 @@ static int tick(void *job, struct spot_err *err)
         spot_front_run(s->front);
     if (s->batch && spot_batch_go_on(s->batch, &is_done, err))
         return -1;
-    if (is_done)
+    s->checks.is_ending = is_done;
+    if (is_done && !s->checks.n)
         spot_group_end(s->group);
     return spot_server_release_leavers(s, err);
 }
@@ -408,6 +412,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                      .adapters = o->adapters,
                                      .cors = o->cors,
                                      .n_choice_max = o->n_queue,
+                                     .may_verify = o->verify >= 0,
                                      .body_max_byte = 8 << 20,
                                      .n_connection_max = 16384,
                                      .idle_s = 60 };
@@ -477,6 +482,8 @@ static void release(struct spot_server *s)
         spot_server_drop_grammar(s->sequence[i]);
         free(s->sequence[i]);
     }
+    spot_server_drop_checks(s, NULL);
+    free(s->checks.all);
     for (size_t i = 0; i < s->n_work; i++) {
         s->work[i]->completion->core = NULL;
         spot_completion_unref(s->work[i]->completion);

@@ -33,6 +33,8 @@ struct spot_server_options {
     double linger_s;     /* how long a stream waits for its client to reconnect */
     const char *state;   /* directory of the journal; NULL: none */
     bool does_sync;      /* the journal */
+    double verify; /* share of choices that another replica computes again; < 0: none, also none
+                      that a client asks for */
 
     /* Newer weights of a job that is followed: the directory of a model, dir[n], and the step.
      * Called now and then by a thread of the server. Returns 1, 0 if there are none, -1 with *err;

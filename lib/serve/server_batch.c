@@ -279,7 +279,7 @@ static int put_ended(struct spot_batch *b, struct spot_err *err)
         struct spot_buf body = { 0 };
         int rc;
 
-        if (a->completion->n_open)
+        if (!spot_completion_is_ready(a->completion))
             continue;
         rc = put_answer(b, a->id, answer_of(b, a->completion, &body), &body, err);
         spot_buf_release(&body);

@@ -90,7 +90,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     struct spot_completion *c;
     enum spot_append rc;
 
-    if (k < 0)
+    if (spot_server_take_voice(s, p, t->sequence, &t->token) || k < 0)
         return NULL; /* it has ended, or was taken back */
     c = q->work->completion;
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
@@ -117,6 +117,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     if (choice_of(q)->finish != SPOT_FINISH_NONE) {
         if (!c->n_open)
             count_end(s, q->work);
+        spot_server_check(s, q->work, q->choice);
         spot_server_end_sequence(s, q);
     }
     if (rc == SPOT_APPEND_NEW && s->front)
@@ -232,7 +233,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
     uint32_t n;
     int rc;
 
-    if (!p->is_running || m->epoch != frame->epoch)
+    if (!p->is_running || m->epoch != frame->epoch || spot_replica_is_convicted(s, p))
         return 0;
     told = read_told(s, p, frame, &n);
     if (!told) {

@@ -104,7 +104,8 @@ static struct spot_replica *find_source(const struct spot_server *s, const struc
 {
     struct spot_replica *const only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
 
-    return only && !s->options->is_foreign && only->is_running && !spot_replica_is_silent(only)
+    return only && !s->options->is_foreign && only->is_running && !spot_replica_is_silent(only) &&
+                   !spot_replica_is_convicted(s, only)
                ? only
                : NULL;
 }
@@ -178,12 +179,20 @@ static void release_leaver(struct spot_server *s, struct spot_sequence *q)
     }
 }
 
+void spot_replica_take(struct spot_replica *p)
+{
+    if (p->load++)
+        return;
+    spot_peer_ask(p->peer);
+    p->told_s = spot_clock_s();
+}
+
 static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
 {
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const choice = &c->choice[q->choice];
     uint32_t k;
-    const struct spot_request request = spot_request_part(&c->request, q->choice, &k);
+    const struct spot_request request = spot_server_part(s, q->work, q->choice, &k);
     const uint64_t n = request.n_prompt - spot_request_n_echo(&request) + choice->n_token;
     const struct spot_replica *from = choice->n_token ? find_source(s, q) : NULL;
     struct spot_buf out = { 0 };
@@ -201,7 +210,6 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     q->has_told[at] = false;
     q->prompt_work[at] = spot_server_prompt_work(s, p, q);
     p->work += q->prompt_work[at] + spot_server_left(s, q);
-    p->load++;
     spot_server_unqueue(s, q, true);
     spot_server_hold_prompt(s, p, q);
     if (q->work->given_s <= 0) {
@@ -221,10 +229,7 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
         put_copied(s, q, &out);
     else
         put_source(s, from, p, n, &out);
-    if (p->load == 1) {
-        spot_peer_ask(p->peer);
-        p->told_s = spot_clock_s();
-    }
+    spot_replica_take(p);
     spot_peer_send(p->peer, SPOT_MSG_CONTINUE, q->number, out.data, out.n);
     spot_buf_release(&out);
     if (from)
@@ -250,6 +255,7 @@ void spot_server_dispatch(struct spot_server *s)
 {
     bool is_counted = false;
 
+    spot_server_give_checks(s);
     for (size_t i = 0; i < s->n_sequence; i++) {
         struct spot_sequence *const q = s->sequence[i];
 
@@ -297,11 +303,12 @@ void spot_server_take_back(struct spot_server *s, struct spot_replica *p, bool h
                 q->place[k] = 0;
                 if (has_failed)
                     memcpy(q->failed, spot_peer_name(p->peer), strlen(spot_peer_name(p->peer)) + 1);
-                q->copies = p->buddy;
+                q->copies = spot_replica_is_convicted(s, p) ? NULL : p->buddy;
                 q->copies_epoch = p->buddy_epoch;
                 memcpy(q->copied, p->member, sizeof(q->copied));
             }
     }
+    spot_server_return_checks(s, p);
     p->load = 0;
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cluster/journal.h"
+#include "comm/endpoint.h"
 #include "common/clock.h"
 #include "model/event.h"
 #include "serve/openai_state.h"
@@ -108,7 +109,7 @@ int spot_server_log_ended(struct spot_server *s, struct spot_err *err)
     for (size_t i = 0; i < s->n_work; i++) {
         struct spot_work *const w = s->work[i];
 
-        if (w->is_logged || w->completion->n_open)
+        if (w->is_logged || !spot_completion_is_ready(w->completion))
             continue;
         w->is_logged = true;
         if (w->ended_s <= 0)
@@ -117,6 +118,54 @@ int spot_server_log_ended(struct spot_server *s, struct spot_err *err)
             return -1;
     }
     return 0;
+}
+
+/* --- what was checked ---------------------------------------------------------------- */
+
+static void put_place(struct spot_jw *jw, const struct spot_check *c, size_t position)
+{
+    spot_jw_str(jw, "request", c->work->completion->request.id);
+    spot_jw_int(jw, "choice", c->choice);
+    spot_jw_int(jw, "position", (int64_t)position);
+    spot_jw_bool(jw, "told", !c->work->completion->n_held);
+}
+
+int spot_server_log_corrupt(struct spot_server *s, const struct spot_check *c, size_t voice,
+                            size_t position, const char *what, size_t n_other, struct spot_err *err)
+{
+    const struct spot_voice *const v = &c->voice[voice];
+    const struct spot_peer *const peer = spot_group_find(s->group, v->id);
+    struct spot_jw *const jw = begin_line(s, "corrupt");
+    char address[SPOT_ADDRESS_MAX + 8];
+
+    if (jw) {
+        spot_jw_int(jw, "member", v->id);
+        spot_jw_str(jw, "name", v->name);
+        if (peer) {
+            spot_peer_address(peer, peer, address);
+            spot_jw_str(jw, "host", *spot_peer_domain(peer) ? spot_peer_domain(peer) : address);
+        }
+        spot_jw_str(jw, "what", what);
+        spot_jw_int(jw, "others", (int64_t)n_other);
+        put_place(jw, c, position);
+    }
+    return end_line(s, err);
+}
+
+int spot_server_log_differs(struct spot_server *s, const struct spot_check *c, size_t position,
+                            struct spot_err *err)
+{
+    struct spot_jw *const jw = begin_line(s, "differs");
+
+    if (jw) {
+        put_place(jw, c, position);
+        spot_jw_array(jw, "between");
+        for (size_t i = 0; i < c->n_voice; i++)
+            if (c->voice[i].id)
+                spot_jw_str(jw, NULL, c->voice[i].name);
+        spot_jw_end(jw);
+    }
+    return end_line(s, err);
 }
 
 /* --- a second ------------------------------------------------------------------------ */

@@ -30,8 +30,9 @@ struct spot_work {
     /* times of arrival, of first assignment to a member, of the first token; 0: not yet */
     double taken_s, given_s, first_s;
     double ended_s, abandoned_s; /* 0: not ended; its client is connected */
-    bool is_resumed; /* accepted by an earlier coordinator: taken_s is when this one began */
-    bool is_logged;  /* its end has been logged */
+    bool is_resumed;  /* accepted by an earlier coordinator: taken_s is when this one began */
+    bool is_logged;   /* its end has been logged */
+    uint32_t n_again; /* choices that were computed anew, because others had another result */
 };
 
 /* A choice that has not ended. Two members may compute it: the first to deliver a token commits
@@ -62,6 +63,40 @@ struct spot_sequence {
     struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
     uint32_t copies_epoch;
     uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* members with those pages, by position */
+};
+
+/* What one replica says a choice is. */
+struct spot_voice {
+    uint32_t id;              /* of its leader; 0: of several, or it is not sure of whom */
+    char name[SPOT_NAME_MAX]; /* "": id 0 */
+    struct spot_token *token; /* [n], up to the first that is not the committed one; owned, but for
+                                 the first voice, which is what was committed */
+    size_t n, cap;
+    bool is_out; /* others have shown it to be wrong */
+};
+
+enum { SPOT_VOICES_MAX = 16 };
+
+/* A choice that has ended and is computed again elsewhere. */
+struct spot_check {
+    struct spot_work *work; /* with a reference to its completion */
+    uint32_t choice;
+    struct spot_voice voice[SPOT_VOICES_MAX]; /* [n_voice], the last one is computed if `at` */
+    size_t n_voice;
+    uint32_t at;     /* the leader of the replica that computes it now; 0: none */
+    uint64_t number; /* of the sequence that it is there */
+    double since_s;  /* nobody computes it */
+};
+
+struct spot_checks {
+    struct spot_check **all; /* [n], oldest first */
+    size_t n, cap;
+    uint64_t last;        /* number of their sequences */
+    uint64_t n_checked;   /* choices */
+    uint64_t n_unchecked; /* those for which nobody came */
+    uint64_t n_convicted; /* members */
+    bool is_ending;       /* the batch is done */
+    bool must_write_anew; /* choices were restarted: the journal has what does not count */
 };
 
 /* The workload's object of a member. */
@@ -168,6 +203,7 @@ struct spot_server {
     size_t n_sequence, cap_sequence;
     struct spot_sequence **queued; /* [n_queued] that were never assigned, the next one first */
     size_t n_queued, cap_queued;
+    struct spot_checks checks;
     struct spot_fair_queue fair;
     struct spot_output_guess guess;
     double mean_output;    /* tokens of a choice, recently; 0: none has ended */
@@ -209,6 +245,40 @@ bool spot_replica_may_take(const struct spot_replica *place);
 void spot_server_name_buddies(struct spot_server *s);
 /* Release leaving members that no longer compute. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
+
+/* It computes one more choice. */
+void spot_replica_take(struct spot_replica *place);
+
+/* server_verify.c: choices are computed again by another replica, and compared. */
+/* Is this one? Then its log probabilities are computed, whether they were asked for or not. */
+bool spot_server_is_drawn(const struct spot_server *s, const struct spot_work *w, uint32_t choice);
+/* As replicas are sent it. */
+struct spot_request spot_server_part(const struct spot_server *s, const struct spot_work *w,
+                                     uint32_t choice, uint32_t *choice_of_part);
+/* What of it is not told before it has been checked. */
+void spot_server_hold(struct spot_server *s, struct spot_work *w);
+/* A choice has ended; it may have to be checked. */
+void spot_server_check(struct spot_server *s, struct spot_work *w, uint32_t choice);
+void spot_server_give_checks(struct spot_server *s);
+/* A token of a sequence that is a check; false: it is none. */
+bool spot_server_take_voice(struct spot_server *s, struct spot_replica *place, uint64_t sequence,
+                            const struct spot_step_token *token);
+/* The replica was lost, and computes none any more; it cannot compute this one, nor could others.
+ */
+void spot_server_return_checks(struct spot_server *s, const struct spot_replica *place);
+void spot_server_fail_check(struct spot_server *s, uint64_t sequence);
+void spot_server_drop_checks(struct spot_server *s, const struct spot_work *w); /* NULL: all */
+/* One of its members was proved to be at fault. */
+bool spot_replica_is_convicted(const struct spot_server *s, const struct spot_replica *place);
+/* End those for which nobody comes, and the epochs of convicted replicas. */
+int spot_server_tend_checks(struct spot_server *s, struct spot_err *err);
+
+/* server_events.c: the member's replica was shown to be wrong; nobody could be. */
+int spot_server_log_corrupt(struct spot_server *s, const struct spot_check *c, size_t voice,
+                            size_t position, const char *what, size_t n_other,
+                            struct spot_err *err);
+int spot_server_log_differs(struct spot_server *s, const struct spot_check *c, size_t position,
+                            struct spot_err *err);
 
 /* server_router.c: work in tokens, who computes a choice, and who is next. */
 /* Of all replicas, as of now. */
@@ -295,6 +365,8 @@ void spot_server_end(void *server, struct spot_completion *c);
 struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
+/* Nothing of a choice counts any more: it is computed anew. */
+void spot_server_restart(struct spot_server *s, struct spot_work *work, uint32_t choice);
 size_t spot_server_waiting(const struct spot_server *s);
 /* Nothing is left to compute, and clients have read everything, or had --linger to do so. */
 bool spot_server_is_idle(const struct spot_server *s);

@@ -24,7 +24,7 @@ size_t spot_server_waiting(const struct spot_server *s)
 
 bool spot_server_is_idle(const struct spot_server *s)
 {
-    if (s->n_sequence)
+    if (s->n_sequence || s->checks.n)
         return false;
     return !s->front || spot_front_is_idle(s->front) ||
            (s->drained_s > 0 && spot_clock_s() - s->drained_s > s->options->linger_s);
@@ -50,6 +50,25 @@ static struct spot_work *add_work(struct spot_server *s, uint64_t number,
     return w;
 }
 
+/* By number. */
+static struct spot_sequence *add_sequence(struct spot_server *s, struct spot_work *w,
+                                          uint32_t choice)
+{
+    struct spot_sequence *const q = spot_xcalloc(1, sizeof(*q));
+    size_t at = s->n_sequence;
+
+    q->number = w->number * SPOT_REQUEST_CHOICES_MAX + choice;
+    q->work = w;
+    q->choice = choice;
+    s->sequence = spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1,
+                             sizeof(struct spot_sequence *));
+    for (; at && s->sequence[at - 1]->number > q->number; at--)
+        s->sequence[at] = s->sequence[at - 1];
+    s->sequence[at] = q;
+    s->n_sequence++;
+    return q;
+}
+
 /* A sequence for each choice that has not ended. */
 static void add_sequences(struct spot_server *s, struct spot_work *w)
 {
@@ -58,17 +77,23 @@ static void add_sequences(struct spot_server *s, struct spot_work *w)
 
         if (w->completion->choice[i].finish != SPOT_FINISH_NONE)
             continue;
-        q = spot_xcalloc(1, sizeof(*q));
-        q->number = w->number * SPOT_REQUEST_CHOICES_MAX + i;
-        q->work = w;
-        q->choice = i;
+        q = add_sequence(s, w, i);
         q->is_given = w->is_resumed;
-        s->sequence = spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1,
-                                 sizeof(struct spot_sequence *));
-        s->sequence[s->n_sequence++] = q;
         if (!q->is_given)
             spot_server_queue(s, q);
     }
+}
+
+void spot_server_restart(struct spot_server *s, struct spot_work *w, uint32_t choice)
+{
+    struct spot_sequence *q = spot_server_find(s, w->number * SPOT_REQUEST_CHOICES_MAX + choice);
+
+    spot_completion_restart(w->completion, choice);
+    w->ended_s = 0;
+    if (q)
+        spot_server_end_sequence(s, q);
+    q = add_sequence(s, w, choice);
+    q->is_given = true; /* it is ahead of what is new */
 }
 
 enum spot_admission spot_server_health(void *server)
@@ -111,6 +136,7 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
     }
     s->n_request++;
     add_sequences(s, w);
+    spot_server_hold(s, w);
     *completion = spot_completion_ref(w->completion);
     spot_server_dispatch(s);
     return SPOT_ADMIT;
@@ -120,6 +146,7 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
 
 void spot_server_cancel(struct spot_server *s, struct spot_work *w)
 {
+    spot_server_drop_checks(s, w);
     for (size_t i = s->n_sequence; i-- > 0;)
         if (s->sequence[i]->work == w)
             spot_server_end_sequence(s, s->sequence[i]);
@@ -243,7 +270,7 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err)
         if (!w->completion->n_open && w->ended_s <= 0)
             w->ended_s = now_s;
         if (w->abandoned_s > 0 && now_s - w->abandoned_s > s->options->linger_s &&
-            w->completion->n_open)
+            !spot_completion_is_ready(w->completion))
             spot_server_cancel(s, w);
         if (is_due(s, w, now_s))
             forget_work(s, i);
@@ -438,6 +465,7 @@ int spot_server_open_log(struct spot_server *s, struct spot_err *err)
             spot_server_cancel(s, w);
         w->abandoned_s = spot_clock_s();
         add_sequences(s, w);
+        spot_server_hold(s, w);
     }
     return spot_server_write_anew(s, err);
 }

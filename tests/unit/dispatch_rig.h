@@ -38,7 +38,7 @@ struct spot_peer {
     struct spot_member member;
     struct computed has[2 * BATCH];
     size_t n;
-    bool is_aside, was_dropped;
+    bool is_aside, was_dropped, is_convicted;
     double left_s;
     int n_asked, n_forgotten, n_moves;
     struct spot_seat seat;
@@ -69,6 +69,36 @@ void *spot_peer_data(const struct spot_peer *p)
 bool spot_peer_is_aside(const struct spot_peer *p)
 {
     return p->is_aside;
+}
+
+bool spot_peer_is_convicted(const struct spot_peer *p)
+{
+    return p->is_convicted;
+}
+
+void spot_peer_convict(struct spot_peer *p, const char *why)
+{
+    (void)why;
+    p->is_convicted = p->is_aside = true;
+}
+
+/* What was found, in place of server_events.c. */
+static int n_corrupt, n_differs;
+
+int spot_server_log_corrupt(struct spot_server *s, const struct spot_check *c, size_t voice,
+                            size_t position, const char *what, size_t n_other, struct spot_err *err)
+{
+    (void)s, (void)c, (void)voice, (void)position, (void)what, (void)n_other, (void)err;
+    n_corrupt++;
+    return 0;
+}
+
+int spot_server_log_differs(struct spot_server *s, const struct spot_check *c, size_t position,
+                            struct spot_err *err)
+{
+    (void)s, (void)c, (void)position, (void)err;
+    n_differs++;
+    return 0;
 }
 
 double spot_peer_time_left_s(const struct spot_peer *p)

@@ -31,6 +31,7 @@ static struct spot_server_options server = {
     .n_sequence = 16,
     .n_queue = 256,
     .linger_s = 10,
+    .verify = -1,
 };
 
 static struct device_option chosen;
@@ -96,6 +97,8 @@ static const struct spot_opt option[] = {
       "origins of web pages that may ask, or * for all", 0, 0 },
     { SPOT_OPT_STRING, 0, "tool-format", &server.tool_format, "name",
       "calls of tools: hermes, mistral[-args], function, phi, llama3, json", 0, 0 },
+    { SPOT_OPT_REAL, 0, "verify", &server.verify, "share",
+      "share of answers that another replica computes again (default: none)", 0, 1 },
     { SPOT_OPT_FLAG, 0, "journal-sync", &server.does_sync, NULL,
       "sync each token to disk, so that it survives a power loss", 0, 0 },
     SPOT_ROW_THREADS(&o.threads),
@@ -192,6 +195,7 @@ static int check_foreign(struct spot_err *err)
                              : server.adapters                ? "--lora"
                              : o.follow                       ? "--follow"
                              : server.has_buddies             ? "--kv-buddies"
+                             : server.verify >= 0             ? "--verify"
                              : o.kv_byte > 0                  ? "--kv-byte"
                              : o.kept_byte >= 0               ? "--prefix-cache"
                              : strcmp(o.device, "auto") != 0  ? "--device"
