@@ -199,6 +199,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l egress-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l state-gb -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l probe-usd -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'

@@ -107,6 +107,8 @@ extern "C" {
 #define SPOT_ROW_EGRESS(v) \
     { SPOT_OPT_REAL, 0, "egress-usd", v, "usd", \
       "cost of a launch in another region than the last (default: 0)", 0, 1e6 }
+#define SPOT_ROW_PROBE_USD(v) \
+    { SPOT_OPT_REAL, 0, "probe-usd", v, "usd", "what it costs to ask (default: 0)", 0, 1e6 }
 #define SPOT_ROW_STATE_GB(v) \
     { SPOT_OPT_REAL, 0, "state-gb", v, "gb", \
       "state that moves with the job between regions (default: 0)", 0, 1e6 }

@@ -20,7 +20,8 @@
  *
  * No step is taken after which on demand, with the longest restart and the longest move to where
  * it runs, could not finish in time: no distribution can make a job late. The objective is the
- * cost.
+ * cost. Where nobody sells on demand nothing is sure: a job that is late then counts as
+ * spot_market_late_usd in the objective.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -123,15 +124,20 @@ struct spot_market_step spot_market_settle(const struct spot_market *market,
                                            const struct spot_market_now *now,
                                            struct spot_market_step step);
 
-/* The place where on demand finishes first, ties to the cheaper. */
+/* The place where on demand finishes first, ties to the cheaper; n_place if it is not sold. */
 size_t spot_market_refuge(const struct spot_market *market);
+
+/* 0 where on demand is sold; else ten times what the work costs at the dearest price of spot and on
+ * the slowest place: so much less is it worth to be late. */
+double spot_market_late_usd(const struct spot_market *market);
 
 struct spot_market_table {
     int64_t n_tick, n_keep, n_level, n_mode, n_state, n_stage;
     double unit_s;
     uint8_t *action;                            /* [n_keep][n_state][n_mode][n_level] */
     double usd;                                 /* expected from now on, of the objective */
-    double step_usd[SPOT_MARKET_PLACES_MAX][3]; /* for each step taken now; INFINITY: not allowed */
+    double step_usd[SPOT_MARKET_PLACES_MAX][3]; /* for each step taken now; INFINITY: not
+ allowed. Of spot that is not there: if it were granted */
 };
 
 /* Exact if restarts are multiples of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are

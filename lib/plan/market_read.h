@@ -42,8 +42,8 @@ int64_t spot_market_learn_ticks(const struct spot_market *market, double learn_s
 
 /* Read prices, speeds, and what it costs and takes state_gb to leave a region from a catalogue
  * (model/catalogue.h). Every place needs a row of its type, and of its zone if the row names one,
- * with a spot price. `source` named the places, for messages; NULL: none. Returns 0, or -1 with
- * *err. */
+ * with a spot price; where a place has one already, the row need not. `source` named the places,
+ * for messages; NULL: none. Returns 0, or -1 with *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                double state_gb, const char *path, const char *source,
                                struct spot_prov *prov, struct spot_err *err);

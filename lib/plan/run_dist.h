@@ -40,6 +40,13 @@ void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_
  * now, is nearest in least squares: the runs implied by a forecast. */
 void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up, size_t n);
 
+/* Ends of runs as the chance `stays` [n] tells them that what is there is so after 1, 2, .. ticks
+ * of its run; those of ages beyond are as at the end. Runs away stay as they are. */
+void spot_run_dist_fit_stays(struct spot_run_dist *dist, const double *stays, size_t n);
+
+/* The mean over the ticks of a run of its chance to end; is_up: of one that is there. */
+double spot_run_dist_mean_end(const struct spot_run_dist *dist, bool is_up);
+
 /* The stage of an age in ticks, 1.. */
 size_t spot_run_stage(size_t age);
 

@@ -185,9 +185,10 @@ static int play_all(struct player *p, struct spot_deadline_result *r,
     const struct spot_market *m = &p->market;
     struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
     const int64_t ticks = spot_market_ticks(m, &now);
+    const bool is_sure = spot_market_refuge(m) < m->n_place;
     size_t launches = 0;
 
-    for (int64_t tick = 0; now.left_s > 1e-6; tick++) {
+    for (int64_t tick = 0; now.left_s > 1e-6 && (is_sure || tick < ticks); tick++) {
         struct spot_market_step want;
         bool starts;
 
@@ -205,7 +206,7 @@ static int play_all(struct player *p, struct spot_deadline_result *r,
             played[tick] = (struct spot_deadline_tick){ want, now.left_s, now.pending };
     }
     r->finish_s = now.elapsed_s;
-    r->is_late = now.elapsed_s > m->deadline_s * (1 + 1e-12);
+    r->is_late = now.elapsed_s > m->deadline_s * (1 + 1e-12) || now.left_s > 1e-6;
     r->switches = launches ? launches - 1 : 0;
     return 0;
 }
@@ -222,6 +223,9 @@ int spot_deadline_play_run(const struct spot_deadline_play *play,
     memset(result, 0, sizeof(*result));
     if (spot_market_check(&play->market, &now, err))
         return -1;
+    if ((policy->follow || policy->knows_series) &&
+        spot_market_refuge(&play->market) == play->market.n_place)
+        return spot_err_set(err, SPOT_EUSAGE, "%s: no place sells on demand", policy->name);
     if (policy->memory)
         p.memory = spot_xcalloc(1, policy->memory);
     if (policy->knows_series)

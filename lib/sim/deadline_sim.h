@@ -54,7 +54,9 @@ struct spot_deadline_tick {
 };
 
 /* tick (NULL: not wanted) gets each up to the deadline. After the end of the series there is no
- * spot. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE). */
+ * spot. Where on demand is not sold a job that is late ends at its deadline, and only policies that
+ * decide (plan/decision.h) are played. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE).
+ */
 int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,
                            struct spot_deadline_result *result, struct spot_deadline_tick *tick,

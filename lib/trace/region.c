@@ -12,10 +12,13 @@ static size_t digits(const char *at)
 size_t spot_region_length(const char *zone)
 {
     const size_t n = strlen(zone), own = zone[0] == 'r' ? digits(zone + 1) : 0;
+    const char *id = strstr(zone, "-az");
 
     if (own && zone[1 + own] == 'z' && digits(zone + own + 2) &&
         own + 2 + digits(zone + own + 2) == n)
         return own + 1;
+    if (id && id[3] && digits(id + 3) == strlen(id + 3)) /* AWS: use1-az4 */
+        return (size_t)(id - zone);
     if (n < 3 || zone[n - 1] < 'a' || zone[n - 1] > 'z')
         return n;
     if (zone[n - 2] >= '0' && zone[n - 2] <= '9')

@@ -17,7 +17,7 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
 
 @test "the plan is a mode, its cost and what else would cost" {
     plan | jq -e '.schema == "spot.plan/1" and .kind == "deadline" and .mode == "spot" and .hold_s == 600
-        and all(.alternatives[]; .usd >= 0) and (.why | length) == 4'
+        and all(.alternatives[]; .usd >= 0) and (.why | length) == 5 and .expected.moves >= 0'
     plan --no-has-spot | jq -e '.mode != "spot" and all(.alternatives[]; .mode != "spot")'
     plan --trace "$T/t.csv" | jq -e '.time_s == 199 * 600 and .expected.usd > 0'
     plan --deadline 12h20m 2>/dev/null || plan --deadline 44400 --no-has-spot | jq -e '.mode == "on-demand"'
@@ -111,8 +111,13 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     plan --trace "$T/types.csv" --catalogue "$T/slow.csv" | jq -e '.instance_type != "h"'
     run -3 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed '/^h/d' "$T/c.csv")
     [[ "$stderr" == *"no row for type 'h'"* ]]
-    run -2 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed 's/^g,1,3/g,1,/' "$T/c.csv")
-    [[ "$stderr" == *'no place sells on demand'* ]]
+    sed 's/^g,1,3/g,1,/' "$T/c.csv" >"$T/spot-only.csv"
+    plan --trace "$T/types.csv" --catalogue "$T/spot-only.csv" |
+        jq -e '.expected.late >= 0 and .expected.late < 1 and all(.alternatives[]; .mode != "on-demand")'
+    play() { spot-replay deadline --trace "$T/types.csv" --restart 12m --catalogue "$T/spot-only.csv" -q "$@"; }
+    [ "$(play --work 6h --deadline 16h | cut -d, -f1,4)" = "$(printf '%s\n' policy,is_late spot,0 known-law,0)" ]
+    [ "$(play --work 12h --deadline 13h --policy spot | awk -F, 'NR == 2 { print $3, $4 }')" = "13 1" ]
+    run -2 play --work 6h --deadline 16h --policy greedy
     cut -d, -f1,2,4 "$T/two.csv" >"$T/untyped.csv"
     run -3 --separate-stderr plan --trace "$T/untyped.csv" --catalogue "$T/c.csv"
     [[ "$stderr" == *"/untyped.csv: instance_type is missing: the prices of '$T/c.csv' are by it"* ]]
@@ -153,4 +158,19 @@ nine_zones() {
     awk -F, -v OFS=, 'NR > 1 { $5 *= 2 } 1' "$T/nine.csv" >"$T/dear.csv"
     awk -F, -v OFS=, 'NR > 1 { $3 *= 2; $4 *= 2; $5 *= 2 } 1' "$T/c.csv" >"$T/dear-c.csv"
     play "$T/dear.csv" "$T/dear-c.csv" --policy spot --steps | cmp - "$T/steps"
+}
+
+@test "probes: places that may refuse are asked in order, and what they told is what they cost" {
+    clouds=$BATS_TEST_DIRNAME/../../examples/clouds
+    spot-predict -q --interval 10m --horizon 24 "$clouds/probes.csv" >"$T/f.json"
+    ask() { spot-plan deadline --work 6h --deadline 7h --restart 3m --forecast "$T/f.json" --catalogue "$clouds/types.csv" "$@"; }
+    run -0 --separate-stderr ask
+    [ -z "$stderr" ]
+    jq -e '.zone == .ask[0].zone and (.ask | length) == 2 and all(.ask[]; .granted > .5)
+        and .expected.usd > .ask[0].usd and .expected.moves > 1' <<<"$output"
+    # a question that costs is asked less
+    jq -ne --argjson free "$(ask | jq .expected.usd)" --argjson dear "$(ask --probe-usd .1 | jq .expected.usd)" '$dear > $free'
+    ask --probe-usd 5 | jq -e '.ask == null and .mode != "spot"'
+    # what runs is there
+    ask --now spot --at us-east-1b | jq -e '.expected.usd > 0 and all(.ask[]?; .zone != "us-east-1b")'
 }

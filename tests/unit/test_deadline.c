@@ -552,8 +552,11 @@ START_TEST(refuses_what_cannot_be)
     ck_assert_int_eq(spot_market_check(&m, &now, &err), -1);
     m.restart_prob[0] = 0.5;
     m.place[0].on_demand_usd_per_h = INFINITY;
-    ck_assert_int_eq(spot_market_check(&m, &now, &err), -1);
-    ck_assert_ptr_nonnull(strstr(err.msg, "on demand"));
+    m.place[1].on_demand_usd_per_h = INFINITY;
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), 0); /* may be late */
+    m.deadline_s = 300;
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), -1); /* must be: a launch takes 50 s */
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
 }
 END_TEST
 

@@ -54,7 +54,8 @@ START_TEST(places_whose_zones_share_a_region_are_near)
         const char *zone;
         int region; /* that of the first place with it */
     } place[] = { { "us-east-1a", 0 }, { "eu-west-4-b", 1 }, { "us-east-1c", 0 },
-                  { "lab", 3 },        { "eu-west-4-a", 1 }, { "lab", 3 } };
+                  { "lab", 3 },        { "eu-west-4-a", 1 }, { "lab", 3 },
+                  { "use1-az1", 6 },   { "use1-az12", 6 },   { "usw2-az1", 8 } };
     struct spot_market m = { .n_place = 0 };
     struct spot_market_names names;
     struct spot_err err = { 0 };
@@ -64,7 +65,7 @@ START_TEST(places_whose_zones_share_a_region_are_near)
         ck_assert_int_eq(m.place[i].region, place[i].region);
         ck_assert_str_eq(names.zone[i], place[i].zone);
     }
-    ck_assert(m.n_place == 6 && m.place[3].spot_usd_per_h == 0.5 && m.place[3].speed == 1);
+    ck_assert(m.n_place == 9 && m.place[3].spot_usd_per_h == 0.5 && m.place[3].speed == 1);
     ck_assert(m.place[3].on_demand_usd_per_h == 2);
     while (m.n_place < SPOT_MARKET_PLACES_MAX)
         ck_assert_int_eq(spot_market_add_place(&m, &names, "lab", "g", 0.5, 2, &err), 0);
@@ -83,7 +84,7 @@ static int read_catalogue(struct spot_market *m, const char *text, const char *s
 
     *m = (struct spot_market){ .n_place = 0 };
     ck_assert_int_eq(spot_market_add_place(m, &names, "a", "g", 9, 9, err), 0);
-    ck_assert_int_eq(spot_market_add_place(m, &names, "b", "g", 9, 9, err), 0);
+    ck_assert_int_eq(spot_market_add_place(m, &names, "b", "g", -1, 9, err), 0);
     ck_assert_int_eq(spot_market_add_place(m, &names, "b", source && *source ? "h" : "", 9, 9, err),
                      0);
     put_file(path, text, strlen(text));

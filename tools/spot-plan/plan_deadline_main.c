@@ -7,24 +7,17 @@
 
 #include "cli/rows.h"
 #include "cli/tool.h"
-#include "common/json.h"
-#include "common/out.h"
-#include "common/prov.h"
 #include "common/xalloc.h"
-#include "model/forecast_doc.h"
-#include "model/price_doc.h"
 #include "plan/decision.h"
-#include "plan/market_read.h"
 #include "plan_commands.h"
-#include "trace/trace.h"
-
-static const char *const mode_name[] = { "idle", "spot", "on-demand" };
+#include "plan_deadline.h"
 
 static struct options {
     struct spot_tool_common common;
     const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
     double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s, state_gb;
-    double price[2], egress_usd;       /* spot, on demand */
+    double price[2], egress_usd; /* spot, on demand */
+    double probe_usd;
     bool has_spot, explain, has_price; /* of spot, given */
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
@@ -32,65 +25,79 @@ static struct options {
         .has_spot = true,
         .price = { -1, -1 } };
 
-enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 2, WHY_TEXT = 256 };
-
-struct session {
-    struct spot_market market;
-    struct spot_market_names names;
-    struct spot_market_now now;
-    struct spot_trace trace;
-    const struct spot_trace_series *series[SPOT_MARKET_PLACES_MAX]; /* of the trace, by place */
-    struct spot_json_doc json, price_json; /* of the forecast, of --prices */
-    struct spot_forecast forecast;
-    struct spot_price_doc price;
-    double *path; /* [n_place][2][n_path] */
-    size_t n_priced;
-    double time_s;
-    struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of a forecast */
-    bool *there;                                      /* [n_row][MAX] of a trace */
-    double *usd_per_h;                                /* the same */
-    size_t n_row;
-    double step_usd[SPOT_MARKET_PLACES_MAX][3];
-    struct spot_market_step want;
-    struct spot_prov prov;
-    char why[WHY_MAX][WHY_TEXT];
-    size_t n_why;
+enum {
+    WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 4,
+    WHY_TEXT = 256,
+    PLAYS = 200,
+    ASK_S = 20 /* until a request is refused */
 };
 
 /* --- what is known of spot --- */
 
 /* Returns the place, or NULL with *err. */
-static struct spot_market_place *add_place(struct session *s, const char *zone, const char *type,
-                                           struct spot_err *err)
+static struct spot_market_place *add_place(struct plan_deadline *s, const char *zone,
+                                           const char *type, struct spot_err *err)
 {
     return spot_market_add_place(&s->market, &s->names, zone, type, o.price[0], o.price[1], err)
                ? NULL
                : &s->market.place[s->market.n_place - 1];
 }
 
-static int fit(struct session *s, const struct spot_forecast_series *series, struct spot_err *err)
+static int fit(struct plan_deadline *s, const struct spot_forecast_series *series,
+               struct spot_err *err)
 {
+    const size_t k = s->market.n_place;
     double *up;
 
     if (!add_place(s, series->zone, series->instance_type, err))
         return -1;
     up = spot_xcalloc((size_t)s->forecast.horizon, sizeof(double));
-    for (int64_t k = 1; k <= s->forecast.horizon; k++)
-        up[k - 1] = 1 - spot_forecast_at(series, k)[0];
-    s->now.has_spot[s->market.n_place - 1] = series->now > 0;
-    s->time_s = series->time_s;
-    spot_run_dist_fit(&s->law[s->market.n_place - 1], series->now > 0, up,
-                      (size_t)s->forecast.horizon);
+    for (int64_t i = 1; i <= s->forecast.horizon; i++)
+        up[i - 1] = 1 - spot_forecast_at(series, i)[0];
+    s->now.has_spot[k] = series->now > 0;
+    s->granted[k] = series->now > 0;
+    s->time_s = fmax(s->time_s, series->time_s);
+    spot_run_dist_fit(&s->law[k], series->now > 0, up, (size_t)s->forecast.horizon);
     free(up);
+    if (series->start) {
+        s->granted[k] = series->start->granted;
+        spot_run_dist_fit_stays(&s->law[k], series->start->stays, (size_t)s->forecast.horizon);
+        if (!o.has_price && !isnan(series->start->usd_per_h))
+            s->market.place[k].spot_usd_per_h = series->start->usd_per_h;
+    }
     return 0;
 }
 
-static int read_forecast(struct session *s, struct spot_err *err)
+/* A forecast of which every series was told a price needs none to be assumed. */
+static void take_prices(const struct plan_deadline *s)
+{
+    double most = -1;
+
+    for (size_t i = 0; i < s->forecast.n_series; i++) {
+        const struct spot_forecast_series *series = &s->forecast.series[i];
+
+        if (!spot_market_takes_zone(o.zone, series->zone))
+            continue;
+        if (!series->start || isnan(series->start->usd_per_h))
+            return;
+        most = fmax(most, series->start->usd_per_h);
+    }
+    if (o.price[0] < 0)
+        o.price[0] = most;
+}
+
+static int load_forecast(struct plan_deadline *s, struct spot_err *err)
 {
     if (spot_json_load_path(&s->json, o.forecast, err) ||
         spot_forecast_read_instances(&s->json, &s->forecast, err))
         return -1;
     spot_prov_add(&s->prov, s->json.source, s->json.hash);
+    take_prices(s);
+    return 0;
+}
+
+static int read_forecast(struct plan_deadline *s, struct spot_err *err)
+{
     s->market.tick_s = o.tick_s > 0 ? o.tick_s : s->forecast.interval_s;
     if (fabs(s->market.tick_s - s->forecast.interval_s) > 1e-9)
         return spot_json_fail(&s->json, "/interval_s", err, "is not --tick %g s", o.tick_s);
@@ -103,8 +110,11 @@ static int read_forecast(struct session *s, struct spot_err *err)
                : spot_json_fail(&s->json, "/series", err, "has none of zone '%.64s'", o.zone);
 }
 
-static int look_at(struct session *s, const struct spot_trace_series *series, struct spot_err *err)
+static int look_at(struct plan_deadline *s, const struct spot_trace_series *series,
+                   struct spot_err *err)
 {
+    const size_t k = s->market.n_place;
+    struct spot_run_count count = { 0 };
     int32_t *there;
     size_t n;
 
@@ -125,14 +135,19 @@ static int look_at(struct session *s, const struct spot_trace_series *series, st
     s->n_row = n;
     there = spot_xcalloc(n, sizeof(*there));
     spot_trace_resample(series, s->trace.start_s, s->market.tick_s, n, there);
-    for (size_t i = 0; i < n; i++)
-        s->there[i * SPOT_MARKET_PLACES_MAX + s->market.n_place - 1] = there[i] > 0;
-    s->now.has_spot[s->market.n_place - 1] = there[n - 1] > 0;
+    for (size_t i = 0; i < n; i++) {
+        s->there[i * SPOT_MARKET_PLACES_MAX + k] = there[i] > 0;
+        spot_run_count_add(&count, there[i] > 0);
+    }
+    s->now.has_spot[k] = there[n - 1] > 0;
+    s->now.age[k] = count.age;
+    s->granted[k] = s->now.has_spot[k];
+    spot_run_dist_learn_zone(&s->law[k], &count, s->market.tick_s);
     free(there);
     return 0;
 }
 
-static int look_at_all(struct session *s, struct spot_err *err)
+static int look_at_all(struct plan_deadline *s, struct spot_err *err)
 {
     const struct spot_trace_series **sorted =
         spot_xcalloc(s->trace.n_series, sizeof(const struct spot_trace_series *));
@@ -149,7 +164,7 @@ static int look_at_all(struct session *s, struct spot_err *err)
     return rc;
 }
 
-static int read_trace(struct session *s, struct spot_err *err)
+static int read_trace(struct plan_deadline *s, struct spot_err *err)
 {
     if (spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
@@ -162,7 +177,7 @@ static int read_trace(struct session *s, struct spot_err *err)
                : spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
 }
 
-static int read_dist(struct session *s, struct spot_err *err)
+static int read_dist(struct plan_deadline *s, struct spot_err *err)
 {
     if (o.forecast)
         return read_forecast(s, err);
@@ -172,11 +187,13 @@ static int read_dist(struct session *s, struct spot_err *err)
     if (!add_place(s, o.zone ? o.zone : "", "", err))
         return -1;
     s->now.has_spot[0] = o.has_spot;
+    s->granted[0] = o.has_spot;
+    spot_run_dist_learn_zone(&s->law[0], &(struct spot_run_count){ 0 }, s->market.tick_s);
     return 0;
 }
 
 /* Prices of the trace, where it has them and none is told. */
-static void read_trace_prices(struct session *s)
+static void read_trace_prices(struct plan_deadline *s)
 {
     for (size_t k = 0; s->usd_per_h && k < s->market.n_place; k++) {
         struct spot_market_place *p = &s->market.place[k];
@@ -187,7 +204,7 @@ static void read_trace_prices(struct session *s)
     }
 }
 
-static int read_market(struct session *s, struct spot_err *err)
+static int read_market(struct plan_deadline *s, struct spot_err *err)
 {
     s->market.work_s = o.work_s;
     s->market.deadline_s = o.deadline_s;
@@ -205,7 +222,7 @@ static int read_market(struct session *s, struct spot_err *err)
 
 /* The mean of each tick from now on: at its middle the nearest step, which is now before half of
  * the first. */
-static void fill_path(const struct session *s, const struct spot_price_entry *e, double *path)
+static void fill_path(const struct plan_deadline *s, const struct spot_price_entry *e, double *path)
 {
     for (size_t i = 0; i < s->market.n_path; i++) {
         const double at = ((double)i + 0.5) * s->market.tick_s / s->price.interval_s;
@@ -215,7 +232,7 @@ static void fill_path(const struct session *s, const struct spot_price_entry *e,
     }
 }
 
-static int read_prices(struct session *s, struct spot_err *err)
+static int read_prices(struct plan_deadline *s, struct spot_err *err)
 {
     static const char *const market[2] = { "spot", "on_demand" };
 
@@ -244,7 +261,7 @@ static int read_prices(struct session *s, struct spot_err *err)
 
 /* --- the answer --- */
 
-static int find_place(struct session *s, struct spot_err *err)
+static int find_place(struct plan_deadline *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->market.n_place; k++)
         if (!o.at || !strcmp(o.at, s->names.zone[k])) {
@@ -257,16 +274,18 @@ static int find_place(struct session *s, struct spot_err *err)
     return spot_err_set(err, SPOT_EUSAGE, "--at: no place is in zone '%.64s'", o.at);
 }
 
-static int set_now(struct session *s, struct spot_err *err)
+static int set_now(struct plan_deadline *s, struct spot_err *err)
 {
     for (int m = 0; m < 3; m++)
-        if (!strcmp(o.now, mode_name[m]))
+        if (!strcmp(o.now, plan_deadline_mode[m]))
             s->now.mode = (enum spot_deadline_mode)m;
     if (!(o.done_s < o.work_s))
         return spot_err_set(err, SPOT_EINFEASIBLE, "all work is done: nothing to run");
     s->now.is_new = s->now.mode == SPOT_DEADLINE_IDLE && !o.at;
     if (find_place(s, err))
         return -1;
+    if (s->now.mode == SPOT_DEADLINE_SPOT && plan_deadline_is_asked(s, s->now.place))
+        s->granted[s->now.place] = s->now.has_spot[s->now.place] = true; /* it has it */
     if (s->now.mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[s->now.place])
         s->now.mode = SPOT_DEADLINE_IDLE; /* it is lost */
     s->now.elapsed_s = o.elapsed_s;
@@ -276,142 +295,13 @@ static int set_now(struct session *s, struct spot_err *err)
     return spot_market_check(&s->market, &s->now, err);
 }
 
-/* Idle is the same wherever it is: said once, of where it last ran. */
-static bool is_told(const struct session *s, int mode, size_t place)
-{
-    return mode != SPOT_DEADLINE_IDLE || place == s->now.place;
-}
-
-static void label(const struct session *s, int mode, size_t place, char text[WHY_TEXT / 2])
-{
-    if (mode == SPOT_DEADLINE_IDLE || s->market.n_place == 1)
-        snprintf(text, WHY_TEXT / 2, "%s", mode_name[mode]);
-    else
-        snprintf(text, WHY_TEXT / 2, "%s in %.40s, %.40s", mode_name[mode], s->names.zone[place],
-                 s->names.type[place]);
-}
-
-static void explain_step(struct session *s, int mode, size_t place)
-{
-    const double usd = s->step_usd[place][mode];
-    char text[WHY_TEXT / 2];
-
-    label(s, mode, place, text);
-    if (isinf(usd))
-        snprintf(s->why[s->n_why++], WHY_TEXT, "%s: %s", text,
-                 mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[place] ? "there is none"
-                 : mode == SPOT_DEADLINE_ON_DEMAND &&
-                         isinf(s->market.place[place].on_demand_usd_per_h)
-                     ? "not for sale"
-                     : "on demand could not finish in time after it");
-    else
-        snprintf(s->why[s->n_why++], WHY_TEXT, "%s now: %.2f usd expected in all%s", text, usd,
-                 mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
-}
-
-/* On demand for so many ticks from now on. */
-static double on_demand_usd(const struct session *s, size_t place, double ticks)
-{
-    const int64_t left = spot_market_ticks(&s->market, &s->now);
-    double usd = 0;
-
-    for (int64_t i = 0; (double)i < ticks; i++)
-        usd += spot_market_usd_per_h(
-            &s->market, (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, place }, left - i);
-    return usd * s->market.tick_s / 3600;
-}
-
-static void explain(struct session *s)
-{
-    const size_t place = spot_market_refuge(&s->market);
-    const double restart_s =
-        s->now.mode == SPOT_DEADLINE_ON_DEMAND ? 0 : s->market.restart_s[s->market.n_restart - 1];
-    const double ticks =
-        ceil((s->now.left_s / s->market.place[place].speed + restart_s) / s->market.tick_s - 1e-9);
-
-    for (size_t k = 0; k < s->market.n_place; k++)
-        for (int m = 0; m < 3; m++)
-            if (is_told(s, m, k))
-                explain_step(s, m, k);
-    snprintf(s->why[s->n_why++], WHY_TEXT,
-             "on demand alone, from now to the end: %.2f usd; on demand still finishes in time "
-             "after whatever is chosen",
-             on_demand_usd(s, place, ticks));
-    if (s->n_priced)
-        snprintf(s->why[s->n_why++], WHY_TEXT,
-                 "%zu prices are the expected ones of each tick for %g s, then as at their end",
-                 s->n_priced, (double)s->price.horizon * s->price.interval_s);
-}
-
-static void write_step(struct spot_jw *jw, const struct session *s, int mode, size_t place)
-{
-    spot_jw_str(jw, "mode", mode_name[mode]);
-    if (mode != SPOT_DEADLINE_IDLE && *s->names.zone[place])
-        spot_jw_str(jw, "zone", s->names.zone[place]);
-    if (mode != SPOT_DEADLINE_IDLE && *s->names.type[place])
-        spot_jw_str(jw, "instance_type", s->names.type[place]);
-}
-
-static int write_json(const struct session *s, FILE *out, struct spot_err *err)
-{
-    struct spot_jw jw;
-
-    spot_jw_init(&jw, out, true);
-    spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
-    spot_jw_str(&jw, "kind", "deadline");
-    spot_jw_real(&jw, "time_s", s->time_s);
-    write_step(&jw, s, s->want.mode, s->want.place);
-    spot_jw_real(&jw, "hold_s", s->market.tick_s);
-    spot_jw_object(&jw, "expected");
-    spot_jw_real(&jw, "usd", s->step_usd[s->want.place][s->want.mode]);
-    spot_jw_end(&jw);
-    spot_jw_array(&jw, "why");
-    for (size_t i = 0; i < s->n_why; i++)
-        spot_jw_str(&jw, NULL, s->why[i]);
-    spot_jw_end(&jw);
-    spot_jw_array(&jw, "alternatives");
-    for (size_t k = 0; k < s->market.n_place; k++)
-        for (int m = 0; m < 3; m++) {
-            const bool is_it = m == (int)s->want.mode && k == s->want.place;
-
-            if (is_it || !is_told(s, m, k) || isinf(s->step_usd[k][m]))
-                continue;
-            spot_jw_object(&jw, NULL);
-            write_step(&jw, s, m, k);
-            spot_jw_real(&jw, "usd", s->step_usd[k][m]);
-            spot_jw_end(&jw);
-        }
-    spot_jw_end(&jw);
-    spot_jw_end(&jw);
-    return spot_jw_close(&jw, err);
-}
-
-static int write_plan(const struct session *s, enum spot_format format, struct spot_err *err)
-{
-    struct spot_out out;
-    char text[WHY_TEXT / 2];
-    int rc = 0;
-
-    if (spot_out_open(&out, o.common.output, err))
-        return -1;
-    if (format == SPOT_FORMAT_TABLE) {
-        label(s, s->want.mode, s->want.place, text);
-        fprintf(out.file, "%s for %g s\n\n", text, s->market.tick_s);
-        for (size_t i = 0; i < s->n_why; i++)
-            fprintf(out.file, "%s\n", s->why[i]);
-    } else {
-        rc = write_json(s, out.file, err);
-    }
-    return spot_out_finish(&out, rc, err);
-}
-
-static const double *prices_of(const struct session *s, size_t row)
+static const double *prices_of(const struct plan_deadline *s, size_t row)
 {
     return s->usd_per_h ? s->usd_per_h + row * SPOT_MARKET_PLACES_MAX : NULL;
 }
 
 /* One call of the decision that spot-replay and a live loop call as well. */
-static int decide(struct session *s, const struct spot_policy *policy, struct spot_err *err)
+static int decide(struct plan_deadline *s, const struct spot_policy *policy, struct spot_err *err)
 {
     const struct spot_deadline_rule rule = { .market = &s->market,
                                              .learn_ticks =
@@ -441,7 +331,63 @@ static int decide(struct session *s, const struct spot_policy *policy, struct sp
     return rc ? -1 : 0;
 }
 
-static int run(struct session *s, struct spot_err *err)
+/* What is asked is taken to be as is more likely, or refused. */
+static void suppose(struct plan_deadline *s, double least)
+{
+    for (size_t k = 0; k < s->market.n_place; k++)
+        if (plan_deadline_is_asked(s, k))
+            s->now.has_spot[k] = s->granted[k] >= least;
+}
+
+/* Places that may refuse are weighed as if each granted, then ordered. */
+static int decide_all(struct plan_deadline *s, const struct spot_policy *policy,
+                      struct spot_err *err)
+{
+    double usd[SPOT_MARKET_PLACES_MAX], most = 0;
+
+    suppose(s, 0.5);
+    if (decide(s, policy, err))
+        return -1;
+    for (size_t k = 0; k < s->market.n_place; k++) {
+        usd[k] = s->step_usd[k][SPOT_DEADLINE_SPOT];
+        if (plan_deadline_is_asked(s, k) && !isinf(usd[k]))
+            s->ask[s->n_ask++] = (struct spot_ask){ k, s->granted[k], usd[k] };
+    }
+    if (s->n_ask) {
+        suppose(s, 1);
+        if (decide(s, policy, err))
+            return -1;
+    }
+    s->otherwise = s->want;
+    for (size_t k = 0; k < s->market.n_place; k++) {
+        const struct spot_market_place *p = &s->market.place[k];
+
+        most =
+            fmax(most, isinf(p->on_demand_usd_per_h) ? p->spot_usd_per_h : p->on_demand_usd_per_h);
+    }
+    for (size_t i = 0; i < s->n_ask; i++)
+        s->step_usd[s->ask[i].place][SPOT_DEADLINE_SPOT] = usd[s->ask[i].place];
+    s->n_ask = spot_ask_order(s->ask, s->n_ask, o.probe_usd + most * ASK_S / 3600,
+                              s->step_usd[s->want.place][s->want.mode], &s->usd);
+    if (s->n_ask)
+        s->want = (struct spot_market_step){ SPOT_DEADLINE_SPOT, s->ask[0].place };
+    return 0;
+}
+
+static int look_ahead(struct plan_deadline *s, struct spot_err *err)
+{
+    const struct spot_deadline_ahead ahead = { .market = &s->market,
+                                               .law = s->law,
+                                               .has_spot = s->granted,
+                                               .now = s->now,
+                                               .first = s->want,
+                                               .plays = PLAYS,
+                                               .seed = o.common.seed };
+
+    return spot_deadline_look_ahead(&ahead, &s->outlook, err);
+}
+
+static int run(struct plan_deadline *s, struct spot_err *err)
 {
     const struct spot_policy *policy = spot_policy_find("deadline", "spot", err);
     enum spot_format format;
@@ -450,16 +396,18 @@ static int run(struct session *s, struct spot_err *err)
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
     o.has_price = o.price[0] >= 0;
+    if (o.forecast && load_forecast(s, err))
+        return -1;
     if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
     if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
-        decide(s, policy, err))
+        decide_all(s, policy, err) || look_ahead(s, err))
         return -1;
-    explain(s);
+    plan_deadline_explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->n_why; i++)
             fprintf(stderr, "%s\n", s->why[i]);
-    return write_plan(s, format, err);
+    return plan_deadline_write(s, o.common.output, format, err);
 }
 
 static const struct spot_cli cli = {
@@ -490,6 +438,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_EGRESS(&o.egress_usd),
             SPOT_ROW_STATE_GB(&o.state_gb),
+            SPOT_ROW_PROBE_USD(&o.probe_usd),
             { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default: 0)", 0,
               1e8 },
             { SPOT_OPT_SECS, 0, "elapsed", &o.elapsed_s, "time",
@@ -520,7 +469,7 @@ static const struct spot_cli cli = {
 
 static int plan_deadline(struct spot_err *err)
 {
-    struct session s = {
+    struct plan_deadline s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
     const int rc = run(&s, err);

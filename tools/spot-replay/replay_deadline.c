@@ -188,7 +188,8 @@ static int play_one(struct session *s, struct played *p, struct spot_err *err)
     return 0;
 }
 
-/* Of all, the bound is left out where it is too large. */
+/* Of all, those are left out that cannot be played: the bound where it is too large, rules that
+ * need on demand where it is not sold. */
 static int play_all(struct session *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->n_played; k++) {
@@ -196,7 +197,7 @@ static int play_all(struct session *s, struct spot_err *err)
 
         if (!play_one(s, p, err))
             continue;
-        if (strcmp(o.policy, "all") != 0 || !p->policy->knows_series || err->code != SPOT_EUSAGE)
+        if (strcmp(o.policy, "all") != 0 || err->code != SPOT_EUSAGE)
             return -1;
         spot_tool_warn("left out: %s", err->msg);
         release_played(p);

@@ -160,14 +160,18 @@ static void weigh_all(struct spot_market_table *table, const struct solver *s,
         for (enum spot_deadline_mode mode = SPOT_DEADLINE_IDLE; mode <= SPOT_DEADLINE_ON_DEMAND;
              mode++) {
             const struct spot_market_step step = { mode, k };
+            const bool is_there = mode != SPOT_DEADLINE_SPOT || now->has_spot[k];
             double *usd = &table->step_usd[k][mode];
+            struct spot_market_now granted = *now;
 
             *usd = INFINITY;
-            if ((mode == SPOT_DEADLINE_SPOT && !now->has_spot[k]) ||
-                !spot_market_is_safe(s->grid.market, now, step))
+            if (!spot_market_is_safe(s->grid.market, now, step))
                 continue;
-            *usd = weigh(s, now, step);
-            table->usd = fmin(table->usd, *usd);
+            granted.has_spot[k] = granted.has_spot[k] || !is_there;
+            granted.age[k] = is_there ? now->age[k] : 1;
+            *usd = weigh(s, &granted, step);
+            if (is_there)
+                table->usd = fmin(table->usd, *usd);
         }
 }
 

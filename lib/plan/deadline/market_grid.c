@@ -84,10 +84,15 @@ double market_grid_late(const struct market_grid *grid, int64_t level)
 {
     const struct spot_market *m = grid->market;
     const struct spot_market_step step = { SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
-    const double ticks = ceil((double)level / grid->tick / m->place[step.place].speed +
-                              spot_market_longest(m, step.place) / m->tick_s - 1e-9);
+    double ticks;
 
-    return level ? ticks * spot_market_usd_per_h(m, step, 0) * m->tick_s / 3600 : 0;
+    if (!level)
+        return 0;
+    if (step.place == m->n_place)
+        return spot_market_late_usd(m) * (1 + (double)level / (double)grid->n_level);
+    ticks = ceil((double)level / grid->tick / m->place[step.place].speed +
+                 spot_market_longest(m, step.place) / m->tick_s - 1e-9);
+    return ticks * spot_market_usd_per_h(m, step, 0) * m->tick_s / 3600;
 }
 
 /* Where a tick leads that begins `age` ticks after a launch. */
@@ -134,8 +139,11 @@ static int64_t most_of(const struct market_grid *grid, enum spot_deadline_mode m
     const struct spot_market *m = grid->market;
     const double left = (double)(ticks - 1) * grid->tick;
     const size_t refuge = spot_market_refuge(m);
-    const double worst = spot_market_longest(m, refuge) / grid->unit_s;
-    double room = m->place[refuge].speed * (left - worst);
+    double room;
+
+    if (refuge == m->n_place)
+        return grid->n_level - 1;
+    room = m->place[refuge].speed * (left - spot_market_longest(m, refuge) / grid->unit_s);
 
     if (mode == SPOT_DEADLINE_ON_DEMAND)
         room = fmax(room, m->place[place].speed * (left - b->pending_max));
@@ -277,22 +285,23 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
                        const double *next, int64_t from, double *value, uint8_t *action)
 {
     const struct spot_market *m = grid->market;
-    const uint8_t refuge = (uint8_t)(3 * spot_market_refuge(m) + SPOT_DEADLINE_ON_DEMAND);
+    const size_t place = spot_market_refuge(m);
+    const uint8_t refuge = place < m->n_place ? (uint8_t)(3 * place + SPOT_DEADLINE_ON_DEMAND) : 0;
     int64_t to[2 * SPOT_MARKET_PLACES_MAX];
 
     from = from > 1 ? from : 1;
     launch(grid, has_spot, ticks, next, from, to);
     for (int64_t i = 0; i < grid->n_mode; i++) {
         const struct held held = held_in(grid, i);
-        const size_t place = held.place;
+        const size_t lost = held.place;
         double *v = value + i * grid->n_level;
         uint8_t *a = action ? action + i * grid->n_level : NULL;
 
         /* lost: as idle, which is done */
-        if (held.mode == SPOT_DEADLINE_SPOT && !has_spot[place]) {
-            memcpy(v, value + (int64_t)place * grid->n_level, (size_t)grid->n_level * sizeof(*v));
+        if (held.mode == SPOT_DEADLINE_SPOT && !has_spot[lost]) {
+            memcpy(v, value + (int64_t)lost * grid->n_level, (size_t)grid->n_level * sizeof(*v));
             if (a)
-                memcpy(a, action + (int64_t)place * grid->n_level, (size_t)grid->n_level);
+                memcpy(a, action + (int64_t)lost * grid->n_level, (size_t)grid->n_level);
             continue;
         }
         v[0] = 0;

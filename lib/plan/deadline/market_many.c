@@ -76,18 +76,13 @@ static void share_ranks(struct market_many *t, const struct spot_market *m,
     t->share[t->n] = fmax(0, 1 - before);
 }
 
-static double first_end(const struct spot_run_dist *law, bool is_up)
-{
-    return law->end_prob[is_up][0];
-}
-
 static void share_of_law(struct market_many *t, const struct spot_run_dist *law)
 {
     double none = 1;
 
     for (size_t j = 0; j < t->n; j++) {
-        const double begins = first_end(&law[t->place[j]], false),
-                     ends = first_end(&law[t->place[j]], true);
+        const double begins = spot_run_dist_mean_end(&law[t->place[j]], false),
+                     ends = spot_run_dist_mean_end(&law[t->place[j]], true);
 
         t->share[j] = none * begins / fmax(begins + ends, 1e-12);
         none -= t->share[j];
@@ -101,6 +96,7 @@ static void cost_launch(struct market_many *t, const struct spot_market *m)
     double wait_s = 0, pairs = 0, move_s = 0, usd = 0, step_s;
     const size_t refuge = spot_market_refuge(m);
 
+    t->late_usd = spot_market_late_usd(m);
     for (size_t i = 0; i < m->n_restart; i++)
         wait_s += m->restart_prob[i] * m->restart_s[i];
     for (size_t k = 0; k < t->n; k++)
@@ -116,8 +112,10 @@ static void cost_launch(struct market_many *t, const struct spot_market *m)
         1, fmax(ceil(wait_s / m->tick_s - 1e-9), round(m->deadline_s / m->tick_s / STEPS)));
     step_s = (double)t->step_ticks * m->tick_s;
     t->wait = wait_s / step_s;
-    t->worst = spot_market_longest(m, refuge) / step_s;
     t->launch_usd = usd / fmax(1, pairs);
+    if (t->late_usd > 0)
+        return;
+    t->worst = spot_market_longest(m, refuge) / step_s;
     t->usd[t->n] = m->place[refuge].on_demand_usd_per_h * step_s / 3600;
     t->speed[t->n] = m->place[refuge].speed;
 }
@@ -170,7 +168,8 @@ void market_many_learn(struct market_many *t, const struct spot_market *m,
     learn_hazards(t, m, count);
     for (size_t j = 0; j < t->n; j++) {
         const size_t k = t->place[j];
-        const double hazard = law ? first_end(&law[k], true) : mean_hazard(m, &count[k]);
+        const double hazard =
+            law ? spot_run_dist_mean_end(&law[k], true) : mean_hazard(m, &count[k]);
 
         for (size_t i = 0; law && i < SPOT_RUN_STAGES; i++)
             t->hazard[k][i] = law[k].end_prob[1][i];
@@ -249,6 +248,7 @@ static void expect(const struct market_many *t, double *value, double *mean, dou
 static void relax(const struct market_many *t, int64_t steps, double *mean, double *value)
 {
     const double od_done = UNITS * t->speed[t->n], first = fmax(0, 1 - t->wait);
+    const bool is_sure = t->late_usd <= 0;
 
     for (size_t runs = 0; runs <= t->n + 1; runs++) {
         const bool is_spot = runs && runs <= t->n, is_od = runs > t->n;
@@ -265,15 +265,16 @@ static void relax(const struct market_many *t, int64_t steps, double *mean, doub
                 const double left = (double)l;
                 double v = idle[l];
 
-                v = fmin(v, t->usd[t->n] + (is_od ? 0 : t->launch_usd) +
-                                level(od, left - od_done * (is_od ? 1 : first)));
+                if (is_sure)
+                    v = fmin(v, t->usd[t->n] + (is_od ? 0 : t->launch_usd) +
+                                    level(od, left - od_done * (is_od ? 1 : first)));
                 if (is_spot)
                     v = fmin(v, t->usd[worst] + level(stay, left - UNITS * t->speed[worst]));
                 if (go && !(is_spot && j == worst))
                     v = fmin(v, t->usd[j] + t->launch_usd +
                                     level(go, left - UNITS * t->speed[j] * first));
                 /* too late for anything but on demand */
-                if (left > ((double)steps - (is_od ? 0 : t->worst)) * od_done + 1e-9)
+                if (is_sure && left > ((double)steps - (is_od ? 0 : t->worst)) * od_done + 1e-9)
                     v = t->usd[t->n] * (left / od_done + (is_od ? 0 : t->wait));
                 x[l] = v;
             }
@@ -286,6 +287,14 @@ void market_many_release(struct market_many *t)
     free(t->then);
     free(t->lost);
     t->then = t->lost = NULL;
+}
+
+/* What is left at the deadline. */
+static double late(const struct market_many *t, int64_t l)
+{
+    if (t->late_usd > 0)
+        return l ? t->late_usd * (1 + (double)l / (double)t->n_level) : 0;
+    return (double)l / (UNITS * t->speed[t->n]) * t->usd[t->n];
 }
 
 void market_many_solve(struct market_many *t, const struct spot_market *m,
@@ -308,7 +317,7 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
     t->lost = spot_xcalloc((size_t)(t->n_keep * t->n_level), sizeof(double));
     t->then = spot_xcalloc((size_t)t->n_keep * cells, sizeof(double));
     for (size_t i = 0; i < cells; i++)
-        value[i] = (double)(i % (size_t)t->n_level) / (UNITS * t->speed[t->n]) * t->usd[t->n];
+        value[i] = late(t, (int64_t)(i % (size_t)t->n_level));
     for (int64_t steps = 1; steps <= t->steps; steps++) {
         const int64_t row = t->steps - steps < t->n_keep ? t->steps - steps : 0;
         double *mean = t->then + (size_t)row * cells;
@@ -380,7 +389,9 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
     then = level(at(t, table, runs, cheapest), left_s / step_s * UNITS);
     if (step.mode == SPOT_DEADLINE_SPOT) { /* with the hazard of its age instead of the mean */
         const double lost = level(t->lost + row * t->n_level, left_s / step_s * UNITS);
-        const double mean = t->end[runs - 1], end = end_of(t, step.place, now->age[step.place]);
+        const double mean = t->end[runs - 1],
+                     end = end_of(t, step.place,
+                                  now->has_spot[step.place] ? now->age[step.place] : 1);
 
         then = end * lost + (1 - end) * (then - mean * lost) / (1 - mean);
     }
@@ -402,15 +413,16 @@ struct spot_market_step market_many_ask(const struct market_many *t, const struc
         for (enum spot_deadline_mode mode = SPOT_DEADLINE_IDLE; mode <= SPOT_DEADLINE_ON_DEMAND;
              mode++) {
             const struct spot_market_step step = { mode, k };
+            const bool is_there = mode != SPOT_DEADLINE_SPOT || now->has_spot[k];
             double usd = INFINITY;
 
-            if (t->n_keep > 0 && !(mode == SPOT_DEADLINE_SPOT && !now->has_spot[k]) &&
+            if (t->n_keep > 0 && (is_there || step_usd) &&
                 !(mode == SPOT_DEADLINE_IDLE && k != now->place) &&
                 spot_market_is_safe(m, now, step))
                 usd = weigh(t, m, now, step, cheapest);
             if (step_usd)
                 step_usd[k][mode] = usd;
-            if (usd < least) {
+            if (is_there && usd < least) {
                 least = usd;
                 best = step;
             }

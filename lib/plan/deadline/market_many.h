@@ -36,6 +36,7 @@ struct market_many {
     double hazard[SPOT_MARKET_PLACES_MAX][SPOT_RUN_STAGES]; /* a tick later, by place and age */
     double share[SPOT_MARKET_PLACES_MAX + 1]; /* of time: the cheapest is this one, or none */
     double better;                            /* that something turns up in a step */
+    double late_usd;                          /* that of a market, 0 if on demand is sold */
     double wait, worst, launch_usd; /* of a launch: steps without progress, at most, moves */
     int64_t step_ticks, n_level, steps, n_keep; /* of the table: steps left at first */
     double *then; /* [n_keep][n + 2][n + 1][n_level]: what is still paid a step later */

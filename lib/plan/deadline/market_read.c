@@ -134,10 +134,11 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
         if (strcmp(row->type, r->names->type[k]) != 0 ||
             (*row->zone && strcmp(row->zone, r->names->zone[k]) != 0))
             continue;
-        if (row->usd_per_h[true] < 0)
+        if (row->usd_per_h[true] < 0 && p->spot_usd_per_h < 0)
             return spot_csv_fail(row->csv, SPOT_CATALOGUE_SPOT_USD, err,
                                  "the trace has spot of this type: expected a price");
-        p->spot_usd_per_h = row->usd_per_h[true];
+        if (row->usd_per_h[true] >= 0)
+            p->spot_usd_per_h = row->usd_per_h[true];
         p->on_demand_usd_per_h = row->usd_per_h[false] < 0 ? INFINITY : row->usd_per_h[false];
         p->speed = row->speed;
         p->leave_usd = r->state_gb * row->egress_usd_per_gb;

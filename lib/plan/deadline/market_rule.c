@@ -60,15 +60,26 @@ size_t spot_market_refuge(const struct spot_market *m)
     return best;
 }
 
+double spot_market_late_usd(const struct spot_market *m)
+{
+    double usd = 1e-3;
+
+    if (spot_market_refuge(m) < m->n_place)
+        return 0;
+    for (size_t k = 0; k < m->n_place; k++)
+        usd = fmax(usd, m->place[k].spot_usd_per_h / m->place[k].speed);
+    return 10 * usd * m->work_s / 3600;
+}
+
 /* Ticks to the end on demand: going on where it runs, or launched anew at the refuge. */
 static double ticks_to_end(const struct spot_market *m, const struct spot_market_now *now)
 {
     const size_t refuge = spot_market_refuge(m);
-    double ticks =
-        ticks_up(m, now->left_s / m->place[refuge].speed + spot_market_longest(m, refuge));
+    double ticks;
 
-    if (now->left_s <= SLACK_TICKS * m->tick_s)
+    if (now->left_s <= SLACK_TICKS * m->tick_s || refuge == m->n_place)
         return 0;
+    ticks = ticks_up(m, now->left_s / m->place[refuge].speed + spot_market_longest(m, refuge));
     if (now->mode == SPOT_DEADLINE_ON_DEMAND) {
         const double left_s =
             now->pending
@@ -80,11 +91,9 @@ static double ticks_to_end(const struct spot_market *m, const struct spot_market
     return ticks;
 }
 
-int spot_market_check(const struct spot_market *m, const struct spot_market_now *now,
-                      struct spot_err *err)
+static int check_restarts(const struct spot_market *m, struct spot_err *err)
 {
-    double sum = 0, need;
-    size_t refuge;
+    double sum = 0;
 
     for (size_t i = 0; i < m->n_restart; i++) {
         sum += m->restart_prob[i];
@@ -97,6 +106,47 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
     if (!m->n_restart || fabs(sum - 1) > 1e-6)
         return spot_err_set(err, SPOT_EUSAGE, "the probabilities of restart times sum to %g, not 1",
                             sum);
+    return 0;
+}
+
+/* Can it end in time: on demand in any case, or else spot at its best? */
+static int check_deadline(const struct spot_market *m, const struct spot_market_now *now,
+                          struct spot_err *err)
+{
+    const size_t refuge = spot_market_refuge(m);
+    const bool is_sure = refuge < m->n_place;
+    double need = ticks_to_end(m, now), longest_s = 0, fastest = 0;
+
+    for (size_t k = 0; k < m->n_place; k++) {
+        longest_s = fmax(longest_s, spot_market_longest(m, k));
+        fastest = fmax(fastest, m->place[k].speed);
+    }
+    if (is_sure)
+        longest_s = spot_market_longest(m, refuge);
+    else
+        need = ticks_up(m, now->left_s / fastest +
+                               (now->mode == SPOT_DEADLINE_IDLE ? m->restart_s[0] : 0));
+    if (longest_s >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
+        !((m->deadline_s - now->elapsed_s) / m->tick_s <= SPOT_DEADLINE_TICKS_MAX))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "a restart takes fewer than %d ticks of %g s, and the deadline is at "
+                            "most %d away",
+                            SPOT_DEADLINE_RESTART_TICKS_MAX, m->tick_s, SPOT_DEADLINE_TICKS_MAX);
+    if (need > (double)spot_market_ticks(m, now))
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%g h of work and a restart of up to %g min take %g h on %s: a "
+                            "deadline of %g h would do, it is %g h",
+                            now->left_s / 3600, longest_s / 60, need * m->tick_s / 3600,
+                            is_sure ? "demand" : "spot that stays",
+                            (now->elapsed_s + need * m->tick_s) / 3600, m->deadline_s / 3600);
+    return 0;
+}
+
+int spot_market_check(const struct spot_market *m, const struct spot_market_now *now,
+                      struct spot_err *err)
+{
+    if (check_restarts(m, err))
+        return -1;
     if (!m->n_place || m->n_place > SPOT_MARKET_PLACES_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "expected 1 to %d places, got %zu",
                             SPOT_MARKET_PLACES_MAX, m->n_place);
@@ -105,25 +155,9 @@ int spot_market_check(const struct spot_market *m, const struct spot_market_now 
             !(m->place[k].on_demand_usd_per_h >= 0) || !(m->place[k].leave_usd >= 0) ||
             !(m->place[k].leave_s >= 0))
             return spot_err_set(err, SPOT_EUSAGE, "speeds have to be above 0, prices at least 0");
-    if ((refuge = spot_market_refuge(m)) == m->n_place)
-        return spot_err_set(err, SPOT_EUSAGE, "no place sells on demand: nothing is sure");
     if (!(m->tick_s > 0) || !(m->work_s > 0) || !(m->egress_usd >= 0))
         return spot_err_set(err, SPOT_EUSAGE, "work and tick have to be above 0, usd at least 0");
-    if (spot_market_longest(m, refuge) >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
-        !((m->deadline_s - now->elapsed_s) / m->tick_s <= SPOT_DEADLINE_TICKS_MAX))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "a restart takes fewer than %d ticks of %g s, and the deadline is at "
-                            "most %d away",
-                            SPOT_DEADLINE_RESTART_TICKS_MAX, m->tick_s, SPOT_DEADLINE_TICKS_MAX);
-    need = ticks_to_end(m, now);
-    if (need > (double)spot_market_ticks(m, now))
-        return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "%g h of work and a restart of up to %g min take %g h on demand: a "
-                            "deadline of %g h would do, it is %g h",
-                            now->left_s / 3600, spot_market_longest(m, refuge) / 60,
-                            need * m->tick_s / 3600, (now->elapsed_s + need * m->tick_s) / 3600,
-                            m->deadline_s / 3600);
-    return 0;
+    return check_deadline(m, now, err);
 }
 
 double spot_market_usd_per_h(const struct spot_market *m, struct spot_market_step step,
@@ -194,5 +228,7 @@ struct spot_market_step spot_market_settle(const struct spot_market *m,
         return step;
     if (now->mode != SPOT_DEADLINE_IDLE && spot_market_is_safe(m, now, stay))
         return stay;
+    if (spot_market_refuge(m) == m->n_place)
+        return (struct spot_market_step){ SPOT_DEADLINE_IDLE, now->place };
     return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(m) };
 }

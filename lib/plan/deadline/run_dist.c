@@ -100,3 +100,34 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
         dist->end_prob[0][j] = exp(best[1]);
     }
 }
+
+void spot_run_dist_fit_stays(struct spot_run_dist *dist, const double *stays, size_t n)
+{
+    double last = 0;
+
+    for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
+        const size_t from = ((size_t)1 << j) - 1, to = 2 * from + 1 < n ? 2 * from + 1 : n;
+        const double before = from ? stays[(from < n ? from : n) - 1] : 1;
+
+        if (from < n && before > 0)
+            last = 1 - pow(fmin(1, stays[to - 1] / before), 1 / (double)(to - from));
+        dist->end_prob[1][j] = fmin(1 - 1e-6, fmax(1e-6, last));
+    }
+}
+
+double spot_run_dist_mean_end(const struct spot_run_dist *dist, bool is_up)
+{
+    double stays = 1, ticks = 0;
+
+    for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
+        const double end = dist->end_prob[is_up][j], whole = ldexp(1, (int)j);
+
+        if (j + 1 == SPOT_RUN_STAGES) {
+            ticks += stays / fmax(end, 1e-12);
+        } else {
+            ticks += stays * (end > 1e-12 ? (1 - pow(1 - end, whole)) / end : whole);
+            stays *= pow(1 - end, whole);
+        }
+    }
+    return 1 / ticks;
+}

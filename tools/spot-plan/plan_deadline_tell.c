@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* What spot-plan deadline says of its choice: reasons and the document. */
+#include "plan_deadline.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/out.h"
+
+const char *const plan_deadline_mode[] = { "idle", "spot", "on-demand" };
+
+bool plan_deadline_is_asked(const struct plan_deadline *s, size_t place)
+{
+    return s->granted[place] > 0 && s->granted[place] < 1;
+}
+
+static bool is_gone(const struct plan_deadline *s, int mode, size_t place)
+{
+    return mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[place] &&
+           !plan_deadline_is_asked(s, place);
+}
+
+/* Idle is the same wherever it is: said once, of where it last ran. */
+static bool is_told(const struct plan_deadline *s, int mode, size_t place)
+{
+    return mode != SPOT_DEADLINE_IDLE || place == s->now.place;
+}
+
+static void label(const struct plan_deadline *s, int mode, size_t place,
+                  char text[PLAN_DEADLINE_WHY_TEXT / 2])
+{
+    if (mode == SPOT_DEADLINE_IDLE || s->market.n_place == 1)
+        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s", plan_deadline_mode[mode]);
+    else
+        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s in %.40s, %.40s", plan_deadline_mode[mode],
+                 s->names.zone[place], s->names.type[place]);
+}
+
+static void explain_step(struct plan_deadline *s, int mode, size_t place)
+{
+    const double usd = s->step_usd[place][mode];
+    char text[PLAN_DEADLINE_WHY_TEXT / 2];
+
+    label(s, mode, place, text);
+    if (isinf(usd) || is_gone(s, mode, place))
+        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT, "%s: %s", text,
+                 is_gone(s, mode, place) ? "there is none"
+                 : mode == SPOT_DEADLINE_ON_DEMAND &&
+                         isinf(s->market.place[place].on_demand_usd_per_h)
+                     ? "not for sale"
+                     : "on demand could not finish in time after it");
+    else
+        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT, "%s%s: %.2f usd expected in all%s",
+                 text,
+                 mode == SPOT_DEADLINE_SPOT && plan_deadline_is_asked(s, place) ? ", if granted"
+                                                                                : " now",
+                 usd, mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
+}
+
+/* On demand for so many ticks from now on. */
+static double on_demand_usd(const struct plan_deadline *s, size_t place, double ticks)
+{
+    const int64_t left = spot_market_ticks(&s->market, &s->now);
+    double usd = 0;
+
+    for (int64_t i = 0; (double)i < ticks; i++)
+        usd += spot_market_usd_per_h(
+            &s->market, (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, place }, left - i);
+    return usd * s->market.tick_s / 3600;
+}
+
+static void explain_on_demand(struct plan_deadline *s)
+{
+    const size_t place = spot_market_refuge(&s->market);
+    const double restart_s =
+        s->now.mode == SPOT_DEADLINE_ON_DEMAND ? 0 : s->market.restart_s[s->market.n_restart - 1];
+    double ticks;
+
+    if (place == s->market.n_place) {
+        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
+                 "nobody sells on demand: late with a probability of %.2f, which is counted as "
+                 "%.2f usd",
+                 s->outlook.late, spot_market_late_usd(&s->market));
+        return;
+    }
+    ticks =
+        ceil((s->now.left_s / s->market.place[place].speed + restart_s) / s->market.tick_s - 1e-9);
+    snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
+             "on demand alone, from now to the end: %.2f usd; on demand still finishes in time "
+             "after whatever is chosen",
+             on_demand_usd(s, place, ticks));
+}
+
+/* "ask a, g (0.90), then b, g (0.40); else idle": how likely each grants */
+static void explain_ask(struct plan_deadline *s)
+{
+    char text[PLAN_DEADLINE_WHY_TEXT / 2], *at = s->why[s->n_why++];
+    size_t n = (size_t)snprintf(at, PLAN_DEADLINE_WHY_TEXT, "ask ");
+
+    for (size_t i = 0; i < s->n_ask && i < 3; i++) {
+        n += (size_t)snprintf(at + n, PLAN_DEADLINE_WHY_TEXT - n, "%s%.24s, %.24s (%.2f)",
+                              i ? ", then " : "", s->names.zone[s->ask[i].place],
+                              s->names.type[s->ask[i].place], s->ask[i].granted);
+    }
+    label(s, (int)s->otherwise.mode, s->otherwise.place, text);
+    snprintf(at + n, PLAN_DEADLINE_WHY_TEXT - n, "%s; else %.50s", s->n_ask > 3 ? ", .." : "",
+             text);
+}
+
+static void explain_outlook(struct plan_deadline *s)
+{
+    const struct spot_deadline_outlook *e = &s->outlook;
+
+    snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
+             "expect to be moved %.1f times (%zu to %zu in nine of ten jobs), to pay %.2f usd, and "
+             "%.0f %% of the hours to be on demand",
+             e->moves, e->few, e->many, e->usd, 100 * e->on_demand);
+}
+
+void plan_deadline_explain(struct plan_deadline *s)
+{
+    if (s->n_ask)
+        explain_ask(s);
+    explain_outlook(s);
+    for (size_t k = 0; k < s->market.n_place; k++)
+        for (int m = 0; m < 3; m++)
+            if (is_told(s, m, k))
+                explain_step(s, m, k);
+    explain_on_demand(s);
+    if (s->n_priced)
+        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
+                 "%zu prices are the expected ones of each tick for %g s, then as at their end",
+                 s->n_priced, (double)s->price.horizon * s->price.interval_s);
+}
+
+static void write_step(struct spot_jw *jw, const struct plan_deadline *s, int mode, size_t place)
+{
+    spot_jw_str(jw, "mode", plan_deadline_mode[mode]);
+    if (mode != SPOT_DEADLINE_IDLE && *s->names.zone[place])
+        spot_jw_str(jw, "zone", s->names.zone[place]);
+    if (mode != SPOT_DEADLINE_IDLE && *s->names.type[place])
+        spot_jw_str(jw, "instance_type", s->names.type[place]);
+}
+
+static void write_ask(struct spot_jw *jw, const struct plan_deadline *s)
+{
+    spot_jw_array(jw, "ask");
+    for (size_t i = 0; i < s->n_ask; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_str(jw, "zone", s->names.zone[s->ask[i].place]);
+        spot_jw_str(jw, "instance_type", s->names.type[s->ask[i].place]);
+        spot_jw_real(jw, "granted", s->ask[i].granted);
+        spot_jw_real(jw, "usd", s->ask[i].usd);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static int write_json(const struct plan_deadline *s, FILE *out, struct spot_err *err)
+{
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
+    spot_jw_str(&jw, "kind", "deadline");
+    spot_jw_real(&jw, "time_s", s->time_s);
+    write_step(&jw, s, s->want.mode, s->want.place);
+    spot_jw_real(&jw, "hold_s", s->market.tick_s);
+    spot_jw_object(&jw, "expected");
+    spot_jw_real(&jw, "usd", s->usd);
+    spot_jw_real(&jw, "moves", s->outlook.moves);
+    if (spot_market_late_usd(&s->market) > 0)
+        spot_jw_real(&jw, "late", s->outlook.late);
+    spot_jw_end(&jw);
+    if (s->n_ask)
+        write_ask(&jw, s);
+    spot_jw_array(&jw, "why");
+    for (size_t i = 0; i < s->n_why; i++)
+        spot_jw_str(&jw, NULL, s->why[i]);
+    spot_jw_end(&jw);
+    spot_jw_array(&jw, "alternatives");
+    for (size_t k = 0; k < s->market.n_place; k++)
+        for (int m = 0; m < 3; m++) {
+            const bool is_it = m == (int)s->want.mode && k == s->want.place;
+
+            if (is_it || !is_told(s, m, k) || isinf(s->step_usd[k][m]) || is_gone(s, m, k))
+                continue;
+            spot_jw_object(&jw, NULL);
+            write_step(&jw, s, m, k);
+            spot_jw_real(&jw, "usd", s->step_usd[k][m]);
+            spot_jw_end(&jw);
+        }
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+int plan_deadline_write(const struct plan_deadline *s, const char *path, enum spot_format format,
+                        struct spot_err *err)
+{
+    struct spot_out out;
+    char text[PLAN_DEADLINE_WHY_TEXT / 2];
+    int rc = 0;
+
+    if (spot_out_open(&out, path, err))
+        return -1;
+    if (format == SPOT_FORMAT_TABLE) {
+        label(s, s->want.mode, s->want.place, text);
+        fprintf(out.file, "%s for %g s\n\n", text, s->market.tick_s);
+        for (size_t i = 0; i < s->n_why; i++)
+            fprintf(out.file, "%s\n", s->why[i]);
+    } else {
+        rc = write_json(s, out.file, err);
+    }
+    return spot_out_finish(&out, rc, err);
+}
