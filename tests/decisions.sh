@@ -15,17 +15,18 @@ set -eu
 deadline() {
     local trace=$1 prefixes=$2 from=$3
     shift 3
-    spot-replay deadline --trace "$trace" --policy spot --steps --from "${from}s" --format csv "$@" >"$tmp/steps"
+    spot-replay deadline --quiet --trace "$trace" --policy spot --steps --from "${from}s" --format csv "$@" >"$tmp/steps"
     tick=$(awk -F, 'NR == 3 { print $2 }' "$tmp/steps") n=$(($(wc -l <"$tmp/steps") - 1)) same=0 all=0 step=$(((n - 1) / prefixes))
     [ "$step" -gt 0 ] || step=1
-    for ((i = step; i < n && all < prefixes; i += step)); do
+    for ((i = n - 1; i > 0 && all < prefixes; i -= step)); do # the last tick is one of them
         awk -F, -v end="$(awk -v f="$from" -v i="$i" -v t="$tick" 'BEGIN { print f + i * t }')" 'NR == 1 || $1 <= end' "$trace" >"$tmp/prefix.csv"
         # what the last tick left: mode, work done, time since a launch; the zone where it ran last
         read -r mode done_s launching zone <<<"$(awk -F, -v i="$i" 'NR > 1 && NR <= i + 1 { if ($6 != "") zone = $6; m = $4; d = $5; l = $7 }
-            END { printf "%s %.6f %s %s", m, d * 3600, l, zone }' "$tmp/steps")"
+            END { printf "%s %.2f %s %s", m, d * 3600, l, zone }' "$tmp/steps")"
         ask=(--now "$mode" --done "$done_s" --elapsed "$(awk -v i="$i" -v t="$tick" 'BEGIN { print i * t }')" --launching "$launching")
         [ -z "$zone" ] || ask+=(--at "$zone")
-        spot-plan deadline --trace "$tmp/prefix.csv" "${ask[@]}" "$@" | jq -r '"\(.mode) \(.zone // "")"' >"$tmp/pipe"
+        spot-plan deadline --quiet --trace "$tmp/prefix.csv" "${ask[@]}" "$@" >"$tmp/plan"
+        jq -r '"\(.mode) \(.zone // "")"' "$tmp/plan" >"$tmp/pipe"
         awk -F, -v i="$i" 'NR == i + 2 { print $4 " " $6 }' "$tmp/steps" >"$tmp/replay"
         all=$((all + 1))
         if cmp -s "$tmp/pipe" "$tmp/replay"; then

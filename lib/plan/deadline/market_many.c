@@ -306,6 +306,7 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
 
     market_many_release(t);
     t->steps = spot_market_ticks(m, now) / t->step_ticks;
+    t->steps = t->steps > 0 ? t->steps : spot_market_ticks(m, now) > 0; /* less than a step */
     t->n_keep = keep_ticks > 0 ? keep_ticks / t->step_ticks + 2 : t->steps;
     t->n_keep = t->n_keep < t->steps ? t->n_keep : t->steps;
     t->n_level = (int64_t)ceil(now->left_s / step_s * UNITS) + 2;
