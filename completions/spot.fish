@@ -330,7 +330,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l context -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l fit
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l hazard
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l min-losses -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l output -r
