@@ -396,7 +396,7 @@ static const struct spot_cli cli = {
             SPOT_ROW_TRACE(&o.trace),
             { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
               SPOT_FLEET_REPLICAS_MAX },
-            { SPOT_OPT_TIMES, 0, "cold-start", o.cold_s, "time[:is]",
+            { SPOT_OPT_TIMES, 0, "cold-start", o.cold_s, "times",
               "from launch to first answer (default: a step of the input); what it really is", 0,
               1e6 },
             SPOT_ROW_TICK(&o.tick_s),
