@@ -72,7 +72,7 @@ struct spot_liveput_dp {
     struct spot_liveput_memo *memo;  /* within a solve: liveput_best.c */
     struct spot_liveput_search *search; /* liveput_search.c; with a notice, if neither victims nor
                                            unfinished migrations are in the state */
-    struct spot_liveput_plain *plain; /* liveput_plain.c */
+    struct spot_liveput_plain *plain;   /* liveput_plain.c */
     int *clip; /* [(n_max + 1) * n_grid] rank that by_size[i] is cut to; n_grid: none */
     double *most, *most_moved; /* [n_grid] by rank: samples of an interval that begins with a change
                                   to it, at most; with one that moves state */

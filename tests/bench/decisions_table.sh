@@ -83,4 +83,4 @@ share() {
 echo "| kind | of | decisions that agree |"
 echo "|---|---|---:|"
 for kind in ${KINDS-train fleet deadline price serve share}; do "$kind"; done
-exit $failed
+[ $failed -eq 0 ]

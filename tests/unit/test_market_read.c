@@ -60,7 +60,7 @@ START_TEST(places_whose_zones_share_a_region_are_near)
     struct spot_market_names names;
     struct spot_err err = { 0 };
 
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++) {
         ck_assert_int_eq(spot_market_add_place(&m, &names, place[i].zone, "g", 0.5, 2, &err), 0);
         ck_assert_int_eq(m.place[i].region, place[i].region);
         ck_assert_str_eq(names.zone[i], place[i].zone);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay describe - what a trace or a load is like. */
-#include <stdlib.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
