@@ -74,15 +74,16 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     sum[k].deadline_h = deadline_h;
     sum[k].restart_h = restart_h;
     sum[k].n++;
-    play.market =
-        (struct spot_market){ .work_s = 48 * hour,
-                              .deadline_s = deadline_h * hour,
-                              .tick_s = 600,
-                              .restart_s = { restart_h * hour },
-                              .restart_prob = { 1 },
-                              .n_restart = 1,
-                              .n_place = 1,
-                              .place = { { 0.9731, 3.06, 1, 0, { { { 0 } } }, { NULL } } } };
+    play.market = (struct spot_market){
+        .work_s = 48 * hour,
+        .deadline_s = deadline_h * hour,
+        .tick_s = 600,
+        .restart_s = { restart_h * hour },
+        .restart_prob = { 1 },
+        .n_restart = 1,
+        .n_place = 1,
+        .place = { { .spot_usd_per_h = 0.9731, .on_demand_usd_per_h = 3.06, .speed = 1 } }
+    };
     play.n = n_up;
     play.start = (size_t)start;
     for (int p = 0; p < POLICIES; p++) {

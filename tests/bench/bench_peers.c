@@ -26,7 +26,7 @@ struct bench {
     struct spot_job_doc job;
     struct spot_throughput throughput;
     struct spot_cost_table table;
-    struct spot_count_grids grids;
+    struct spot_trace trace;
     struct spot_peer_prices peers;
     struct spot_sim_train sim;
     struct spot_sim_row *row;
@@ -39,11 +39,6 @@ static void die(const struct spot_err *err)
 {
     fprintf(stderr, "bench_peers: %s\n", err->msg);
     exit(2);
-}
-
-static void hush(const char *fmt, ...)
-{
-    (void)fmt;
 }
 
 /* model=.. comes first, whatever the order: constants change it. */
@@ -86,30 +81,25 @@ static int list_constants(const struct bench *b)
 
 static void load_trace(struct bench *b, const char *path)
 {
-    const struct spot_count_grid_ask ask = { .interval_s = b->job.cost.interval_s,
-                                             .is_whole = true,
-                                             .warn = hush };
-    struct spot_trace trace;
+    struct spot_trace *const trace = &b->trace;
+    const double interval_s = b->job.cost.interval_s;
     struct spot_err err;
     int32_t *one;
     size_t n;
 
-    if (spot_trace_load_path(&trace, path, &err) ||
-        spot_count_grids_make(&b->grids, &ask, &trace, NULL, &err))
+    if (spot_trace_load_path(trace, path, &err))
         die(&err);
-    n = spot_trace_grid_n(trace.start_s, trace.end_s, ask.interval_s);
+    n = spot_trace_grid_n(trace->start_s, trace->end_s, interval_s);
     b->available = spot_xcalloc(n, sizeof(*b->available));
     b->row = spot_xcalloc(n, sizeof(*b->row));
     one = spot_xcalloc(n, sizeof(*one));
-    for (size_t k = 0; k < trace.n_series; k++) {
-        spot_trace_resample(&trace.series[k], trace.start_s, ask.interval_s, n, one);
+    for (size_t k = 0; k < trace->n_series; k++) {
+        spot_trace_resample(&trace->series[k], trace->start_s, interval_s, n, one);
         for (size_t i = 0; i < n; i++)
             b->available[i] += one[i];
     }
     b->sim.n_interval = n;
-    b->sim.start_s = trace.start_s;
     free(one);
-    spot_trace_release(&trace);
 }
 
 static void prepare(struct bench *b)
@@ -136,8 +126,7 @@ static void prepare(struct bench *b)
                                       .table = &b->table,
                                       .n_interval = b->sim.n_interval,
                                       .available = b->available,
-                                      .grids = &b->grids,
-                                      .start_s = b->sim.start_s,
+                                      .trace = &b->trace,
                                       .interval_s = b->job.cost.interval_s,
                                       .look_ahead = (int)b->job.cost.look_ahead,
                                       .notice_loss_s = 120,
@@ -227,7 +216,7 @@ int main(int argc, char **argv)
     play_all(&b, argc > 3 ? argv[3] : "all");
     spot_cost_table_release(&b.table);
     spot_throughput_release(&b.throughput);
-    spot_count_grids_release(&b.grids);
+    spot_trace_release(&b.trace);
     spot_job_doc_release(&b.job);
     free(b.available);
     free(b.row);
