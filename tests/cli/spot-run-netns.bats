@@ -80,7 +80,7 @@ on() { # N COMMAND...: on that machine, in the background
     kill -TERM ${w[1]}
     wait ${w[1]} && status=0 || status=$?
     [ "$status" -eq 75 ]
-    [ "$(events log left)" = 1 ]
+    seen log left 1 # its connection ends with it
 
     ip -n $lab-0 link set ${lab}2 down # the cable of w2: no word, no reset, only silence
     gave_up log w2 lease
