@@ -19,6 +19,7 @@ alive() { kill -0 "$1" 2>/dev/null; }
 
 @test "three jobs share two workers by plans, and end with the weights of undisturbed runs" {
     local id jobs=() turns=0 steps=1500
+    local -A n
     # a job that takes its time is there for several turns, too
     [ -z "${SPOT_PACE-}" ] || { steps=300 && export SPOT_PACE_MS=20; }
     printf 'instance_type,count\nhost,2\n' >cluster.csv
@@ -26,14 +27,14 @@ alive() { kill -0 "$1" 2>/dev/null; }
         | {kind: .[0], scale: .[1], instance_type: "host", steps_per_s: .[2]}]}' >throughput.json
     echo id,arrival_s,kind,steps,scale,scale_min,scale_max,join >jobs.csv
     for id in a b c; do
-        kind=slow
-        [ $id = a ] || kind=fast
-        echo "$id,0,$kind,$steps,1,1,2,unix:$id" >>jobs.csv
-        timeout 100 spot-run train -q --data corpus $MODEL --global-batch 5 --workers 1 --steps $steps \
+        kind=slow n[$id]=$((2 * steps)) # it outlasts the others by more than a round
+        [ $id = a ] || { kind=fast && n[$id]=$steps; }
+        echo "$id,0,$kind,${n[$id]},1,1,2,unix:$id" >>jobs.csv
+        timeout 100 spot-run train -q --data corpus $MODEL --global-batch 5 --workers 1 --steps ${n[$id]} \
             --seed "$(printf %d "'$id")" --events "$id.alone" 3>&-
     done
     for id in a b c; do
-        LD_PRELOAD=${SPOT_PACE-} train "$id.log" --listen "unix:$id" --workers 2 --steps $steps --seed "$(printf %d "'$id")" --grid 1x1
+        LD_PRELOAD=${SPOT_PACE-} train "$id.log" --listen "unix:$id" --workers 2 --steps ${n[$id]} --seed "$(printf %d "'$id")" --grid 1x1
         jobs+=($pid)
         eventually "spot-run status --join unix:$id >/dev/null 2>&1"
     done

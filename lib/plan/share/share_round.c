@@ -66,7 +66,9 @@ static double completion(const struct aim *aim, const struct spot_share_way *way
 {
     const struct spot_share_want *want = &aim->problem->want[way->job];
 
-    return want->weight * share_of_left(aim, way) * sqrt(want->left / aim->of_job[way->job]);
+    const double left_s = fmax(aim->terms->round_s, want->left / aim->of_job[way->job]);
+
+    return want->weight * share_of_left(aim, way) * sqrt(left_s);
 }
 
 /* Alpha-fair (alpha 4, towards max-min): gain, over the fourth power of progress so far. */
