@@ -306,7 +306,6 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
     spot_trainer_open_chain(c);
-    spot_trainer_recall_convicted(c);
     return 0;
 }
 
