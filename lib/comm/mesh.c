@@ -2,10 +2,10 @@
 #include "comm/mesh.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,6 +57,16 @@ static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
     return 0;
 }
 
+static int open_epoll(struct spot_mesh *mesh, struct spot_err *err)
+{
+    struct epoll_event e = { .events = EPOLLIN, .data = { .fd = mesh->wake[0] } };
+
+    mesh->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (mesh->epoll < 0 || epoll_ctl(mesh->epoll, EPOLL_CTL_ADD, mesh->wake[0], &e))
+        return spot_err_sys(err, "cannot wait for events");
+    return 0;
+}
+
 static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
 {
     if (spot_thread_start(&mesh->thread, spot_mesh_run_thread, mesh, err))
@@ -73,7 +83,8 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     mesh->config = *config;
     mesh->flags = spot_mesh_flags_new();
     mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* the hello comes first */
-    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->order_wake = mesh->control.fd = -1;
+    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->order_wake = mesh->epoll =
+        mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
     spot_cond_init(&mesh->changed);
     fd = spot_endpoint_dial(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
@@ -89,7 +100,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
         spot_err_sys(err, "cannot make a pipe");
         goto fail;
     }
-    if (start_thread(mesh, err))
+    if (open_epoll(mesh, err) || start_thread(mesh, err))
         goto fail;
     return mesh;
 fail:
@@ -112,12 +123,15 @@ void spot_mesh_close(struct spot_mesh *mesh)
             close(mesh->wake[i]);
     if (mesh->order_wake >= 0)
         close(mesh->order_wake);
+    if (mesh->epoll >= 0)
+        close(mesh->epoll);
     spot_link_release(&mesh->control);
     spot_frame_list_release(&mesh->orders);
     while (mesh->n_peer)
         spot_mesh_free_peer(mesh, mesh->n_peer - 1);
     pthread_cond_destroy(&mesh->changed);
     pthread_mutex_destroy(&mesh->lock);
+    free(mesh->by_fd);
     free(mesh->member);
     free(mesh->suspect);
     free(mesh->flags);
@@ -329,7 +343,7 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
     spot_mesh_drop_late(mesh);
     for (size_t i = mesh->n_peer; i-- > 0;) /* peers that connected before the key was known */
         if (i < mesh->n_peer && mesh->peer[i]->link.is_stranger && mesh->peer[i]->inbox.head)
-            spot_mesh_serve_peer(mesh, i, POLLIN);
+            spot_mesh_serve_peer(mesh, i, EPOLLIN);
     rc = connect_elders(mesh, peer, n_peer, err);
     spot_mesh_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);

@@ -17,7 +17,10 @@ extern "C" {
 enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
 struct spot_mesh_conn {
-    uint32_t id; /* 0: no HELLO from it yet */
+    size_t index; /* in peer[] */
+    int at_fd;    /* its descriptor, also after that was closed */
+    uint32_t id;  /* 0: no HELLO from it yet */
+    uint32_t watched;
     bool is_gone;
     double since_s, received_s, ping_s; /* connected; last frame from it; last ping */
     char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it connected to us */
@@ -30,6 +33,7 @@ struct spot_mesh {
     struct spot_endpoint coordinator, own;
     char address[SPOT_ADDRESS_MAX + 8];
     int listener, wake[2];
+    int epoll;
     int order_wake; /* an eventfd that tells of orders; -1: nobody asked for it */
     pthread_t thread;
     bool has_thread;
@@ -47,7 +51,10 @@ struct spot_mesh {
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    double beat_s;                      /* when the last heartbeat went out */
+    struct spot_mesh_conn **by_fd; /* [cap_fd] the newest that has, or had, this descriptor */
+    size_t cap_fd;
+    uint32_t listener_watched, control_watched; /* events that epoll tells of; 0: not added yet */
+    double beat_s;                              /* when the last heartbeat went out */
     double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
     uint32_t *member;                   /* [n_member] of this epoch: only members can be suspects */
     size_t n_member, cap_member;
@@ -98,9 +105,9 @@ int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_co
                          struct spot_err *err);
 bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);
 
-/* Handle the poll() events of a connection. A broken connection keeps what it received, so that a
+/* Handle the epoll events of a connection. A broken connection keeps what it received, so that a
  * peer's last frames are read. */
-void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events);
+void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, uint32_t events);
 
 #ifdef __cplusplus
 }

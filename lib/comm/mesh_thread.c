@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread of a mesh: moves bytes, keeps the lease alive, hears of epochs that end. */
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,7 +12,10 @@
 #include "common/le.h"
 #include "common/xalloc.h"
 
-enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
+enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64, EVENTS = 64 };
+
+/* With these no event is waited for, unlike with 0: not added. */
+static const uint32_t none = EPOLLHUP;
 
 static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
 static const double abroad_s = 30;
@@ -103,10 +106,15 @@ void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
 {
     struct spot_mesh_conn *p = mesh->peer[i];
 
+    if (mesh->by_fd[p->at_fd] == p)
+        mesh->by_fd[p->at_fd] = NULL;
     spot_link_release(&p->link);
     spot_frame_list_release(&p->inbox);
     free(p);
-    mesh->peer[i] = mesh->peer[--mesh->n_peer];
+    if (i < --mesh->n_peer) {
+        mesh->peer[i] = mesh->peer[mesh->n_peer];
+        mesh->peer[i]->index = i;
+    }
 }
 
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id)
@@ -137,6 +145,18 @@ static bool drop_oldest_stranger(struct spot_mesh *mesh)
     return true;
 }
 
+static void note_fd(struct spot_mesh *mesh, struct spot_mesh_conn *p, int fd)
+{
+    const size_t before = mesh->cap_fd;
+
+    p->at_fd = fd;
+    mesh->by_fd =
+        spot_xgrow(mesh->by_fd, &mesh->cap_fd, (size_t)fd + 1, sizeof(struct spot_mesh_conn *));
+    for (size_t i = before; i < mesh->cap_fd; i++)
+        mesh->by_fd[i] = NULL;
+    mesh->by_fd[fd] = p;
+}
+
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err)
 {
@@ -155,6 +175,8 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
         free(p);
         return NULL;
     }
+    note_fd(mesh, p, fd_take);
+    p->index = mesh->n_peer;
     mesh->peer[mesh->n_peer++] = p;
     return p;
 }
@@ -275,15 +297,15 @@ static bool awaits_key(const struct spot_mesh_conn *p)
     return p->link.is_stranger && p->inbox.head;
 }
 
-void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events)
+void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, uint32_t events)
 {
     struct spot_mesh_conn *p = mesh->peer[i];
     struct spot_err why = { 0 };
     int rc = 0;
 
-    if ((events & (POLLIN | POLLHUP | POLLERR)) || awaits_key(p))
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || awaits_key(p))
         rc = read_peer(mesh, p, &why);
-    if (!rc && (events & POLLOUT))
+    if (!rc && (events & EPOLLOUT))
         rc = spot_link_flush(&p->link, &why);
     if (!rc)
         return;
@@ -319,47 +341,44 @@ static void keep_lease(struct spot_mesh *mesh)
         spot_mesh_lose_control(mesh, &why);
 }
 
-static short link_events(const struct spot_link *link)
+static uint32_t link_events(const struct spot_link *link)
 {
-    return (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0));
+    return EPOLLIN | (spot_link_wants_write(link) ? EPOLLOUT : 0);
 }
 
-static short peer_events(const struct spot_mesh_conn *p)
+/* A descriptor that was closed is not among them any more, and one that was made since is added. */
+static void watch(const struct spot_mesh *mesh, int fd, uint32_t events, uint32_t *watched)
 {
-    return awaits_key(p) ? 0 : link_events(&p->link);
+    struct epoll_event e = { .events = events, .data = { .fd = fd } };
+
+    if (*watched == events)
+        return;
+    if (epoll_ctl(mesh->epoll, *watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e) &&
+        errno == EEXIST) /* a process that is being started has the closed one of this number */
+        (void)epoll_ctl(mesh->epoll, EPOLL_CTL_MOD, fd, &e);
+    *watched = events;
 }
 
-/* poll() answers by descriptor: one that was closed meanwhile is simply not found. */
-static short events_of(const struct pollfd *set, size_t n, int fd)
+static void watch_all(struct spot_mesh *mesh)
 {
-    for (size_t i = 0; i < n; i++)
-        if (set[i].fd == fd)
-            return set[i].revents;
-    return 0;
-}
-
-static size_t fill_set(const struct spot_mesh *mesh, struct pollfd *set)
-{
-    size_t n = 0;
-
-    set[n++] = (struct pollfd){ .fd = mesh->wake[0], .events = POLLIN };
-    set[n++] = (struct pollfd){ .fd = mesh->listener, .events = mesh->is_full ? 0 : POLLIN };
+    watch(mesh, mesh->listener, mesh->is_full ? none : EPOLLIN, &mesh->listener_watched);
     if (!mesh->is_orphan)
-        set[n++] = (struct pollfd){ .fd = mesh->control.fd, .events = link_events(&mesh->control) };
-    for (size_t i = 0; i < mesh->n_peer; i++)
-        if (mesh->peer[i]->link.fd >= 0)
-            set[n++] = (struct pollfd){ .fd = mesh->peer[i]->link.fd,
-                                        .events = peer_events(mesh->peer[i]) };
-    return n;
+        watch(mesh, mesh->control.fd, link_events(&mesh->control), &mesh->control_watched);
+    for (size_t i = 0; i < mesh->n_peer; i++) {
+        struct spot_mesh_conn *const p = mesh->peer[i];
+
+        if (p->link.fd >= 0)
+            watch(mesh, p->link.fd, awaits_key(p) ? none : link_events(&p->link), &p->watched);
+    }
 }
 
-static void serve_control(struct spot_mesh *mesh, short events)
+static void serve_control(struct spot_mesh *mesh, uint32_t events)
 {
     struct spot_err why = { 0 };
 
-    if ((events & POLLOUT) && spot_link_flush(&mesh->control, &why))
+    if ((events & EPOLLOUT) && spot_link_flush(&mesh->control, &why))
         spot_mesh_lose_control(mesh, &why);
-    else if (events & (POLLIN | POLLHUP | POLLERR))
+    else if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         read_control(mesh);
 }
 
@@ -397,44 +416,67 @@ static void take_strangers(struct spot_mesh *mesh)
     }
 }
 
-static void serve(struct spot_mesh *mesh, const struct pollfd *set, size_t n)
+/* The key may have come for those who wait with their HELLO. */
+static void wake_up(struct spot_mesh *mesh)
 {
     char drain[64];
 
-    if (set[0].revents)
-        while (read(mesh->wake[0], drain, sizeof(drain)) == (ssize_t)sizeof(drain))
-            ;
-    if (!mesh->is_orphan)
-        serve_control(mesh, events_of(set, n, mesh->control.fd));
-    for (size_t i = mesh->n_peer; i-- > 0;)
-        if (i < mesh->n_peer && mesh->peer[i]->link.fd >= 0)
-            spot_mesh_serve_peer(mesh, i, events_of(set, n, mesh->peer[i]->link.fd));
-    if (set[1].revents)
+    while (read(mesh->wake[0], drain, sizeof(drain)) == (ssize_t)sizeof(drain))
+        ;
+    for (size_t i = mesh->n_peer; mesh->key && i-- > 0;)
+        if (i < mesh->n_peer && awaits_key(mesh->peer[i]))
+            spot_mesh_serve_peer(mesh, i, 0);
+}
+
+/* epoll tells a descriptor: one that was closed meanwhile is simply not found. */
+static void serve_fd(struct spot_mesh *mesh, int fd, uint32_t events)
+{
+    struct spot_mesh_conn *const p = (size_t)fd < mesh->cap_fd ? mesh->by_fd[fd] : NULL;
+
+    if (fd == mesh->wake[0])
+        wake_up(mesh);
+    else if (p && p->link.fd == fd)
+        spot_mesh_serve_peer(mesh, p->index, events);
+}
+
+static void serve(struct spot_mesh *mesh, const struct epoll_event *event, int n)
+{
+    bool has_stranger = false;
+
+    for (int i = 0; i < n; i++) /* an epoch may be over */
+        if (!mesh->is_orphan && event[i].data.fd == mesh->control.fd)
+            serve_control(mesh, event[i].events);
+    for (int i = 0; i < n; i++)
+        if (event[i].data.fd == mesh->listener)
+            has_stranger = true;
+        else
+            serve_fd(mesh, event[i].data.fd, event[i].events);
+    if (has_stranger)
         take_strangers(mesh);
 }
 
 void *spot_mesh_run_thread(void *user)
 {
     struct spot_mesh *mesh = user;
-    struct pollfd *set = spot_xcalloc(SPOT_MESH_PEERS_MAX + 3, sizeof(*set));
     const int wait_ms = (int)(mesh->config.heartbeat_s * 1e3);
 
     while (!mesh->flags->stop) {
-        size_t n;
+        struct epoll_event event[EVENTS];
+        int n;
 
         pthread_mutex_lock(&mesh->lock);
         keep_lease(mesh);
         drop_silent(mesh);
-        n = fill_set(mesh, set);
+        watch_all(mesh);
         mesh->is_full = false;
         pthread_mutex_unlock(&mesh->lock);
-        if (poll(set, n, wait_ms) <= 0)
+        n = epoll_wait(mesh->epoll, event, EVENTS, wait_ms);
+        if (n <= 0)
             continue;
         pthread_mutex_lock(&mesh->lock);
-        serve(mesh, set, n);
+        serve(mesh, event, n);
         spot_mesh_report_orders(mesh);
         pthread_mutex_unlock(&mesh->lock);
     }
-    free(set);
     return NULL;
 }
