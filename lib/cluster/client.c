@@ -34,7 +34,7 @@ static double answer_until_s(const struct question *q)
     return q->type == SPOT_MSG_STOP ? patient_s : fmin(q->until_s, patient_s);
 }
 
-static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *answer,
+static int wait_answer(struct spot_link *link, double until_s, struct spot_frame **answer,
                        struct spot_err *err)
 {
     struct spot_frame_list in = { NULL, NULL };
@@ -59,16 +59,17 @@ static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *
         if (rc)
             return -1;
     }
-    rc = frame->type == SPOT_MSG_ANSWER ? (int)(frame->tag & 0x7F)
-                                        : spot_err_set(err, SPOT_ESYS, "not a job of this version");
-    spot_buf_add(answer, frame->data, frame->n_byte);
+    *answer = frame;
+    if (frame->type == SPOT_MSG_ANSWER)
+        return (int)(frame->tag & 0x7F);
     free(frame);
-    return rc;
+    *answer = NULL;
+    return spot_err_set(err, SPOT_ESYS, "not a job of this version");
 }
 
 /* One connection: the job's status, or -1 with *err; *is_sent: the peer may have read the
  * message. */
-static int attempt(const struct question *q, struct spot_buf *answer, bool *is_sent,
+static int attempt(const struct question *q, struct spot_frame **answer, bool *is_sent,
                    struct spot_err *err)
 {
     const double left_s = q->until_s - spot_clock_s();
@@ -103,13 +104,15 @@ static bool is_worth_another(const struct question *q, bool is_sent, const struc
            (err->code == SPOT_ESYS && (!is_sent || q->type == SPOT_MSG_STATUS));
 }
 
-int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
-                    const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
+int spot_client_take(const char *join, const char *key_file, double wait_s, enum spot_message type,
+                     const void *data, size_t n_byte, struct spot_frame **answer,
+                     struct spot_err *err)
 {
     const double start_s = spot_clock_s();
     struct question q = { .join = join, .type = type, .data = data, .n_byte = n_byte };
     int rc;
 
+    *answer = NULL;
     if (key_file && !(q.tls = spot_tls_context_load(key_file, err)))
         return -1;
     q.until_s = wait_s > 0 ? start_s + wait_s : INFINITY;
@@ -126,5 +129,17 @@ int spot_client_ask(const char *join, const char *key_file, double wait_s, enum 
             break;
     }
     spot_tls_context_free(q.tls);
+    return rc;
+}
+
+int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
+                    const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
+{
+    struct spot_frame *frame;
+    const int rc = spot_client_take(join, key_file, wait_s, type, data, n_byte, &frame, err);
+
+    if (frame)
+        spot_buf_add(answer, frame->data, frame->n_byte);
+    free(frame);
     return rc;
 }

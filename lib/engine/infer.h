@@ -41,8 +41,8 @@ int spot_infer_type_find(const char *name);
 size_t spot_infer_image_byte(const struct spot_shape *shape, enum spot_infer_type type, int begin,
                              int end);
 
-/* An image of bundles [begin, end), aligned to 64 bytes, whose weights are put in one bundle after
- * another, in any order. */
+/* An image of bundles [begin, end), aligned to 64 bytes and zero before, whose weights are put in
+ * one bundle after another, in any order. */
 void spot_infer_image_begin(void *image, const struct spot_shape *shape, enum spot_infer_type type,
                             int begin, int end);
 /* Pack the master weights of one of them. */

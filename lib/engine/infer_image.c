@@ -151,9 +151,35 @@ static void pack_q8_row(uint8_t *block, int lane, const struct source *from, int
     }
 }
 
+/* A panel without padding, of numbers that stay as they are or are rounded one by one. */
+static void pack_whole(uint8_t *to, enum spot_infer_type type, const struct source *from,
+                       int64_t panel)
+{
+    const float *const w = from->w + panel * SPOT_PANEL * from->out_stride;
+    const int64_t n = from->place->n_in, out = from->out_stride, in = from->in_stride;
+    float *const wide = (float *)(void *)to;
+    uint16_t *const half = (uint16_t *)(void *)to;
+
+    if (type == SPOT_INFER_BF16)
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t lane = 0; lane < SPOT_PANEL; lane++)
+                half[k * SPOT_PANEL + lane] = weight_of(w[lane * out + k * in]);
+    else if (out == 1)
+        for (int64_t k = 0; k < n; k++)
+            memcpy(wide + k * SPOT_PANEL, w + k * in, SPOT_PANEL * sizeof(*w));
+    else
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t lane = 0; lane < SPOT_PANEL; lane++)
+                wide[k * SPOT_PANEL + lane] = w[lane * out + k];
+}
+
 static void pack_panel(uint8_t *to, enum spot_infer_type type, const struct source *from,
                        int64_t panel)
 {
+    if (type != SPOT_INFER_Q8 && (panel + 1) * SPOT_PANEL <= from->place->n_out) {
+        pack_whole(to, type, from, panel);
+        return;
+    }
     for (int64_t k = 0; k < from->place->n_in; k += type == SPOT_INFER_Q8 ? SPOT_Q8_BLOCK : 1)
         for (int lane = 0; lane < SPOT_PANEL; lane++) {
             const int64_t out = panel * SPOT_PANEL + lane, at = k * SPOT_PANEL + lane;
@@ -206,7 +232,6 @@ void spot_infer_image_begin(void *image, const struct spot_shape *shape, enum sp
     head.begin = begin;
     head.end = end;
     head.shape = *shape;
-    memset(image, 0, head.n_byte);
     memcpy(image, &head, sizeof(head));
 }
 
@@ -222,6 +247,7 @@ void spot_infer_image_put(void *image, const struct spot_bundle *bundle)
 void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
                            int begin, int end, struct spot_bundle *const *bundle)
 {
+    memset(image, 0, spot_infer_image_byte(shape, type, begin, end));
     spot_infer_image_begin(image, shape, type, begin, end);
     for (int i = 0; i < end - begin; i++)
         spot_infer_image_put(image, bundle[i]);

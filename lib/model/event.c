@@ -52,6 +52,7 @@ static const struct spot_field member_field[] = {
 
 static const struct spot_field formed_field[] = {
     OF_A_VIEW,
+    KEY("model", SPOT_F_STR, model, NULL, 0, 0, false),
     KEY("D", SPOT_F_INT, grid.D, "1", 1, GRID_MAX, true),
     KEY("P", SPOT_F_INT, grid.P, "1", 1, GRID_MAX, true),
     KEY("M", SPOT_F_INT, grid.M, "1", 1, GRID_MAX, false),

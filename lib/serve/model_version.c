@@ -10,6 +10,7 @@
 #include "common/threads.h"
 #include "common/xalloc.h"
 #include "serve/grammar.h"
+#include "serve/model_image.h"
 #include "serve/relay.h"
 
 struct spot_model_reading {
@@ -37,10 +38,39 @@ struct spot_model_version *spot_model_version_open(const char *dir,
     return v;
 }
 
+static void no_progress(void *user)
+{
+    (void)user;
+}
+
+int spot_model_version_pack(struct spot_model_version *v, enum spot_infer_type type, uint32_t P,
+                            struct spot_err *err)
+{
+    v->image = spot_xcalloc(P, sizeof(*v->image));
+    while (v->n_image < P) {
+        const struct spot_relay_form form = { .P = P, .M = 1, .position = v->n_image };
+        struct spot_shared_image *const image = &v->image[v->n_image];
+        int begin, end;
+
+        spot_relay_bundles(&v->model.shape, &form, &begin, &end);
+        if (spot_model_image_open(image, &v->model, type, begin, end, no_progress, NULL, err))
+            return -1;
+        v->n_image++;
+        if (!image->is_shared) { /* each replica packs its own */
+            spot_shared_image_close(image);
+            break;
+        }
+    }
+    return 0;
+}
+
 void spot_model_version_free(struct spot_model_version *v)
 {
     if (!v)
         return;
+    for (uint32_t i = 0; i < v->n_image; i++)
+        spot_shared_image_close(&v->image[i]);
+    free(v->image);
     spot_grammar_pool_free(v->grammars);
     if (v->drop)
         v->drop(v->user, v->model.dir);

@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 #include "serve/served_model.h"
+#include "serve/shared_image.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,8 @@ struct spot_model_version {
     char fingerprint[64]; /* where its weights are those of a step of a job; "": they are not */
     void (*drop)(void *user, const char *dir); /* its directory, at its end; NULL: that stays */
     void *user;
+    struct spot_shared_image *image; /* [n_image] packed ahead of the replicas */
+    uint32_t n_image;
 };
 
 /* What goes with a directory. */
@@ -37,6 +40,10 @@ struct spot_model_wanted {
 struct spot_model_version *spot_model_version_open(const char *dir,
                                                    const struct spot_model_wanted *wanted,
                                                    struct spot_err *err);
+/* Pack its weights for replicas of P stages of this host, which then find them. Returns 0, also
+ * where they cannot be shared, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */
+int spot_model_version_pack(struct spot_model_version *v, enum spot_infer_type type, uint32_t P,
+                            struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */
 
 struct spot_model_reading;

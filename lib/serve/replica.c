@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/replica.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,10 @@
 #include "engine/kernel.h"
 #include "serve/adapter_list.h"
 #include "serve/batch_loop.h"
+#include "serve/model_image.h"
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/served_model.h"
-#include "serve/shared_image.h"
 
 /* By the server. */
 struct told {
@@ -86,35 +85,15 @@ static void progress(void *replica)
     spot_mesh_progress(r->agent.mesh);
 }
 
-static int pack(void *replica, void *image, struct spot_err *err)
-{
-    struct replica *const r = replica;
-
-    return spot_served_model_pack(&r->model, (enum spot_infer_type)r->told.type, r->begin, r->end,
-                                  image, progress, r, err);
-}
-
-/* Workers of a host share it; its bytes depend on the model, the type and what is packed, and on
- * the program that packs. */
 static int load(struct replica *r, int begin, int end, struct spot_err *err)
 {
-    const enum spot_infer_type type = (enum spot_infer_type)r->told.type;
-    const struct spot_shared_image_maker maker = { .n_byte = spot_infer_image_byte(
-                                                       &r->model.shape, type, begin, end),
-                                                   .make = pack,
-                                                   .wait = progress,
-                                                   .user = r };
-    char name[80];
-
     if (r->image.byte && r->begin == begin && r->end == end)
         return 0;
     spot_shared_image_close(&r->image);
     r->begin = begin;
     r->end = end;
-    snprintf(name, sizeof(name), "%d-%016llx-%s-%lld-%d-%d", SPOT_PROTOCOL,
-             (unsigned long long)r->model.hash, spot_infer_type_name((int)type),
-             (long long)r->model.shape.n_shard, begin, end);
-    return spot_shared_image_open(&r->image, NULL, name, &maker, err);
+    return spot_model_image_open(&r->image, &r->model, (enum spot_infer_type)r->told.type, begin,
+                                 end, progress, r, err);
 }
 
 /* What the member at a position needs, unless it has that. */

@@ -48,6 +48,8 @@ int spot_server_log_formed(struct spot_server *s, const struct spot_replica *p,
 
     if (jw) {
         spot_view_put(p->view, jw);
+        if (p->version)
+            spot_jw_str(jw, "model", p->version->model.dir);
         spot_jw_int(jw, "D", 1);
         spot_jw_int(jw, "P", s->grid.P);
         spot_jw_int(jw, "M", s->grid.M);

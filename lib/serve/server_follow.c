@@ -44,6 +44,10 @@ static int look(const struct spot_follower *f, struct spot_model_version **versi
     }
     v->drop = o->drop;
     v->user = o->group.user;
+    if (spot_model_version_pack(v, o->type, (uint32_t)f->wanted.P, err)) {
+        spot_model_version_free(v);
+        return -1;
+    }
     snprintf(v->fingerprint, sizeof(v->fingerprint), "step-%" PRId64 "-%016" PRIx64, step,
              v->model.hash);
     v->model.vocabulary.fingerprint = v->fingerprint;

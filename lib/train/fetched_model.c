@@ -5,6 +5,7 @@
 
 #include "checkpoint/bundle_io.h"
 #include "cluster/client.h"
+#include "comm/link.h"
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/version.h"
@@ -27,6 +28,12 @@ struct job {
     struct spot_job_config config;
 };
 
+static int report(const uint8_t *text, size_t n, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EINFEASIBLE, "the job says: %.*s", (int)(n < 400 ? n : 400),
+                        (const char *)text);
+}
+
 /* Its answer, or why it gives none. */
 static int ask(const struct source *s, enum spot_train_message type,
                const struct spot_buf *question, struct spot_buf *answer, struct spot_err *err)
@@ -34,10 +41,7 @@ static int ask(const struct source *s, enum spot_train_message type,
     const int rc = spot_client_ask(s->join, s->key_file, s->wait_s, (enum spot_message)type,
                                    question->data, question->n, answer, err);
 
-    return rc <= 0
-               ? rc
-               : spot_err_set(err, SPOT_EINFEASIBLE, "the job says: %.*s",
-                              (int)(answer->n < 400 ? answer->n : 400), (const char *)answer->data);
+    return rc <= 0 ? rc : report(answer->data, answer->n, err);
 }
 
 static int take_job(const struct source *s, struct spot_wire_in *in, struct job *job,
@@ -103,8 +107,9 @@ static int await_durable(const struct source *s, double patience_s, struct job *
     }
 }
 
+/* Its own hashes are compared as it is unpacked. */
 static struct spot_bundle *fetch_bundle(const struct source *s, const struct job *job, int bundle,
-                                        struct spot_err *err)
+                                        uint64_t *hash, struct spot_err *err)
 {
     struct spot_buf question = { 0 }, answer = { 0 };
     struct spot_bundle *got = NULL;
@@ -116,6 +121,7 @@ static struct spot_bundle *fetch_bundle(const struct source *s, const struct job
                                  err);
     if (got)
         spot_weights_only(got);
+    *hash = 0;
     spot_buf_release(&question);
     spot_buf_release(&answer);
     return got;
@@ -123,21 +129,22 @@ static struct spot_bundle *fetch_bundle(const struct source *s, const struct job
 
 /* The bytes of SHOWN. */
 static struct spot_bundle *take_shown(const struct job *job, int bundle,
-                                      const struct spot_buf *answer, struct spot_err *err)
+                                      const struct spot_frame *answer, uint64_t *hash,
+                                      struct spot_err *err)
 {
-    struct spot_wire_in in = spot_wire_in(answer->data, answer->n);
+    struct spot_wire_in in = spot_wire_in(answer->data, answer->n_byte);
     struct spot_bundle *const got = spot_xcalloc(1, sizeof(*got));
     const int64_t step = spot_get_i64(&in);
-    const uint64_t hash = spot_get_u64(&in);
     size_t n_byte;
 
+    *hash = spot_get_u64(&in);
     if (spot_bundle_init_weights(got, &job->config.shape, bundle, err)) {
         free(got);
         return NULL;
     }
     n_byte = got->arena.n_elem * sizeof(float);
-    if (in.bad || answer->n != 16 + n_byte || step != job->durable ||
-        spot_hash64(answer->data + 16, n_byte) != hash) {
+    if (in.bad || answer->n_byte != 16 + n_byte || step != job->durable ||
+        spot_hash64(answer->data + 16, n_byte) != *hash) {
         spot_bundle_free(got);
         spot_err_set(err, SPOT_EINFEASIBLE, "weights of bundle %d of step %lld came damaged",
                      bundle, (long long)job->durable);
@@ -149,22 +156,28 @@ static struct spot_bundle *take_shown(const struct job *job, int bundle,
 }
 
 static struct spot_bundle *look_at_bundle(const struct source *s, const struct job *job, int bundle,
-                                          struct spot_err *err)
+                                          uint64_t *hash, struct spot_err *err)
 {
-    struct spot_buf question = { 0 }, answer = { 0 };
+    struct spot_buf question = { 0 };
+    struct spot_frame *answer;
     struct spot_bundle *got = NULL;
+    int rc;
 
     spot_put_i64(&question, job->durable);
     spot_put_u32(&question, (uint32_t)bundle);
-    if (!ask(s, SPOT_MSG_LOOK, &question, &answer, err))
-        got = take_shown(job, bundle, &answer, err);
+    rc = spot_client_take(s->join, s->key_file, s->wait_s, (enum spot_message)SPOT_MSG_LOOK,
+                          question.data, question.n, &answer, err);
+    if (rc > 0)
+        (void)report(answer->data, answer->n_byte, err);
+    else if (!rc)
+        got = take_shown(job, bundle, answer, hash, err);
+    free(answer);
     spot_buf_release(&question);
-    spot_buf_release(&answer);
     return got;
 }
 
 typedef struct spot_bundle *fetch_fn(const struct source *s, const struct job *job, int bundle,
-                                     struct spot_err *err);
+                                     uint64_t *hash, struct spot_err *err);
 
 static int fetch_bundles(struct spot_saved_model *m, const struct source *s, const struct job *job,
                          fetch_fn *fetch, struct spot_err *err)
@@ -175,8 +188,9 @@ static int fetch_bundles(struct spot_saved_model *m, const struct source *s, con
     m->tokens = spot_xstrdup(job->tokens);
     m->tokenizer = spot_xstrdup(job->tokenizer);
     m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
+    m->hash = spot_xcalloc((size_t)m->n_bundle, sizeof(*m->hash));
     for (int b = 0; b < m->n_bundle; b++)
-        if (!(m->bundle[b] = fetch(s, job, b, err)))
+        if (!(m->bundle[b] = fetch(s, job, b, &m->hash[b], err)))
             return -1;
     return 0;
 }

@@ -381,6 +381,8 @@ int spot_model_dir_begin(const struct spot_model_dir *d, const struct spot_shape
     if (write_config(d, shape, end, is_of_bytes, dtype, err) ||
         (d->has_tokenizer && write_tokenizer(d, shape->seq, end, err)))
         return -1;
+    if (!weights)
+        return 0;
     path = in_dir(d->path, "model.safetensors");
     rc = spot_weights_out_open(weights, path, shape, dtype, err);
     free(path);

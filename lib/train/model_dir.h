@@ -35,8 +35,8 @@ struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokeniz
 /* Removes the directory if it was created here and is empty. */
 void spot_model_dir_close(struct spot_model_dir *dir);
 
-/* Write everything except the weights, for which *weights is opened; these are added, and finished,
- * as in weights/save.h. Parameters and result as below. */
+/* Write everything except the weights, for which *weights is opened, unless that is NULL; these are
+ * added, and finished, as in weights/save.h. Parameters and result as below. */
 int spot_model_dir_begin(const struct spot_model_dir *dir, const struct spot_shape *shape,
                          const struct spot_bpe *bpe, bool is_of_bytes, enum spot_dtype dtype,
                          struct spot_weights_out *weights, struct spot_err *err);

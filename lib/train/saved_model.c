@@ -35,6 +35,7 @@ void spot_saved_model_release(struct spot_saved_model *m)
 {
     drop_bundles(m);
     free(m->bundle);
+    free(m->hash);
     free(m->tokens);
     free(m->tokenizer);
     *m = (struct spot_saved_model){ .bundle = NULL };

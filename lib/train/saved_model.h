@@ -20,6 +20,7 @@ struct spot_saved_model {
     int64_t step;
     int n_bundle;
     struct spot_bundle **bundle;
+    uint64_t *hash;  /* [n_bundle] of their planes, of a model that is followed */
     char *tokens;    /* the job's kind of data: "bytes", "u16", "u32" */
     char *tokenizer; /* path of the tokenizer of its text; "": its data are tokens */
 };

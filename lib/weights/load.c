@@ -13,6 +13,7 @@
 #include "weights/hf_config.h"
 #include "weights/hf_kind.h"
 #include "weights/hf_names.h"
+#include "weights/plain.h"
 #include "weights/tensor_file.h"
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
@@ -32,6 +33,8 @@ struct spot_weights {
     size_t n_entry;
     uint64_t xxh3;
     uint64_t *bundle_xxh3; /* [bundles] */
+    struct spot_plain plain;
+    bool is_plain; /* in place of files */
 };
 
 /* --- files ------------------------------------------------------------------- */
@@ -429,13 +432,37 @@ static struct spot_weights *open_files(const char *path, const struct spot_shape
     return NULL;
 }
 
+/* Returns 1 with *weights, 0 where there is no such file, or -1 with *err. */
+static int open_plain(struct spot_weights **weights, const char *dir,
+                      const struct spot_shape *shape, struct spot_err *err)
+{
+    struct spot_weights *const w = spot_xcalloc(1, sizeof(*w));
+    const int rc = spot_plain_open(&w->plain, dir, shape, err);
+
+    w->is_plain = rc > 0;
+    w->shape = *shape;
+    w->xxh3 = w->plain.xxh3;
+    w->bundle_xxh3 = spot_xcalloc((size_t)spot_shape_bundles(shape), sizeof(*w->bundle_xxh3));
+    if (w->is_plain) {
+        memcpy(w->bundle_xxh3, w->plain.hash,
+               (size_t)spot_shape_bundles(shape) * sizeof(*w->bundle_xxh3));
+        *weights = w;
+    } else {
+        spot_weights_close(w);
+    }
+    return rc;
+}
+
 struct spot_weights *spot_weights_open(const char *path, const struct spot_shape *shape,
                                        struct spot_err *err)
 {
-    struct spot_weights *const w = open_files(path, shape, err);
+    struct spot_weights *w = NULL;
     struct spot_hash_stream *hash;
-    int rc = 0;
+    int rc = open_plain(&w, path, shape, err);
 
+    if (rc)
+        return w;
+    w = open_files(path, shape, err);
     if (!w)
         return NULL;
     hash = spot_hash_stream_new();
@@ -477,6 +504,8 @@ int spot_weights_read(const struct spot_weights *w, struct spot_bundle *bundle,
 {
     uint64_t got;
 
+    if (w->is_plain)
+        return spot_plain_read(&w->plain, bundle, err);
     if (visit(w, bundle->index, bundle, &(struct sums){ NULL, &got }, err))
         return -1;
     return got == w->bundle_xxh3[bundle->index]
@@ -495,6 +524,7 @@ void spot_weights_close(struct spot_weights *w)
     for (size_t i = 0; i < w->n_file; i++)
         spot_tensor_file_close(&w->file[i]);
     free(w->file);
+    spot_plain_release(&w->plain);
     free(w->entry);
     free(w->bundle_xxh3);
     free(w);

@@ -9,6 +9,8 @@
  * F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias, attn.masked_bias) and the
  * frequencies of rotary positions (rotary_emb.inv_freq) are ignored; any other tensor that the
  * model does not have is rejected, and so is a missing one.
+ *
+ * A directory with model.bundles (plain.h) is taken as it is: its head says the hash of all.
  */
 #ifndef SPOT_WEIGHTS_LOAD_H
 #define SPOT_WEIGHTS_LOAD_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/le.h"
 #include "common/out.h"
 #include "common/xalloc.h"
@@ -183,4 +184,65 @@ int spot_weights_out_finish(struct spot_weights_out *w, int rc, struct spot_err 
 {
     assert(rc || w->next == spot_shape_bundles(w->shape));
     return spot_out_finish(&w->out, rc, err);
+}
+
+/* --- the hash of a model ------------------------------------------------------------ */
+
+static bool is_finite(const float *x, size_t n)
+{
+    const uint32_t exponent = 0x7F800000;
+    uint32_t n_other = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &x[i], sizeof(bits));
+        n_other |= (bits & exponent) == exponent;
+    }
+    return !n_other;
+}
+
+/* Does a norm that is stored less `rest` come back with other bits? */
+static bool loses_bits(const struct spot_bundle *bundle, int tensor, const float *stored, size_t n,
+                       float rest)
+{
+    const float *const x =
+        bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(&bundle->arena, tensor, 0);
+    bool differs = false;
+
+    for (size_t i = 0; rest != 0 && i < n; i++)
+        differs |= stored[i] + rest != x[i];
+    return differs;
+}
+
+int spot_weights_hash(struct spot_hash_stream *hash, const struct spot_shape *shape,
+                      const struct spot_bundle *bundle)
+{
+    const struct spot_arena *const a = &bundle->arena;
+    struct spot_hf_name e[SPOT_HF_NAMES_MAX];
+    const size_t n_export = spot_hf_names(shape, bundle->index, e);
+    float *whole = NULL;
+    size_t cap = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < n_export; i++) {
+        const int tensor = spot_arena_find(a, e[i].ours);
+        const struct spot_tensor *const t = &a->tensor[tensor];
+        const size_t n = (size_t)(spot_hf_n_row(shape, t, &e[i]) * t->cols);
+
+        whole = spot_xgrow(whole, &cap,
+                           (size_t)(t->rows * t->cols) * (size_t)(t->is_sharded ? a->n_shard : 1),
+                           sizeof(*whole));
+        for (int64_t x = 0; x < spot_hf_copies(shape, &e[i]); x++) {
+            gather(bundle, shape, &e[i], x, whole);
+            spot_hash_stream_add(hash, whole, n * sizeof(*whole));
+            rc = is_finite(whole, n) ? rc : -1;
+            if (loses_bits(bundle, tensor, whole, n, spot_hf_rest(shape, &e[i])))
+                spot_hash_stream_add(
+                    hash, bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, 0),
+                    n * sizeof(*whole));
+        }
+    }
+    free(whole);
+    return rc;
 }

@@ -32,6 +32,14 @@ void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bu
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
 
+/* Add the numbers of a bundle's master plane to a hash, as spot_weights_open adds those of the F32
+ * file that is written of it; where weights of a norm would lose bits on that way, also these.
+ * Bundles in ascending order give the hash of the model. Returns 0, or -1 where a number is not
+ * finite. */
+struct spot_hash_stream;
+int spot_weights_hash(struct spot_hash_stream *hash, const struct spot_shape *shape,
+                      const struct spot_bundle *bundle);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,7 @@
 #include "train/model_dir.h"
 #include "train/saved_model.h"
 #include "weights/hf_config.h"
+#include "weights/plain.h"
 
 static const char memory[] = "/dev/shm";
 
@@ -139,6 +140,20 @@ static bool has_tokenizer(void)
     return false;
 }
 
+/* As they came: workers of this host turn them once. */
+static int write_weights(const struct spot_saved_model *m, const char *dir, struct spot_err *err)
+{
+    struct spot_plain to;
+    int rc = spot_plain_create(&to, dir, &m->shape, err);
+
+    for (int b = 0; !rc && b < m->n_bundle; b++)
+        rc = spot_plain_add(&to, &m->shape, m->bundle[b], m->hash[b], err);
+    if (!rc)
+        rc = spot_plain_finish(&to, &m->shape, err);
+    spot_plain_release(&to);
+    return rc;
+}
+
 static int write_version(const struct spot_saved_model *m, const char *dir, struct spot_err *err)
 {
     const char *const tokenizer = has_tokenizer() ? f.model : NULL;
@@ -149,7 +164,9 @@ static int write_version(const struct spot_saved_model *m, const char *dir, stru
     if (!tokenizer || bpe)
         to = spot_model_dir_open(dir, tokenizer, err);
     if (to)
-        rc = spot_model_dir_write(to, &m->shape, bpe, !bpe, m->bundle, SPOT_DT_F32, err);
+        rc = spot_model_dir_begin(to, &m->shape, bpe, !bpe, SPOT_DT_F32, NULL, err);
+    if (!rc)
+        rc = write_weights(m, dir, err);
     spot_model_dir_close(to);
     spot_bpe_free(bpe);
     return rc;
@@ -170,7 +187,7 @@ static int follow(void *user, char *dir, size_t n, int64_t *step, struct spot_er
     (void)user;
     if (rc <= 0)
         return rc;
-    snprintf(dir, n, "%s/%" PRIu64, f.root, f.n++);
+    snprintf(dir, n, "%s/%" PRIu64 "-step-%" PRId64, f.root, f.n++, m.step);
     *step = m.step;
     rc = check_shape(&m.shape, err);
     if (!rc && mkdir(dir, 0700))

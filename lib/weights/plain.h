@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* plain.h - the weights of a model as bundles hold them, in one file beside its config.json.
+ *
+ * For processes of one host and one build that pass a model on: neither side turns a tensor, and
+ * who opens the file reads its head alone. A bundle's numbers are compared with their hash when it
+ * is read. load.h takes such a file where a directory has one.
+ */
+#ifndef SPOT_WEIGHTS_PLAIN_H
+#define SPOT_WEIGHTS_PLAIN_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPOT_PLAIN_NAME "model.bundles"
+
+struct spot_hash_stream;
+
+struct spot_plain {
+    int fd; /* -1: none */
+    int n_bundle;
+    uint64_t xxh3;                /* as spot_weights_xxh3 has it */
+    uint64_t *hash;               /* [n_bundle] of the plane of each */
+    uint64_t *at_byte;            /* [n_bundle + 1] where its plane begins */
+    struct spot_hash_stream *all; /* while it is written */
+    int next;
+};
+
+/* A new file DIR/model.bundles. Returns 0, or -1 with *err (SPOT_ESYS); release it in both cases.
+ */
+int spot_plain_create(struct spot_plain *p, const char *dir, const struct spot_shape *shape,
+                      struct spot_err *err);
+/* The next bundle: its master plane, [arena.n_elem], whose hash is known. Returns 0, or -1 with
+ * *err (SPOT_ESYS; SPOT_EDATA where a number is not finite). */
+int spot_plain_add(struct spot_plain *p, const struct spot_shape *shape,
+                   const struct spot_bundle *bundle, uint64_t hash, struct spot_err *err);
+/* All bundles are there. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_plain_finish(struct spot_plain *p, const struct spot_shape *shape, struct spot_err *err);
+
+/* DIR/model.bundles. Returns 1, 0 where there is none, or -1 with *err: SPOT_ESYS, SPOT_EDATA for
+ * one that is not whole or not of this shape. */
+int spot_plain_open(struct spot_plain *p, const char *dir, const struct spot_shape *shape,
+                    struct spot_err *err);
+/* Fill the master plane. Returns 0, or -1 with *err: SPOT_ESYS, SPOT_EDATA where it is damaged. */
+int spot_plain_read(const struct spot_plain *p, struct spot_bundle *bundle, struct spot_err *err);
+
+void spot_plain_release(struct spot_plain *p); /* also of a zeroed one that was never opened */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_PLAIN_H */
