@@ -3,7 +3,6 @@
 #include "cluster/group.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,60 +76,77 @@ static int workload_fd(const struct spot_group *g)
     return g->workload->fd ? g->workload->fd(g->job) : -1;
 }
 
-static size_t fill_set(const struct spot_group *g, struct pollfd *set)
+static void watch_work(struct spot_group *g)
 {
-    size_t n = 0;
+    const int fd = workload_fd(g);
 
-    set[n++] = (struct pollfd){ .fd = g->wake[0], .events = POLLIN };
-    set[n++] = (struct pollfd){ .fd = workload_fd(g), .events = POLLIN };
-    set[n++] =
-        (struct pollfd){ .fd = g->listener, .events = g->polled_s < g->full_until_s ? 0 : POLLIN };
-    for (size_t i = 0; i < g->n_peer; i++) {
-        const struct spot_link *link = &g->peer[i]->link;
-
-        set[n++] = (struct pollfd){
-            .fd = link->fd, .events = (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0))
-        };
-    }
-    return n;
+    if (fd != g->work_fd)
+        g->work_watched = 0;
+    g->work_fd = fd;
+    if (fd >= 0)
+        spot_watch_set(&g->watch, fd, EPOLLIN, &g->work_watched);
 }
 
-/* Most are where they were when the set was filled. */
-static size_t index_of(const struct spot_group *g, int fd, size_t at)
+static void watch_all(struct spot_group *g)
+{
+    const bool is_full = g->polled_s < g->full_until_s;
+
+    watch_work(g);
+    spot_watch_set(&g->watch, g->listener, is_full ? SPOT_WATCH_NONE : EPOLLIN,
+                   &g->listener_watched);
+    for (size_t i = 0; i < g->n_peer; i++) {
+        struct spot_peer *const p = g->peer[i];
+
+        if (p->link.fd >= 0)
+            spot_watch_set(&g->watch, p->link.fd,
+                           EPOLLIN | (spot_link_wants_write(&p->link) ? EPOLLOUT : 0), &p->watched);
+    }
+}
+
+static size_t index_of(const struct spot_group *g, const struct spot_peer *peer)
 {
     size_t i = 0;
 
-    if (at < g->n_peer && g->peer[at]->link.fd == fd)
-        return at;
-    while (i < g->n_peer && g->peer[i]->link.fd != fd)
+    while (g->peer[i] != peer)
         i++;
     return i;
 }
 
-static int serve(struct spot_group *g, const struct pollfd *set, size_t n, struct spot_err *err)
+/* What a peer has to say, if it is there still. */
+static int serve_peer(struct spot_group *g, const struct epoll_event *e, struct spot_err *err)
 {
+    struct spot_peer *const peer = spot_watch_owner(&g->watch, e->data.fd);
+    int rc;
+
+    if (!peer || peer->link.fd != e->data.fd)
+        return 0;
+    rc = spot_group_serve_peer(g, peer, e->events, err);
+    if (rc < 0)
+        return -1;
+    /* with the result a member that leaves is dismissed anyway; and what it said may have been that
+     * another, or it, is lost */
+    return rc > 0 && !g->is_over && spot_watch_owner(&g->watch, e->data.fd) == peer
+               ? spot_group_lose_peer(g, index_of(g, peer), "the connection closed", err)
+               : 0;
+}
+
+static int serve(struct spot_group *g, int n, struct spot_err *err)
+{
+    bool has_stranger = false;
     char drain[64];
 
-    if (set[0].revents)
-        (void)!read(g->wake[0], drain, sizeof(drain));
-    if (set[1].revents && g->workload->readable(g->job, err))
-        return -1;
-    for (size_t k = 3; k < n; k++) {
-        const size_t i = set[k].revents ? index_of(g, set[k].fd, k - 3) : g->n_peer;
-        int rc;
+    for (int i = 0; i < n && !g->is_over; i++) {
+        const struct epoll_event *const e = &g->watch.event[i];
 
-        if (i == g->n_peer)
-            continue;
-        rc = spot_group_serve_peer(g, g->peer[i], set[k].revents, err);
-        if (rc < 0)
-            return -1;
-        if (g->is_over)
-            return 0; /* the result is here: a member that leaves now is dismissed anyway */
-        if (rc > 0 &&
-            spot_group_lose_peer(g, index_of(g, set[k].fd, i), "the connection closed", err))
+        if (e->data.fd == g->wake[0])
+            (void)!read(g->wake[0], drain, sizeof(drain));
+        else if (e->data.fd == g->listener)
+            has_stranger = true;
+        else if (e->data.fd == g->work_fd ? g->workload->readable(g->job, err)
+                                          : serve_peer(g, e, err))
             return -1;
     }
-    if (set[2].revents)
+    if (has_stranger && !g->is_over)
         spot_group_accept(g);
     return 0;
 }
@@ -190,23 +206,18 @@ static bool has_stopped(struct spot_group *g)
 
 static int loop(struct spot_group *g, struct spot_err *err)
 {
-    struct pollfd *set = NULL;
-    size_t cap = 0;
     int rc = 0;
 
     while (!rc && !g->is_over && !has_stopped(g)) {
-        size_t n;
+        int n;
 
-        set = spot_xgrow(set, &cap, g->n_peer + 3, sizeof(*set));
-        n = fill_set(g, set);
-        if (poll(set, n, TICK_MS) < 0)
-            memset(set, 0, n * sizeof(*set)); /* a signal */
+        watch_all(g);
+        n = spot_watch_wait(&g->watch, TICK_MS);
         g->polled_s = spot_clock_s();
-        rc = spot_group_hold(g, err) || serve(g, set, n, err) ? -1 : 0;
+        rc = spot_group_hold(g, err) || serve(g, n, err) ? -1 : 0;
         if (!rc && !g->is_over)
             rc = tick(g, err);
     }
-    free(set);
     return rc;
 }
 
@@ -286,7 +297,7 @@ struct spot_group *spot_group_new(const struct spot_group_options *options,
     g->options = options;
     g->workload = workload;
     g->job = job;
-    g->listener = g->private_fd = g->wake[0] = g->wake[1] = -1;
+    g->listener = g->private_fd = g->wake[0] = g->wake[1] = g->work_fd = g->watch.epoll = -1;
     if ((options->key_file && !(g->tls = spot_tls_context_load(options->key_file, err))) ||
         draw_key(&g->key, err)) {
         spot_group_free(g);
@@ -301,6 +312,9 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
         return -1;
     if (spot_endpoint_pipe(g->wake))
         return spot_err_sys(err, "cannot make a pipe");
+    if (spot_watch_open(&g->watch, err))
+        return -1;
+    spot_watch_set(&g->watch, g->wake[0], EPOLLIN, &(uint32_t){ 0 });
     wake_fd = g->wake[1];
     if (spot_journal_open(&g->journal, g->options->events, spot_group_resumes(g), round,
                           &g->last_epoch, err))
@@ -357,6 +371,7 @@ void spot_group_free(struct spot_group *g)
     spot_group_unlisten(g);
     while (g->n_peer)
         spot_group_free_peer(g, g->n_peer - 1);
+    spot_watch_close(&g->watch);
     spot_group_local_stop(g);
     spot_group_drop_private(g);
     for (int i = 0; i < 2; i++)

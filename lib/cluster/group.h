@@ -184,6 +184,9 @@ bool spot_peer_is_convicted(const struct spot_peer *peer);
  * epoch of the peer's view. */
 void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const void *data,
                     size_t n_byte);
+/* The same with memory that the link frees in time: *data is empty afterwards. */
+void spot_peer_submit(struct spot_peer *peer, uint32_t type, uint64_t tag,
+                      struct spot_buf *data_take);
 /* From now on this member owes an answer; its stall time starts now. */
 void spot_peer_ask(struct spot_peer *peer);
 /* Close the connection of a peer that sent a malformed message; the job goes on without it. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections: taken in, served, given up. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@ void spot_group_free_peer(struct spot_group *g, size_t i)
 {
     struct spot_peer *peer = g->peer[i];
 
+    spot_watch_disown(&g->watch, peer->at_fd, peer);
     spot_link_release(&peer->link);
     if (peer->data && g->workload->forget)
         g->workload->forget(g->job, peer);
@@ -99,6 +99,8 @@ void spot_group_accept(struct spot_group *g)
             free(peer);
             continue;
         }
+        peer->at_fd = fd;
+        spot_watch_own(&g->watch, fd, peer);
         peer->since_s = peer->received_s = peer->progress_s = spot_clock_s();
         g->peer = spot_xgrow(g->peer, &g->cap_peer, g->n_peer + 1, sizeof(struct spot_peer *));
         g->peer[g->n_peer++] = peer;
@@ -109,16 +111,16 @@ void spot_group_accept(struct spot_group *g)
 
 /* Read and handle what a peer sent. Returns 1 when its connection is gone. A peer that disconnected
  * before it joined need not be answered: it will retry, or has given up. */
-int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, short events,
+int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, uint32_t events,
                           struct spot_err *err)
 {
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
     int gone = 0, rc = 0;
 
-    if ((events & POLLOUT) && spot_link_flush(&peer->link, NULL))
+    if ((events & EPOLLOUT) && spot_link_flush(&peer->link, NULL))
         gone = 1;
-    if (events & (POLLIN | POLLHUP | POLLERR)) {
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
         gone |= spot_link_read(&peer->link, &in, NULL) != 0;
         peer->received_s = spot_clock_s();
     }

@@ -84,6 +84,15 @@ void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const v
         spot_link_shutdown(&peer->link);
 }
 
+void spot_peer_submit(struct spot_peer *peer, uint32_t type, uint64_t tag,
+                      struct spot_buf *data_take)
+{
+    const uint32_t epoch = peer->view ? peer->view->machine.epoch : peer->group->last_epoch;
+
+    if (spot_link_submit(&peer->link, type, epoch, tag, data_take, NULL))
+        spot_link_shutdown(&peer->link);
+}
+
 void spot_peer_ask(struct spot_peer *peer)
 {
     peer->progress_s = spot_clock_s();

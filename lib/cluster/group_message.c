@@ -154,8 +154,7 @@ static int on_client(struct spot_group *g, struct spot_peer *peer, const struct 
     } else {
         status = answer(g, frame, &out, &changed);
     }
-    spot_peer_send(peer, SPOT_MSG_ANSWER, status, out.data, out.n);
-    spot_buf_release(&out);
+    spot_peer_submit(peer, SPOT_MSG_ANSWER, status, &out);
     peer->is_closing = true;
     return changed ? spot_group_consider(g, err) : 0;
 }

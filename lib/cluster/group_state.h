@@ -12,6 +12,7 @@
 #include "cluster/suspect.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
+#include "comm/watch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,8 @@ struct spot_peer {
     struct spot_view *view; /* NULL: not a member */
     void *data;             /* the workload's */
     struct spot_link link;
+    int at_fd; /* its descriptor, also after that was closed */
+    uint32_t watched;
     uint32_t id;     /* 0: not a member */
     bool is_closing; /* close when everything is sent */
     bool awaits_end; /* a client to be answered when the job has stopped */
@@ -92,6 +95,9 @@ struct spot_group {
     int private_fd; /* its descriptor, if its name is too long for a socket; else -1 */
     double swept_s; /* when dead workers' sockets were last removed */
     int listener, wake[2];
+    struct spot_watch watch;
+    int work_fd; /* of the workload, as it is watched; -1: none */
+    uint32_t listener_watched, work_watched;
     struct spot_peer **peer;
     size_t n_peer, cap_peer, n_named; /* members first, by id; then other peers */
     uint32_t last_id;
@@ -141,7 +147,7 @@ int spot_group_log_member(struct spot_group *group, const char *event, const str
  * sent (1: it is gone); remove a peer and go on without its member; drop dead peers. */
 void spot_group_accept(struct spot_group *group);
 size_t spot_group_waiters(const struct spot_group *group); /* clients that wait for the end */
-int spot_group_serve_peer(struct spot_group *group, struct spot_peer *peer, short events,
+int spot_group_serve_peer(struct spot_group *group, struct spot_peer *peer, uint32_t events,
                           struct spot_err *err);
 int spot_group_lose_peer(struct spot_group *group, size_t i, const char *why, struct spot_err *err);
 int spot_group_drop_dead(struct spot_group *group, struct spot_err *err);

@@ -38,6 +38,7 @@ static struct spot_frame *make_frame(uint32_t type, uint32_t epoch, uint64_t tag
     frame->tag = tag;
     frame->n_byte = n_byte;
     frame->lent = lent;
+    frame->given = NULL;
     write_header(frame->header, type, epoch, tag, n_byte);
     return frame;
 }
@@ -70,12 +71,18 @@ struct spot_frame *spot_frame_pop(struct spot_frame_list *list)
     return frame;
 }
 
+static void free_frame(struct spot_frame *frame)
+{
+    free(frame->given);
+    free(frame);
+}
+
 void spot_frame_list_release(struct spot_frame_list *list)
 {
     struct spot_frame *frame;
 
     while ((frame = spot_frame_pop(list)))
-        free(frame);
+        free_frame(frame);
 }
 
 void spot_link_init(struct spot_link *link, int fd_take, size_t payload_max)
@@ -300,7 +307,7 @@ int spot_link_flush(struct spot_link *link, struct spot_err *err)
         link->n_sent = (size_t)done;
         if (link->n_sent < SPOT_FRAME_HEADER + f->n_byte)
             return 0;
-        free(spot_frame_pop(&link->sending));
+        free_frame(spot_frame_pop(&link->sending));
         link->n_sent = 0;
     }
     return 0;
@@ -311,13 +318,16 @@ static int no_memory(size_t n_byte, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);
 }
 
+/* *queued: the frame of what is still to be sent; NULL if nothing is. */
 static int send_payload(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
-                        const void *data, size_t n_byte, bool is_lent, struct spot_err *err)
+                        const void *data, size_t n_byte, bool is_lent, struct spot_frame **queued,
+                        struct spot_err *err)
 {
     uint8_t header[SPOT_FRAME_HEADER];
     struct spot_frame *rest;
     ssize_t done = 0;
 
+    *queued = NULL;
     write_header(header, type, epoch, tag, n_byte);
     if (!link->sending.head) {
         done = write_from(link, header, data, n_byte, 0, err);
@@ -333,19 +343,41 @@ static int send_payload(struct spot_link *link, uint32_t type, uint32_t epoch, u
     if (n_byte && !is_lent)
         memcpy(rest->data, data, n_byte);
     spot_frame_push(&link->sending, rest);
+    *queued = rest;
     return 0;
 }
 
 int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err)
 {
-    return send_payload(link, type, epoch, tag, data, n_byte, false, err);
+    struct spot_frame *queued;
+
+    return send_payload(link, type, epoch, tag, data, n_byte, false, &queued, err);
 }
 
 int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err)
 {
-    return send_payload(link, type, epoch, tag, data, n_byte, true, err);
+    struct spot_frame *queued;
+
+    return send_payload(link, type, epoch, tag, data, n_byte, true, &queued, err);
+}
+
+int spot_link_submit(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                     struct spot_buf *data_take, struct spot_err *err)
+{
+    const struct spot_buf data = *data_take;
+
+    struct spot_frame *queued;
+    int rc;
+
+    memset(data_take, 0, sizeof(*data_take));
+    rc = send_payload(link, type, epoch, tag, data.data, data.n, true, &queued, err);
+    if (queued)
+        queued->given = data.data;
+    else
+        free(data.data);
+    return rc;
 }
 
 /* The frame with bytes of its own, NULL with *err; the one that borrowed them is freed. */
@@ -371,10 +403,10 @@ int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err 
 
     for (; (frame = spot_frame_pop(&link->sending)); may_have_begun = false) {
         if (frame->lent && !may_have_begun && frame->epoch < over_below) {
-            free(frame);
+            free_frame(frame);
             continue;
         }
-        if (frame->lent)
+        if (frame->lent && !frame->given)
             frame = own(frame, err);
         if (frame)
             spot_frame_push(&kept, frame);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "comm/tls.h"
+#include "common/buf.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -30,7 +31,8 @@ struct spot_frame {
     size_t n_byte;
     uint8_t header[SPOT_FRAME_HEADER];
     const uint8_t *lent; /* NULL, or the payload, which is then not in `data` */
-    uint8_t data[];      /* [n_byte] */
+    void *given;    /* NULL, or that payload's memory, which is freed with the frame in a link */
+    uint8_t data[]; /* [n_byte] */
 };
 
 /* A frame with room for n_byte of payload; freed with free(). NULL when out of memory. */
@@ -85,6 +87,10 @@ int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
 /* The same without a copy: queued bytes must not change before spot_link_keep. */
 int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
+
+/* The same with memory that the link frees in time, also at -1: *data is empty afterwards. */
+int spot_link_submit(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                     struct spot_buf *data_take, struct spot_err *err);
 
 /* Copy what was lent and is still queued; a frame of an epoch below over_below whose sending has
  * not begun is dropped instead, as it is no longer needed. Returns 0, or -1 with *err

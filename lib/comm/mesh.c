@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,13 +56,11 @@ static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
     return 0;
 }
 
-static int open_epoll(struct spot_mesh *mesh, struct spot_err *err)
+static int open_watch(struct spot_mesh *mesh, struct spot_err *err)
 {
-    struct epoll_event e = { .events = EPOLLIN, .data = { .fd = mesh->wake[0] } };
-
-    mesh->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (mesh->epoll < 0 || epoll_ctl(mesh->epoll, EPOLL_CTL_ADD, mesh->wake[0], &e))
-        return spot_err_sys(err, "cannot wait for events");
+    if (spot_watch_open(&mesh->watch, err))
+        return -1;
+    spot_watch_set(&mesh->watch, mesh->wake[0], EPOLLIN, &(uint32_t){ 0 });
     return 0;
 }
 
@@ -83,7 +80,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     mesh->config = *config;
     mesh->flags = spot_mesh_flags_new();
     mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* the hello comes first */
-    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->order_wake = mesh->epoll =
+    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->order_wake = mesh->watch.epoll =
         mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
     spot_cond_init(&mesh->changed);
@@ -100,7 +97,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
         spot_err_sys(err, "cannot make a pipe");
         goto fail;
     }
-    if (open_epoll(mesh, err) || start_thread(mesh, err))
+    if (open_watch(mesh, err) || start_thread(mesh, err))
         goto fail;
     return mesh;
 fail:
@@ -123,15 +120,13 @@ void spot_mesh_close(struct spot_mesh *mesh)
             close(mesh->wake[i]);
     if (mesh->order_wake >= 0)
         close(mesh->order_wake);
-    if (mesh->epoll >= 0)
-        close(mesh->epoll);
     spot_link_release(&mesh->control);
     spot_frame_list_release(&mesh->orders);
     while (mesh->n_peer)
         spot_mesh_free_peer(mesh, mesh->n_peer - 1);
+    spot_watch_close(&mesh->watch);
     pthread_cond_destroy(&mesh->changed);
     pthread_mutex_destroy(&mesh->lock);
-    free(mesh->by_fd);
     free(mesh->member);
     free(mesh->suspect);
     free(mesh->flags);
@@ -168,6 +163,16 @@ static int report_failed(const struct spot_mesh *mesh, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "the coordinator is gone: %.400s", mesh->lost.msg);
 }
 
+/* The rest of a report, with the lock held. */
+static int end_report(struct spot_mesh *mesh, int rc, const struct spot_err *why)
+{
+    if (rc)
+        spot_mesh_lose_control(mesh, why);
+    else if (spot_link_wants_write(&mesh->control))
+        spot_mesh_wake(mesh);
+    return rc;
+}
+
 int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
                      const void *data, size_t n_byte, struct spot_err *err)
 {
@@ -175,14 +180,25 @@ int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint
     int rc = -1;
 
     pthread_mutex_lock(&mesh->lock);
-    if (!mesh->is_orphan) {
-        rc = spot_link_send(&mesh->control, type, epoch, tag, data, n_byte, &why);
-        if (rc)
-            spot_mesh_lose_control(mesh, &why);
-        else if (spot_link_wants_write(&mesh->control))
-            spot_mesh_wake(mesh);
-    }
+    if (!mesh->is_orphan)
+        rc = end_report(mesh, spot_link_send(&mesh->control, type, epoch, tag, data, n_byte, &why),
+                        &why);
     pthread_mutex_unlock(&mesh->lock);
+    return rc ? report_failed(mesh, err) : 0;
+}
+
+int spot_mesh_submit(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                     struct spot_buf *data_take, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    int rc = -1;
+
+    pthread_mutex_lock(&mesh->lock);
+    if (!mesh->is_orphan)
+        rc = end_report(mesh, spot_link_submit(&mesh->control, type, epoch, tag, data_take, &why),
+                        &why);
+    pthread_mutex_unlock(&mesh->lock);
+    spot_buf_release(data_take);
     return rc ? report_failed(mesh, err) : 0;
 }
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "comm/link.h"
+#include "common/buf.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -79,6 +80,9 @@ void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id);
 /* Send to the coordinator. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
                      const void *data, size_t n_byte, struct spot_err *err);
+/* The same with memory that is the mesh's from now on: *data is empty afterwards. */
+int spot_mesh_submit(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                     struct spot_buf *data_take, struct spot_err *err);
 
 /* Wait for the coordinator's next frame; the caller frees it. NULL with *err (SPOT_ESYS) when the
  * coordinator is gone or timeout_s has passed (negative: no limit). */

@@ -9,6 +9,7 @@
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/mesh.h"
+#include "comm/watch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,8 +34,8 @@ struct spot_mesh {
     struct spot_endpoint coordinator, own;
     char address[SPOT_ADDRESS_MAX + 8];
     int listener, wake[2];
-    int epoll;
-    int order_wake; /* an eventfd that tells of orders; -1: nobody asked for it */
+    struct spot_watch watch; /* its thread waits */
+    int order_wake;          /* an eventfd that tells of orders; -1: nobody asked for it */
     pthread_t thread;
     bool has_thread;
     struct spot_mesh_flags *flags;
@@ -51,9 +52,8 @@ struct spot_mesh {
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    struct spot_mesh_conn **by_fd; /* [cap_fd] the newest that has, or had, this descriptor */
-    size_t cap_fd;
     uint32_t listener_watched, control_watched; /* events that epoll tells of; 0: not added yet */
+    double swept_s;                             /* when silent ones were last dropped */
     double beat_s;                              /* when the last heartbeat went out */
     double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
     uint32_t *member;                   /* [n_member] of this epoch: only members can be suspects */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,10 +11,7 @@
 #include "common/le.h"
 #include "common/xalloc.h"
 
-enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64, EVENTS = 64 };
-
-/* With these no event is waited for, unlike with 0: not added. */
-static const uint32_t none = EPOLLHUP;
+enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
 
 static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
 static const double abroad_s = 30;
@@ -106,8 +102,7 @@ void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
 {
     struct spot_mesh_conn *p = mesh->peer[i];
 
-    if (mesh->by_fd[p->at_fd] == p)
-        mesh->by_fd[p->at_fd] = NULL;
+    spot_watch_disown(&mesh->watch, p->at_fd, p);
     spot_link_release(&p->link);
     spot_frame_list_release(&p->inbox);
     free(p);
@@ -145,18 +140,6 @@ static bool drop_oldest_stranger(struct spot_mesh *mesh)
     return true;
 }
 
-static void note_fd(struct spot_mesh *mesh, struct spot_mesh_conn *p, int fd)
-{
-    const size_t before = mesh->cap_fd;
-
-    p->at_fd = fd;
-    mesh->by_fd =
-        spot_xgrow(mesh->by_fd, &mesh->cap_fd, (size_t)fd + 1, sizeof(struct spot_mesh_conn *));
-    for (size_t i = before; i < mesh->cap_fd; i++)
-        mesh->by_fd[i] = NULL;
-    mesh->by_fd[fd] = p;
-}
-
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err)
 {
@@ -175,7 +158,8 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
         free(p);
         return NULL;
     }
-    note_fd(mesh, p, fd_take);
+    p->at_fd = fd_take;
+    spot_watch_own(&mesh->watch, fd_take, p);
     p->index = mesh->n_peer;
     mesh->peer[mesh->n_peer++] = p;
     return p;
@@ -346,29 +330,20 @@ static uint32_t link_events(const struct spot_link *link)
     return EPOLLIN | (spot_link_wants_write(link) ? EPOLLOUT : 0);
 }
 
-/* A descriptor that was closed is not among them any more, and one that was made since is added. */
-static void watch(const struct spot_mesh *mesh, int fd, uint32_t events, uint32_t *watched)
-{
-    struct epoll_event e = { .events = events, .data = { .fd = fd } };
-
-    if (*watched == events)
-        return;
-    if (epoll_ctl(mesh->epoll, *watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e) &&
-        errno == EEXIST) /* a process that is being started has the closed one of this number */
-        (void)epoll_ctl(mesh->epoll, EPOLL_CTL_MOD, fd, &e);
-    *watched = events;
-}
-
 static void watch_all(struct spot_mesh *mesh)
 {
-    watch(mesh, mesh->listener, mesh->is_full ? none : EPOLLIN, &mesh->listener_watched);
+    const struct spot_watch *const w = &mesh->watch;
+
+    spot_watch_set(w, mesh->listener, mesh->is_full ? SPOT_WATCH_NONE : EPOLLIN,
+                   &mesh->listener_watched);
     if (!mesh->is_orphan)
-        watch(mesh, mesh->control.fd, link_events(&mesh->control), &mesh->control_watched);
+        spot_watch_set(w, mesh->control.fd, link_events(&mesh->control), &mesh->control_watched);
     for (size_t i = 0; i < mesh->n_peer; i++) {
         struct spot_mesh_conn *const p = mesh->peer[i];
 
         if (p->link.fd >= 0)
-            watch(mesh, p->link.fd, awaits_key(p) ? none : link_events(&p->link), &p->watched);
+            spot_watch_set(w, p->link.fd, awaits_key(p) ? SPOT_WATCH_NONE : link_events(&p->link),
+                           &p->watched);
     }
 }
 
@@ -388,6 +363,9 @@ static void drop_silent(struct spot_mesh *mesh)
 {
     const double now_s = spot_clock_s();
 
+    if (now_s - mesh->swept_s < mesh->config.heartbeat_s)
+        return;
+    mesh->swept_s = now_s;
     for (size_t i = mesh->n_peer; i-- > 0;) {
         const struct spot_mesh_conn *const p = mesh->peer[i];
 
@@ -416,43 +394,64 @@ static void take_strangers(struct spot_mesh *mesh)
     }
 }
 
-/* The key may have come for those who wait with their HELLO. */
-static void wake_up(struct spot_mesh *mesh)
+/* Returns whether somebody may wait for what came: not for a stranger that is one still, or has
+ * gone with its answer. */
+static bool serve_stranger(struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t events)
 {
+    const int fd = p->at_fd;
+
+    spot_mesh_serve_peer(mesh, p->index, events);
+    return spot_watch_owner(&mesh->watch, fd) == p && !p->link.is_stranger;
+}
+
+/* The key may have come for those who wait with their HELLO. */
+static bool wake_up(struct spot_mesh *mesh)
+{
+    bool has_news = false;
     char drain[64];
 
     while (read(mesh->wake[0], drain, sizeof(drain)) == (ssize_t)sizeof(drain))
         ;
     for (size_t i = mesh->n_peer; mesh->key && i-- > 0;)
         if (i < mesh->n_peer && awaits_key(mesh->peer[i]))
-            spot_mesh_serve_peer(mesh, i, 0);
+            has_news |= serve_stranger(mesh, mesh->peer[i], 0);
+    return has_news;
 }
 
-/* epoll tells a descriptor: one that was closed meanwhile is simply not found. */
-static void serve_fd(struct spot_mesh *mesh, int fd, uint32_t events)
+/* By descriptor: one that was closed meanwhile is simply not found. */
+static bool serve_fd(struct spot_mesh *mesh, int fd, uint32_t events)
 {
-    struct spot_mesh_conn *const p = (size_t)fd < mesh->cap_fd ? mesh->by_fd[fd] : NULL;
+    const struct spot_mesh_conn *const p = spot_watch_owner(&mesh->watch, fd);
 
     if (fd == mesh->wake[0])
-        wake_up(mesh);
-    else if (p && p->link.fd == fd)
-        spot_mesh_serve_peer(mesh, p->index, events);
+        return wake_up(mesh);
+    if (!p || p->link.fd != fd)
+        return false;
+    if (p->link.is_stranger)
+        return serve_stranger(mesh, p, events);
+    spot_mesh_serve_peer(mesh, p->index, events);
+    return true;
 }
 
-static void serve(struct spot_mesh *mesh, const struct epoll_event *event, int n)
+/* Returns whether there are news for those who wait. */
+static bool serve(struct spot_mesh *mesh, int n)
 {
-    bool has_stranger = false;
+    const struct epoll_event *const event = mesh->watch.event;
+    bool has_stranger = false, has_news = false;
 
     for (int i = 0; i < n; i++) /* an epoch may be over */
-        if (!mesh->is_orphan && event[i].data.fd == mesh->control.fd)
+        if (!mesh->is_orphan && event[i].data.fd == mesh->control.fd) {
             serve_control(mesh, event[i].events);
+            has_news = true;
+        }
     for (int i = 0; i < n; i++)
         if (event[i].data.fd == mesh->listener)
             has_stranger = true;
         else
-            serve_fd(mesh, event[i].data.fd, event[i].events);
+            has_news |= serve_fd(mesh, event[i].data.fd, event[i].events);
     if (has_stranger)
         take_strangers(mesh);
+    return has_news || mesh->is_short;
 }
 
 void *spot_mesh_run_thread(void *user)
@@ -461,7 +460,6 @@ void *spot_mesh_run_thread(void *user)
     const int wait_ms = (int)(mesh->config.heartbeat_s * 1e3);
 
     while (!mesh->flags->stop) {
-        struct epoll_event event[EVENTS];
         int n;
 
         pthread_mutex_lock(&mesh->lock);
@@ -470,12 +468,12 @@ void *spot_mesh_run_thread(void *user)
         watch_all(mesh);
         mesh->is_full = false;
         pthread_mutex_unlock(&mesh->lock);
-        n = epoll_wait(mesh->epoll, event, EVENTS, wait_ms);
-        if (n <= 0)
+        n = spot_watch_wait(&mesh->watch, wait_ms);
+        if (!n)
             continue;
         pthread_mutex_lock(&mesh->lock);
-        serve(mesh, event, n);
-        spot_mesh_report_orders(mesh);
+        if (serve(mesh, n))
+            spot_mesh_report_orders(mesh);
         pthread_mutex_unlock(&mesh->lock);
     }
     return NULL;

@@ -18,10 +18,18 @@ struct spot_show {
     double asked_s;
 };
 
+/* The memory stays for the next ones: its page faults would be half of the cost of a copy. */
 static void drop(struct spot_show *s, struct spot_buf *bundle)
 {
     for (int b = 0; b < s->n_bundle; b++)
+        bundle[b].n = 0;
+}
+
+static void release(struct spot_show *s, struct spot_buf *bundle)
+{
+    for (int b = 0; b < s->n_bundle; b++)
         spot_buf_release(&bundle[b]);
+    free(bundle);
 }
 
 void spot_trainer_end_show(struct spot_trainer *c)
@@ -30,10 +38,8 @@ void spot_trainer_end_show(struct spot_trainer *c)
 
     if (!s)
         return;
-    drop(s, s->have);
-    drop(s, s->coming);
-    free(s->have);
-    free(s->coming);
+    release(s, s->have);
+    release(s, s->coming);
     free(s);
     c->show = NULL;
 }

@@ -10,15 +10,12 @@ static int show(struct spot_worker *w, uint32_t epoch, const struct spot_bundle 
     const float *const weights = bundle->plane[SPOT_PLANE_MASTER];
     const size_t n_byte = bundle->arena.n_elem * sizeof(*weights);
     struct spot_buf out = { 0 };
-    int rc;
 
     spot_put_i64(&out, bundle->step);
     spot_put_u64(&out, spot_hash64(weights, n_byte));
     spot_buf_add(&out, weights, n_byte);
-    rc = spot_mesh_report(w->agent.mesh, SPOT_MSG_SHOWN, epoch, (uint64_t)bundle->index, out.data,
-                          out.n, err);
-    spot_buf_release(&out);
-    return rc;
+    return spot_mesh_submit(w->agent.mesh, SPOT_MSG_SHOWN, epoch, (uint64_t)bundle->index, &out,
+                            err);
 }
 
 int spot_worker_show(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)

@@ -353,9 +353,35 @@ static void check_lent(struct spot_frame_list *in, uint64_t tag, size_t n_byte)
     free(f);
 }
 
+static void give(struct spot_link *link, uint32_t epoch, uint64_t tag, size_t n_byte)
+{
+    struct spot_buf data = { 0 };
+
+    memset(spot_buf_more(&data, n_byte), (int)tag, n_byte);
+    data.n = n_byte;
+    ck_assert_int_eq(spot_link_submit(link, 1, epoch, tag, &data, NULL), 0);
+    ck_assert_ptr_null(data.data);
+}
+
+/* The other side has gone: what cannot be sent is not kept. */
+static void give_to_nobody(void)
+{
+    struct spot_link gone;
+    struct spot_buf data = { 0 };
+    int fd[2];
+
+    open_pair(fd);
+    spot_link_init(&gone, fd[0], 1000);
+    close(fd[1]);
+    spot_buf_add(&data, "lost", 4);
+    ck_assert_int_eq(spot_link_submit(&gone, 1, 1, 1, &data, NULL), -1);
+    ck_assert_ptr_null(data.data);
+    spot_link_release(&gone);
+}
+
 /* Lent bytes are free again after keep, at whatever byte of them the socket had stopped; all come,
- * or of an epoch that is over those that were on their way. */
-static void lend_and_overwrite(const unsigned char *with, uint32_t over_below)
+ * or of an epoch that is over those that were on their way. Given ones are the link's. */
+static void lend_and_overwrite(const unsigned char *with, uint32_t over_below, bool gives)
 {
     enum { FRAMES = 8, BYTES = 100000, EPOCH = 2 };
     struct spot_frame_list in[2] = { { NULL, NULL }, { NULL, NULL } };
@@ -368,7 +394,11 @@ static void lend_and_overwrite(const unsigned char *with, uint32_t over_below)
     ck_assert_int_eq(run_wire(&w, in, err), 0); /* shake hands */
     for (uint64_t i = 0; i < FRAMES; i++) {
         memset(data + i * BYTES, (int)i, BYTES);
-        ck_assert_int_eq(spot_link_lend(&w.end[0], 1, EPOCH, i, data + i * BYTES, BYTES, NULL), 0);
+        if (gives)
+            give(&w.end[0], EPOCH, i, BYTES);
+        else
+            ck_assert_int_eq(spot_link_lend(&w.end[0], 1, EPOCH, i, data + i * BYTES, BYTES, NULL),
+                             0);
     }
     n_queued = spot_link_queued(&w.end[0]) / BYTES;
     ck_assert_uint_gt(n_queued, 1);
@@ -390,7 +420,34 @@ static void lend_and_overwrite(const unsigned char *with, uint32_t over_below)
 
 START_TEST(what_was_lent_is_sent_as_it_was_when_it_was_kept)
 {
-    lend_and_overwrite(_i % 2 ? key[0] : NULL, _i / 2 ? 3 : 2);
+    lend_and_overwrite(_i % 2 ? key[0] : NULL, _i / 2 % 2 ? 3 : 2, _i / 4);
+}
+END_TEST
+
+/* By whoever looks for leaks. */
+START_TEST(what_was_given_goes_with_its_link)
+{
+    struct spot_frame_list in[2] = { { NULL, NULL }, { NULL, NULL } };
+    struct spot_err err[2] = { { 0 }, { 0 } };
+    struct spot_buf nothing = { 0 };
+    struct wire w;
+
+    open_wire(&w, NULL, NULL);
+    for (uint64_t i = 0; i < 20; i++)
+        give(&w.end[0], 1, i, 100000);
+    ck_assert_uint_gt(spot_link_queued(&w.end[0]), 0);
+    ck_assert_int_eq(spot_link_submit(&w.end[0], 1, 1, 20, &nothing, NULL), 0);
+    for (int turn = 0; turn < 10; turn++)
+        ck_assert_int_eq(run_wire(&w, in, err), 0);
+    for (uint64_t i = 0; i < 20; i++)
+        check_lent(&in[1], i, 100000);
+    check_lent(&in[1], 20, 0);
+    for (uint64_t i = 0; i < 20; i++)
+        give(&w.end[0], 1, i, 100000);
+    spot_link_close(&w.end[1]);
+    (void)spot_link_flush(&w.end[0], NULL);
+    give_to_nobody();
+    close_wire(&w);
 }
 END_TEST
 
@@ -549,7 +606,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_loop_test(tc, what_was_lent_is_sent_as_it_was_when_it_was_kept, 0, 4);
+    tcase_add_loop_test(tc, what_was_lent_is_sent_as_it_was_when_it_was_kept, 0, 8);
+    tcase_add_test(tc, what_was_given_goes_with_its_link);
     add_tests(tc);
     return run_suite("link", tc);
 }
