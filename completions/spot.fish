@@ -500,6 +500,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l window -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l serving -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l format -x -a 'csv tsv jsonl table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l seed -r

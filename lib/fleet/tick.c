@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet/tick.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -69,4 +70,9 @@ int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *wor
         rc = act(fleet, world, action, n, err);
     free(action);
     return rc;
+}
+
+double spot_fleet_next_turn(double due_s, double every_s, double now_s)
+{
+    return due_s + every_s * fmax(1, ceil((now_s - due_s) / every_s));
 }

@@ -42,6 +42,11 @@ struct spot_fleet_world {
 int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                     size_t *n_foreign, struct spot_err *err);
 
+/* When the next turn begins: a whole number of every_s > 0 after the last one was due, so that
+ * turns do not drift away from what the trace of their forecasts has for a step. Turns that a long
+ * one passed over are left out. */
+double spot_fleet_next_turn(double due_s, double every_s, double now_s);
+
 #ifdef __cplusplus
 }
 #endif

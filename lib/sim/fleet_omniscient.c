@@ -306,6 +306,7 @@ static void report(const struct program *p, struct spot_fleet_result *r,
         count_launches(r, old, now, n);
         short_of -= s.spot_ready + s.on_demand_ready;
         r->availability += short_of <= 0;
+        s.ready_first = s.spot_ready + s.on_demand_ready;
         s.unserved = fmax(0, short_of);
         r->unserved_share += s.unserved;
         backlog = fmax(0, backlog + short_of);

@@ -125,24 +125,35 @@ static double serve(struct spot_fleet_state *s, double wait, double share,
     return share * n;
 }
 
+double spot_fleet_turn_tick(const struct spot_fleet_play *play)
+{
+    const double wait = (double)play->cold - play->early;
+
+    return wait > floor(wait) ? wait - floor(wait) : 1;
+}
+
 static void account(struct spot_fleet_state *s, struct spot_fleet_step *step)
 {
     const struct spot_fleet_play *play = s->play;
     const double hours = play->tick_s / 3600;
-    const double wait = (double)play->cold - play->early, last = ceil(wait) - wait;
+    const double wait = (double)play->cold - play->early, turn = spot_fleet_turn_tick(play);
     double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours, n;
     struct spot_fleet_step now = { 0 };
+    int first;
 
     for (size_t i = 0; i < s->n_unit; i++)
         spot += play->usd_per_h[s->unit[i].zone] * hours;
     s->total->usd += spot + demand;
     s->total->on_demand_share += demand;
-    n = serve(s, ceil(wait), 1 - last, &now) + serve(s, floor(wait), last, &now);
+    n = serve(s, ceil(wait), turn, &now);
+    first = now.spot_ready + now.on_demand_ready;
+    n += serve(s, floor(wait), 1 - turn, &now);
     s->total->unserved_share += now.unserved;
     if (play->load)
         queue(s, load_at(play, s->t), n);
     if (!step)
         return;
+    step->ready_first = first;
     step->spot = (int)s->n_unit;
     step->spot_ready = now.spot_ready;
     step->on_demand = (int)s->n_on_demand;

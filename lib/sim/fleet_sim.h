@@ -75,10 +75,14 @@ struct spot_fleet_result {
 
 struct spot_fleet_step {
     int spot, spot_ready, on_demand, on_demand_ready; /* ready by its end */
-    double unserved;                                  /* replicas, in its mean */
+    int ready_first; /* of both, ready in the part of it before spot_fleet_turn_tick */
+    double unserved; /* replicas, in its mean */
     double usd;
     char state[SPOT_DECISION_STATE_MAX]; /* of the decider, after it; "": the policy has none */
 };
+
+/* Within a tick, 0 to 1: when what was launched, in it or before, comes to serve. */
+double spot_fleet_turn_tick(const struct spot_fleet_play *play);
 
 /* Set the extra and fallback that a policy was published with. */
 void spot_fleet_defaults(struct spot_fleet_play *play, const struct spot_fleet_player *player);

@@ -33,6 +33,19 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
     [ "$(replay --policy spot | awk -F, 'NR == 2 { printf "%.4f %.4f", $4, $2 }')" = "$usd" ]
 }
 
+@test "what serves is a trace: its share with as many as are wanted is the availability, and serving is played on it" {
+    for cold in 300 300:0 300:120 10m:400 300:450; do
+        replay --n 2 --policy spothedge,spot --availability .99 --cold-start $cold --serving "$T/serving.csv" >"$T/out"
+        awk -F, 'NR == 2 { n = $2; was = $1 } NR > 2 { s += n >= 2 ? $1 - was : 0; n = $2; was = $1 } END { printf "%.4f\n", s / was }' "$T/serving.csv" >"$T/share"
+        awk -F, '$1 == "spot" { printf "%.4f\n", $2 }' "$T/out" | cmp - "$T/share"
+        [ "$(tail -n 1 "$T/serving.csv" | cut -d , -f 1)" = 60000 ]
+    done
+    printf '%s\n' time_s,prompt_tokens,output_tokens 1200,512,128 2400,512,128 >"$T/l"
+    jq '.serve += { gpus: 1, gpus_min: 1 }' examples/serve/gpt-6.7b.json >"$T/job.json"
+    spot-replay serve --job "$T/job.json" --trace "$T/serving.csv" --load "$T/l" --policy rerouting --arrivals-only >"$T/out"
+    run -2 replay --n 2 --serving "$T/x" --demand x
+}
+
 @test "a tick's choice does not depend on what comes" {
     awk -F, 'NR == 1 || $1 <= 30000' "$T/t.csv" >"$T/past.csv"
     for p in round-robin spothedge spothedge-repaired spot; do

@@ -7,6 +7,7 @@
  *   n=100        requests; request i is the same whoever asks, whenever
  *   clients=8    at once; rate=R: instead of waiting for an end they come by Poisson, R a second
  *   in=40 out=200  bytes of the prompt, tokens at most
+ *   load=FILE    a request trace: when they come, from its first one on, and how long each is; instead of n, rate, in and out
  *   plain=0      1: all greedy, one choice, no log probabilities; else a mixture
  *   struck=FILE  lines: names of workers that were killed. A client whose last token came from one asks
  *                anew, from the start, as it must where a server goes on with nothing
@@ -39,6 +40,7 @@
 #include "common/clock.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "trace/load_trace.h"
 
 enum { CHOICES = 2, RETRY_MS = 50 };
 
@@ -74,10 +76,11 @@ struct times {
 static struct {
     long n, clients, in, out, plain, idle, ids, stamp;
     double rate;
-    const char *answers, *gaps, *struck, *lost;
+    const char *answers, *gaps, *struck, *lost, *load;
 } o = { .n = 100, .clients = 8, .in = 40, .out = 200, .ids = 1, .lost = "" };
 
 static struct spot_endpoint at;
+static struct spot_load trace; /* of load= */
 static int poll_fd;
 static FILE *answers, *gaps;
 static struct times whole, first, gap, delay;
@@ -106,6 +109,8 @@ static double quantile_ms(const struct times *t, double q)
 static void put_body(struct spot_buf *out, long i)
 {
     static const char words[] = "the line of a text that a small model learns and says again ";
+    const long n_in = trace.n ? trace.prompt_token[i] : o.in;
+    const long n_out = trace.n ? trace.output_token[i] : o.out;
     struct spot_rng rng;
     char head[512];
     int n;
@@ -113,13 +118,13 @@ static void put_body(struct spot_buf *out, long i)
     spot_rng_init(&rng, (uint64_t)i + 1, 0);
     n = snprintf(head, sizeof(head),
                  "{\"model\":\"model\",\"stream\":true,\"max_tokens\":%ld,\"seed\":%ld",
-                 o.plain ? o.out : 1 + (long)spot_rng_below(&rng, (size_t)o.out), i);
+                 o.plain || trace.n ? n_out : 1 + (long)spot_rng_below(&rng, (size_t)n_out), i);
     spot_buf_add(out, head, (size_t)n);
     n = snprintf(head, sizeof(head), ",\"temperature\":%s%s%s,\"ignore_eos\":true,\"prompt\":\"",
                  o.plain || i % 2 ? "0" : "0.9", !o.plain && i % 5 == 0 ? ",\"n\":2" : "",
                  !o.plain && i % 3 == 0 ? ",\"logprobs\":2" : "");
     spot_buf_add(out, head, (size_t)n);
-    for (long k = 0, from = (long)spot_rng_below(&rng, sizeof(words) - 1); k < o.in; k++)
+    for (long k = 0, from = (long)spot_rng_below(&rng, sizeof(words) - 1); k < n_in; k++)
         spot_buf_add(out, &words[(from + k) % (long)(sizeof(words) - 1)], 1);
     spot_buf_add(out, "\"}", 2);
 }
@@ -438,10 +443,11 @@ static void be_idle(void)
         n_wrong++;
 }
 
-/* Whoever comes by Poisson comes whether the others are done or not. */
-static double next_s(struct spot_rng *rng, double before_s)
+/* Whoever comes by Poisson, or as a trace says, comes whether the others are done or not. */
+static double next_s(struct spot_rng *rng, double before_s, long i)
 {
-    return before_s - log1p(-spot_rng_unit(rng)) / o.rate;
+    return trace.n ? before_s + (i < o.n ? trace.time_s[i] - trace.time_s[i - 1] : 0)
+                   : before_s - log1p(-spot_rng_unit(rng)) / o.rate;
 }
 
 /* Its last token came from there, or did until a moment ago: word of a kill may come late. */
@@ -472,6 +478,7 @@ static void run(struct stream *stream)
 {
     struct epoll_event event[256];
     struct spot_rng rng;
+    const bool is_open = o.rate > 0 || trace.n;
     double now_s = spot_clock_s(), come_s = now_s;
     long n_begun = 0;
 
@@ -485,11 +492,11 @@ static void run(struct stream *stream)
 
             if (s->request >= 0 && s->due_s > 0 && now_s >= s->due_s)
                 connect_now(s);
-            if (s->request >= 0 || n_begun == o.n || (o.rate > 0 && come_s > now_s))
+            if (s->request >= 0 || n_begun == o.n || (is_open && come_s > now_s))
                 continue;
-            begin(s, n_begun++, o.rate > 0 ? come_s : now_s);
-            if (o.rate > 0)
-                come_s = next_s(&rng, come_s);
+            begin(s, n_begun++, is_open ? come_s : now_s);
+            if (is_open)
+                come_s = next_s(&rng, come_s, n_begun);
         }
         if (o.struck)
             strike(stream);
@@ -541,6 +548,8 @@ static void take(const char *word)
         o.answers = equals + 1;
     else if (n && !strncmp(word, "gaps", n))
         o.gaps = equals + 1;
+    else if (n && !strncmp(word, "load", n))
+        o.load = equals + 1;
     else if (n && !strncmp(word, "lost", n))
         o.lost = equals + 1;
     else if (n && !strncmp(word, "struck", n))
@@ -564,6 +573,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "load: %s\n", argc < 2 ? "an address is missing" : err.msg);
         return 2;
     }
+    if (o.load && spot_load_read_path(&trace, o.load, 0, &err)) {
+        fprintf(stderr, "load: %s\n", err.msg);
+        return 2;
+    }
+    if (o.load)
+        o.n = (long)trace.n;
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -583,5 +598,6 @@ int main(int argc, char **argv)
     if (gaps)
         fclose(gaps);
     free(stream);
+    spot_load_release(&trace);
     return n_wrong ? 1 : 0;
 }

@@ -540,11 +540,26 @@ START_TEST(the_old_ones_stay_until_the_new_ones_run_and_are_drained_first)
 }
 END_TEST
 
+/* Turns of 5 s from 100 on; the fourth takes 17 s, and those of 120 to 130 are left out. */
+START_TEST(turns_come_in_equal_steps_whatever_they_take)
+{
+    static const double took_s[] = { 0, 2, 4.999, 17, 5, 0.5 };
+    static const double due_s[] = { 105, 110, 115, 135, 140, 145 };
+    double due = 100;
+
+    for (size_t i = 0; i < 6; i++) {
+        due = spot_fleet_next_turn(due, 5, due + took_s[i]);
+        ck_assert_double_eq_tol(due, due_s[i], 1e-9);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("core");
 
     tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, turns_come_in_equal_steps_whatever_they_take);
     tcase_add_loop_test(tc, an_unknown_launch_that_nobody_wants_any_more_is_given_up_or_ended, 0,
                         2);
     tcase_add_loop_test(tc, a_market_that_refuses_or_fails_has_its_pause_over_lives_of_one_turn, 0,

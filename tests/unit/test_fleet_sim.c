@@ -349,10 +349,11 @@ START_TEST(a_launch_that_is_early_or_late_serves_its_share_of_a_tick)
     struct spot_err err = { 0 };
 
     for (size_t i = 0; i < sizeof(one) / sizeof(*one); i++) {
-        double unserved = 0;
+        double unserved = 0, served = 0, turn;
 
         play.cold = one[i].cold;
         play.early = one[i].early;
+        turn = spot_fleet_turn_tick(&play);
         ck_assert_int_eq(spot_fleet_play_run(&play, &spot_fleet_players[SPOT_FLEET_ON_DEMAND], &r,
                                              step, NULL, &err),
                          0);
@@ -361,6 +362,11 @@ START_TEST(a_launch_that_is_early_or_late_serves_its_share_of_a_tick)
         ck_assert_double_eq_tol(r.availability, 1 - one[i].missed / N, 1e-12);
         ck_assert_double_eq_tol(unserved, 2 * one[i].missed, 1e-12);
         ck_assert_int_eq(step[1].on_demand_ready, one[i].ready);
+        /* what serves, as a trace would have it, is the time that was not missed */
+        for (size_t t = 0; t < N; t++)
+            served += turn * (step[t].ready_first >= 2) +
+                      (1 - turn) * (step[t].spot_ready + step[t].on_demand_ready >= 2);
+        ck_assert_double_eq_tol(served, N - one[i].missed, 1e-12);
         ck_assert_double_eq_tol(r.cost_ratio, 1, 1e-12);
     }
     play.early = 2;

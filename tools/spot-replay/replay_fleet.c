@@ -12,6 +12,7 @@
 #include "replay.h"
 #include "replay_fleet.h"
 #include "sim/fleet_play.h"
+#include "trace/trace_write.h"
 
 static struct replay_fleet_options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
                                          .policy = "all",
@@ -373,7 +374,38 @@ static int draw(const struct session *s, struct spot_err *err)
     return rc;
 }
 
+static void put_serving(FILE *out, double time_s, int n)
+{
+    spot_trace_put_real(out, time_s);
+    fprintf(out, ",%d\n", n);
+}
+
+/* A trace of the replicas that serve under the last policy, for spot-replay serve. */
+static int write_serving(const struct session *s, struct spot_err *err)
+{
+    const struct spot_fleet_step *step = s->played[s->n_played - 1].step;
+    const double turn_s = spot_fleet_turn_tick(&s->play) * o.tick_s;
+    struct spot_out out;
+    double time_s = s->trace.start_s;
+
+    if (spot_out_open(&out, o.serving, err))
+        return -1;
+    fputs("time_s,available\n", out.file);
+    for (size_t t = 0; t < s->play.n_tick; t++) {
+        const int then = step[t].spot_ready + step[t].on_demand_ready;
+
+        put_serving(out.file, time_s, step[t].ready_first);
+        if (then != step[t].ready_first)
+            put_serving(out.file, time_s + turn_s, then);
+        time_s = s->trace.start_s + (double)(t + 1) * o.tick_s;
+    }
+    put_serving(out.file, time_s,
+                step[s->play.n_tick - 1].spot_ready + step[s->play.n_tick - 1].on_demand_ready);
+    return spot_out_finish(&out, 0, err);
+}
+
 static const struct spot_opt_need need[] = {
+    { "serving", "!demand" },
     { "per-replica|demand|rho|window", "load" },
     { "demand", "catalogue" },
     { "catalogue|unserved", "demand" },
@@ -384,7 +416,7 @@ static const struct spot_cli cli = {
     .name = "spot-replay fleet",
     .need = need,
     .reads = (const char *const[]){ "trace", "load", "demand", "catalogue", NULL },
-    .writes = (const char *const[]){ "output", "plot", NULL },
+    .writes = (const char *const[]){ "output", "plot", "serving", NULL },
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
     .synopsis = "--trace trace.csv --n N [options]",
@@ -415,6 +447,8 @@ static const struct spot_cli cli = {
             SPOT_ROW_POLICIES(&o.policy),
             SPOT_ROW_TICKS(&o.steps),
             SPOT_ROW_PLOT(&o.plot),
+            { SPOT_OPT_STRING, 0, "serving", &o.serving, "file",
+              "trace of what serves under the last policy, for spot-replay serve", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
@@ -434,7 +468,7 @@ static int run(struct session *s, struct spot_err *err)
     if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
         play_all(s, err))
         return -1;
-    if (o.plot && draw(s, err))
+    if ((o.plot && draw(s, err)) || (o.serving && write_serving(s, err)))
         return -1;
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }

@@ -22,7 +22,7 @@ enum { REPLAY_FLEET_POLICIES_MAX = 16 };
 
 struct replay_fleet_options {
     struct spot_tool_common common;
-    const char *trace, *policy, *plot, *load, *demand, *catalogue;
+    const char *trace, *policy, *plot, *serving, *load, *demand, *catalogue;
     uint64_t n;
     double per_replica, rho, window_s;
     double cold_s[2];                                /* as policies have it, as it is */

@@ -217,8 +217,10 @@ static int turn(struct session *s, struct spot_err *err)
 
 static void wait_until(const struct session *s, double until_s)
 {
-    while (!signal_got && spot_clock_s() < until_s) {
-        (void)poll(NULL, 0, LOOK_MS);
+    double left_s;
+
+    while (!signal_got && (left_s = until_s - spot_clock_s()) > 0) {
+        (void)poll(NULL, 0, (int)ceil(fmin(1e3 * left_s, LOOK_MS)));
         fleet_watch_rest(s->page);
     }
 }
@@ -241,8 +243,10 @@ static void show(const struct session *s, double begin_s, const char *failure)
 
 static int turns(struct session *s, struct spot_err *err)
 {
+    double next_s = spot_clock_s();
+
     while (!signal_got) {
-        const double begin_s = spot_clock_s(), next_s = begin_s + o.every_s;
+        const double begin_s = spot_clock_s();
         const int rc = turn(s, err);
         const char *failure;
 
@@ -257,6 +261,7 @@ static int turns(struct session *s, struct spot_err *err)
             break;
         if ((failure = fleet_log_failure(s->log)))
             spot_tool_warn("the log has a gap from here on: %s", failure);
+        next_s = spot_fleet_next_turn(next_s, o.every_s, spot_clock_s());
         wait_until(s, next_s);
     }
     return 0;
