@@ -172,6 +172,8 @@ void *spot_peer_data(const struct spot_peer *peer);
 void spot_peer_set_data(struct spot_peer *peer, void *data);
 /* Time until it is gone: INFINITY without a notice, or if the grace period is not known. */
 double spot_peer_time_left_s(const struct spot_peer *peer);
+/* See spot_link_round_trip_s, of its connection. */
+double spot_peer_round_trip_s(const struct spot_peer *peer);
 /* Set aside: alive, but gets no place. */
 bool spot_peer_is_aside(const struct spot_peer *peer);
 

@@ -65,6 +65,11 @@ double spot_peer_time_left_s(const struct spot_peer *peer)
     return peer->leaves_s > 0 ? fmax(peer->leaves_s - spot_clock_s(), 0) : INFINITY;
 }
 
+double spot_peer_round_trip_s(const struct spot_peer *peer)
+{
+    return spot_link_round_trip_s(&peer->link);
+}
+
 void *spot_peer_data(const struct spot_peer *peer)
 {
     return peer->data;

@@ -2,6 +2,8 @@
 #include "comm/link.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -438,4 +440,15 @@ bool spot_link_wants_write(const struct spot_link *link)
     const bool has_more = link->sending.head != NULL;
 
     return link->tls ? spot_tls_wants_write(link->tls, has_more) : has_more;
+}
+
+double spot_link_round_trip_s(const struct spot_link *link)
+{
+    struct tcp_info info = { 0 };
+    socklen_t n = sizeof(info);
+
+    if (link->fd < 0 || getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &n) ||
+        info.tcpi_min_rtt == UINT32_MAX)
+        return 0;
+    return info.tcpi_min_rtt * 1e-6;
 }

@@ -12,6 +12,7 @@ static const struct spot_field bucket_field[] = {
     { "name", SPOT_F_STR, BUCKET(name), NULL, 0, 0, false },
     { "prompt_tokens", SPOT_F_REAL, BUCKET(prompt_token), "1", 0, INFINITY, false },
     { "output_tokens", SPOT_F_REAL, BUCKET(output_token), "1", 0, INFINITY, false },
+    { "ttft_s", SPOT_F_REAL, BUCKET(first_s), "s", 0, 1e6, false },
     { "rate_per_s", SPOT_F_REAL, BUCKET(rate_per_s), "1/s", 0, 1e9, true },
     { 0 },
 };

@@ -18,6 +18,7 @@ struct spot_demand_bucket {
     const char *name; /* NULL: none; borrowed */
     double rate_per_s;
     double prompt_token, output_token; /* representative sizes; 0: any */
+    double first_s;                    /* to the first token, at most; 0: any */
     const struct spot_json_value *per_s;
 };
 

@@ -69,6 +69,11 @@ static const struct spot_field size_field[] = {
     { 0 },
 };
 
+static const struct spot_field limit_field[] = {
+    { "ttft_s", SPOT_F_REAL, ROUTE(first_s), "s", 0, 1e6, false },
+    { 0 },
+};
+
 static const struct spot_field path_field[] = {
     { "D", SPOT_F_INT, offsetof(struct spot_plan_path, d), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, offsetof(struct spot_plan_path, p), "1", 0, SPOT_GRID_MAX, true },
@@ -136,6 +141,7 @@ const struct spot_doc_part spot_plan_part[] = {
     { "weights[]", weight_field, false, SPOT_PLAN_WEIGHT_MAX, NULL },
     { "route[]", route_field, false, SPOT_PLAN_ROUTE_MAX, NULL },
     { "route[]", size_field, false, SPOT_PLAN_ROUTE_MAX, NULL },
+    { "route[]", limit_field, false, SPOT_PLAN_ROUTE_MAX, NULL },
     { "path[]", path_field, false, SPOT_PLAN_PATH_MAX, NULL },
     { "alternatives[]", alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
     { "alternatives[]", serve_alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
@@ -282,8 +288,10 @@ static int check_route(const struct spot_plan_doc *plan, size_t i, const char *a
                               r->market);
     if (!strcmp(r->bucket, last->bucket) &&
         (r->prompt_token < last->prompt_token || r->prompt_token > last->prompt_token ||
-         r->output_token < last->output_token || r->output_token > last->output_token))
-        return spot_json_fail(&plan->json, at, err, "'%.64s' has other sizes in the row before",
+         r->output_token < last->output_token || r->output_token > last->output_token ||
+         r->first_s < last->first_s || r->first_s > last->first_s))
+        return spot_json_fail(&plan->json, at, err,
+                              "'%.64s' has other sizes or another ttft_s in the row before",
                               r->bucket);
     return 0;
 }
@@ -301,6 +309,8 @@ static int read_route(struct spot_plan_doc *plan, struct spot_err *err)
 
         snprintf(at, sizeof(at), "/route/%zu", i);
         if (spot_json_read_fields(&plan->json, spot_json_entry(list, i), at, size_field,
+                                  &plan->route[i], err) ||
+            spot_json_read_fields(&plan->json, spot_json_entry(list, i), at, limit_field,
                                   &plan->route[i], err) ||
             check_route(plan, i, at, err))
             return -1;
@@ -406,6 +416,8 @@ void spot_plan_route_write(struct spot_jw *jw, const struct spot_plan_route *rou
         spot_jw_fields(jw, route_field, &route[i]);
         if (route[i].prompt_token > 0 || route[i].output_token > 0)
             spot_jw_fields(jw, size_field, &route[i]);
+        if (route[i].first_s > 0)
+            spot_jw_fields(jw, limit_field, &route[i]);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);

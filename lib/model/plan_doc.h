@@ -50,6 +50,7 @@ struct spot_plan_route {
     const char *market;                /* "spot" or "on-demand" */
     double prompt_token, output_token; /* of the bucket's requests; 0: any */
     double share;                      /* 0..1, of the bucket's */
+    double first_s;                    /* to their first token, at most; 0: any */
 };
 
 /* The most likely grid of a later interval and its probability. */

@@ -104,6 +104,10 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
         return "a token after a gap";
     if (rc == SPOT_APPEND_DIFFERS)
         return "another token than is committed";
+    if (!q->has_told[k] && q->assignment[k] == q->n_assignment) {
+        p->first_at_s = spot_clock_s();
+        spot_first_guess_note(&p->first, q->unread[k], p->first_at_s - q->given_s);
+    }
     q->has_told[k] = true;
     if (rc == SPOT_APPEND_NEW) {
         q->n_failed = 0;

@@ -210,6 +210,7 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     q->has_told[at] = false;
     q->prompt_work[at] = spot_server_prompt_work(s, p, q);
     p->work += q->prompt_work[at] + spot_server_left(s, q);
+    q->unread[at] = p->unread += q->prompt_work[at];
     spot_server_unqueue(s, q, true);
     spot_server_hold_prompt(s, p, q);
     if (q->work->given_s <= 0) {

@@ -11,6 +11,8 @@
 /* Of a prompt, in tokens of an answer: many are computed in one pass. */
 static const double prompt_counts = 0.25;
 static const double retry_most_s = 600;
+static const double near_every_s = 1;
+static const double first_holds_s = 60; /* who was passed over is asked again */
 static const double byte_per_token = 4;
 
 /* --- work ------------------------------------------------------------------------ */
@@ -43,15 +45,26 @@ double spot_server_prompt_work(const struct spot_server *s, const struct spot_re
 
 void spot_server_count_work(struct spot_server *s)
 {
-    for (size_t i = 0; i < s->n_place; i++)
-        s->place[i]->work = 0;
+    const double now_s = spot_clock_s();
+
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+
+        p->work = p->unread = 0;
+        if (p->peer && now_s - p->near_at_s >= near_every_s) {
+            p->near_s = spot_peer_round_trip_s(p->peer);
+            p->near_at_s = now_s;
+        }
+    }
     for (size_t i = 0; i < s->n_sequence; i++)
         for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
             struct spot_sequence *const q = s->sequence[i];
             struct spot_replica *const p = spot_server_place(s, q->place[k]);
 
-            if (p)
-                p->work += spot_server_left(s, q) + (q->has_told[k] ? 0 : q->prompt_work[k]);
+            if (!p)
+                continue;
+            p->work += spot_server_left(s, q) + (q->has_told[k] ? 0 : q->prompt_work[k]);
+            p->unread += q->has_told[k] ? 0 : q->prompt_work[k];
         }
 }
 
@@ -134,26 +147,48 @@ static bool is_of(const struct spot_size_way *way, const struct spot_replica *p)
     return spot_size_way_is_of(way, seat->type, spot_peer_domain(p->peer), seat->market);
 }
 
-/* A way is open where one of its machines has room, and has not just failed it: what the plan would
- * send to machines that are full, or not there, goes to others at once. */
-static struct spot_size_way *choose_way(const struct spot_server *s, const struct spot_sequence *q,
-                                        const struct spot_size_bucket *b)
+double spot_server_first_s(const struct spot_server *s, const struct spot_replica *p,
+                           struct spot_sequence *q)
+{
+    return spot_clock_s() - p->first_at_s > first_holds_s
+               ? 0
+               : spot_first_guess_s(&p->first, p->unread + spot_server_prompt_work(s, p, q));
+}
+
+/* A bucket's time is the client's: what has passed since it asked counts. */
+static bool keeps(const struct spot_server *s, const struct spot_replica *p,
+                  struct spot_sequence *q, double limit_s)
+{
+    return isinf(limit_s) ||
+           spot_clock_s() - q->work->taken_s + spot_server_first_s(s, p, q) <= limit_s;
+}
+
+/* A way is open where one of its machines has room, has not just failed it and is in time: what the
+ * plan would send to machines that are full, or not there, goes to others at once. */
+static struct spot_size_way *choose_way(const struct spot_server *s, struct spot_sequence *q,
+                                        const struct spot_size_bucket *b, double limit_s)
 {
     for (size_t k = 0; k < b->n_way; k++) {
         struct spot_size_way *const way = &b->way[k];
 
         way->is_open = false;
         for (size_t i = 0; i < s->n_place && !way->is_open; i++)
-            way->is_open =
-                can(s, q, s->place[i]) && !just_failed(q, s->place[i]) && is_of(way, s->place[i]);
+            way->is_open = can(s, q, s->place[i]) && !just_failed(q, s->place[i]) &&
+                           is_of(way, s->place[i]) && keeps(s, s->place[i], q, limit_s);
     }
     return spot_size_bucket_choose(b);
 }
 
+/* Of its own tokens, those of the time that they are on their way. */
+static double way_work(const struct spot_replica *p)
+{
+    return p->step_s > 0 ? p->near_s / p->step_s : 0;
+}
+
 /* That which is done first with all that it has and with this, the one that just failed it last.
- * way NULL: of all. */
+ * way NULL: of all; limit_s INFINITY: in any time. */
 static struct spot_replica *least_work(const struct spot_server *s, struct spot_sequence *q,
-                                       const struct spot_size_way *way)
+                                       const struct spot_size_way *way, double limit_s)
 {
     struct spot_replica *best = NULL;
     bool best_failed = false;
@@ -164,11 +199,11 @@ static struct spot_replica *least_work(const struct spot_server *s, struct spot_
         bool failed;
         double load;
 
-        if (!can(s, q, p) || (way && !is_of(way, p)))
+        if (!can(s, q, p) || (way && !is_of(way, p)) || !keeps(s, p, q, limit_s))
             continue;
         failed = just_failed(q, p);
-        load =
-            (p->work + spot_server_prompt_work(s, p, q) + spot_server_left(s, q)) / weight_of(s, p);
+        load = (p->work + spot_server_prompt_work(s, p, q) + spot_server_left(s, q) + way_work(p)) /
+               weight_of(s, p);
         if (!best || (best_failed && !failed) || (best_failed == failed && load < best_load)) {
             best = p;
             best_failed = failed;
@@ -178,18 +213,37 @@ static struct spot_replica *least_work(const struct spot_server *s, struct spot_
     return best;
 }
 
+/* Of the way whose turn it is, what is in time; else of the bucket's others, else of all; else of
+ * that way, late. */
+static struct spot_replica *by_size(struct spot_server *s, struct spot_sequence *q,
+                                    struct spot_size_bucket *b)
+{
+    const double limit_s = b->first_s > 0 ? b->first_s : INFINITY;
+    struct spot_size_way *way = choose_way(s, q, b, INFINITY);
+    struct spot_replica *p = least_work(s, q, way, limit_s);
+
+    if (!p) {
+        way = choose_way(s, q, b, limit_s);
+        p = least_work(s, q, way, limit_s);
+        s->n_spilled += p != NULL;
+    }
+    if (!p) {
+        way = choose_way(s, q, b, INFINITY);
+        p = least_work(s, q, way, INFINITY);
+    }
+    if (way && p)
+        spot_size_bucket_take(b, way);
+    return p;
+}
+
 struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q)
 {
     struct spot_size_bucket *const b = bucket_of(s, q);
-    struct spot_size_way *way;
 
     for (size_t i = 0; i < s->n_place; i++)
         if (can(s, q, s->place[i]) && spot_sequence_has_copies(q, s->place[i]))
             return s->place[i];
-    way = b ? choose_way(s, q, b) : NULL;
-    if (way)
-        spot_size_bucket_take(b, way);
-    return least_work(s, q, way);
+    return b ? by_size(s, q, b) : least_work(s, q, NULL, INFINITY);
 }
 
 /* --- which ----------------------------------------------------------------------- */

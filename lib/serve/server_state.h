@@ -8,6 +8,7 @@
 #include "model/grid.h"
 #include "serve/completion.h"
 #include "serve/fair_queue.h"
+#include "serve/first_guess.h"
 #include "serve/front.h"
 #include "serve/model_version.h"
 #include "serve/output_guess.h"
@@ -47,6 +48,7 @@ struct spot_sequence {
     bool is_queued;                       /* in the queue of those that were not, by tag */
     double tag;
     double prompt_work[SPOT_SEQUENCE_PLACES]; /* of prompt and tokens so far, as it was assigned */
+    double unread[SPOT_SEQUENCE_PLACES];      /* with that of all that were to be read before it */
     uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
     double given_s; /* when the last one was, at n_given tokens */
     size_t n_given;
@@ -114,7 +116,11 @@ struct spot_replica {
     struct spot_model_version *version; /* of its newest epoch; NULL: none yet */
     bool is_retiring;                   /* it is to change to the other version */
     uint32_t load;
-    double work; /* of these choices, in tokens; as of the last spot_server_count_work */
+    double work;   /* of these choices, in tokens; as of the last spot_server_count_work */
+    double unread; /* of it, prompts of those that have told nothing yet */
+    struct spot_first_guess first;
+    double first_at_s;        /* when it last told a first token */
+    double near_s, near_at_s; /* round trip to its leader; when it was asked for */
     bool is_running;
     uint32_t used_page, kept_page, n_page;
     uint64_t *held;          /* what its cache probably has, see server_prefix.c; NULL: nothing */
@@ -215,7 +221,8 @@ struct spot_server {
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
-        n_token_paged;                 /* since the start; moved with pages */
+        n_token_paged;  /* since the start; moved with pages */
+    uint64_t n_spilled; /* choices that went elsewhere than the plan says, to come in its time */
     uint64_t n_refused, n_again_token; /* requests; tokens of choices that were assigned again */
     uint64_t n_prompt_token, n_cached_token; /* of choices that began; of them, not computed */
     struct spot_server_logged logged;
@@ -292,6 +299,9 @@ double spot_server_prompt_work(const struct spot_server *s, const struct spot_re
  * for its size, that which is done with it first; else, where the route names none with room, of
  * all. Who is chosen takes it: the turn counts. NULL: nobody can. */
 struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q);
+/* Seconds from now to the first token of the choice, if that replica gets it; 0: not known. */
+double spot_server_first_s(const struct spot_server *s, const struct spot_replica *place,
+                           struct spot_sequence *q);
 bool spot_server_has_room(const struct spot_server *s);
 /* A new choice waits; it waits no more. */
 void spot_server_queue(struct spot_server *s, struct spot_sequence *q);

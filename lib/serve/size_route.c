@@ -53,7 +53,8 @@ static struct spot_size_bucket *add_bucket(struct spot_size_route *r,
     b = &r->bucket[r->n_bucket++];
     *b = (struct spot_size_bucket){ .name = spot_xstrdup(row->bucket),
                                     .prompt_token = row->prompt_token,
-                                    .output_token = row->output_token };
+                                    .output_token = row->output_token,
+                                    .first_s = row->first_s };
     return b;
 }
 

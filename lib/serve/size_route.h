@@ -31,6 +31,7 @@ struct spot_size_way {
 struct spot_size_bucket {
     char *name;
     double prompt_token, output_token; /* 0: any */
+    double first_s;                    /* to the first token, at most; 0: any */
     struct spot_size_way *way;         /* [n_way] */
     size_t n_way, cap_way;
 };

@@ -478,6 +478,29 @@ routed() { # bucket, type
     [ "$(routed long B)" = 9 ]
 }
 
+@test "what would begin too late where the route sends it goes to a machine that is in time, if there is one" {
+    printf 'instance_type,spot_usd_per_h\nA,1\n' >catalogue
+    echo '{"schema": "spot.demand/1", "buckets": [{"name": "x", "rate_per_s": 3, "per_s": {"A": 4}, "ttft_s": 2}]}' >demand
+    spot-plan fleet -q --kind serve --market spot --catalogue catalogue --load demand -o plan
+    jq -e '.route | map([.instance_type, .ttft_s]) == [["A", 2]]' plan
+    spot-run serve --dtype engine --model M --served-model-name model --http unix:h --listen unix:j --max-batch 64 --plan plan 2>>serve.err 3>&- &
+    pids="$pids $!"
+    silent=30 machine=A/spot one e ms=4000
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 1 ]'
+    "$tests/load" unix:h n=1 clients=1 in=6 out=1 plain=1 # how long A takes is not known before
+    silent=30 machine=B/spot one f
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 2 ]'
+    "$tests/load" unix:h n=9 clients=3 in=6 out=8 plain=1
+    [ "$(grep -c begin e.log) $(grep -c begin f.log)" = '1 9' ]
+    [ "$(routed x A)" = 1 ]
+    curl -s --unix-socket h http://x/metrics | grep -qx 'spot_serve_spilled_total 9'
+    # shellcheck disable=SC2154
+    kill_own -9 $pid_f
+    eventually '[ "$(spot-run status --join unix:j | jq .replicas)" = 1 ]'
+    "$tests/load" unix:h n=1 clients=1 in=6 out=1 plain=1 # late is better than never
+    [ "$(routed x A)" = 2 ]
+}
+
 # tier: world
 @test "llama-server: chats, tools, schemas and choices through kills, notices and deaths of the server" {
     command -v llama-server >/dev/null || skip "no llama-server here"

@@ -39,7 +39,7 @@ struct spot_peer {
     struct computed has[2 * BATCH];
     size_t n;
     bool is_aside, was_dropped, is_convicted;
-    double left_s;
+    double left_s, round_trip_s;
     int n_asked, n_forgotten, n_moves;
     struct spot_seat seat;
     struct spot_replica replica;
@@ -99,6 +99,11 @@ int spot_server_log_differs(struct spot_server *s, const struct spot_check *c, s
     (void)s, (void)c, (void)position, (void)err;
     n_differs++;
     return 0;
+}
+
+double spot_peer_round_trip_s(const struct spot_peer *p)
+{
+    return p->round_trip_s;
 }
 
 double spot_peer_time_left_s(const struct spot_peer *p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* memmem */
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -599,6 +600,35 @@ START_TEST(with_a_key_turns_end_where_poll_tells_of_the_rest)
     spot_link_release(&from);
     spot_link_release(&to);
     spot_tls_context_free(tls);
+}
+END_TEST
+
+/* By the system: of a connection over the loopback a moment, of another socket nothing. */
+START_TEST(a_network_has_a_round_trip_and_another_socket_has_none)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t n = sizeof(at);
+    struct spot_link link;
+    int fd[2], listener = socket(AF_INET, SOCK_STREAM, 0), near, far;
+
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, n), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&at, &n), 0);
+    near = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(near, (struct sockaddr *)&at, n), 0);
+    far = accept(listener, NULL, NULL);
+    spot_link_init(&link, near, 100);
+    ck_assert_double_gt(spot_link_round_trip_s(&link), 0);
+    ck_assert_double_lt(spot_link_round_trip_s(&link), 60);
+    spot_link_close(&link);
+    ck_assert_double_eq(spot_link_round_trip_s(&link), 0);
+    close(far);
+    close(listener);
+    open_pair(fd);
+    spot_link_init(&link, fd[0], 100);
+    ck_assert_double_eq(spot_link_round_trip_s(&link), 0);
+    spot_link_close(&link);
+    close(fd[1]);
 }
 END_TEST
 

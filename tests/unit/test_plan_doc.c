@@ -57,7 +57,7 @@ static const struct bad_case {
       "t:1:49: /route/0: /market: expected \"spot\" or \"on-demand\", got \"cheap\"" },
     { PLAN("\"kind\":\"fleet\",\"route\":[" WAY("a", "spot", "1") "," WAY(
           "a", "spot", "1,\"prompt_tokens\":8") "]"),
-      "t:1:110: /route/1: 'a' has other sizes in the row before" },
+      "t:1:110: /route/1: 'a' has other sizes or another ttft_s in the row before" },
 };
 
 /* An instance has a rank of the pipeline on each of its GPUs. */

@@ -198,7 +198,8 @@ static void write_route(struct spot_jw *jw, const struct plan_fleet *s)
                                       .market = market_of(offer),
                                       .prompt_token = b->prompt_token,
                                       .output_token = b->output_token,
-                                      .share = s->answer.share[i] };
+                                      .share = s->answer.share[i],
+                                      .first_s = b->first_s };
     }
     spot_plan_route_write(jw, route, n);
     free(number);
