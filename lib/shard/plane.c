@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/le.h"
+#include "common/simd.h"
 
 static uint16_t get16(const uint8_t *p)
 {
@@ -128,7 +129,7 @@ const struct spot_plane_ops *spot_plane_ops_named(const char *name)
     if (!strcmp(name, spot_plane_portable.name))
         return &spot_plane_portable;
 #ifdef SPOT_PLANE_X86
-    if (!strcmp(name, spot_plane_avx2.name) && __builtin_cpu_supports("avx2"))
+    if (!strcmp(name, spot_plane_avx2.name) && spot_simd_has(SPOT_SIMD_AVX2))
         return &spot_plane_avx2;
 #endif
     return NULL;

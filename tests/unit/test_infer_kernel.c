@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "common/simd.h"
 #include "engine/cpu/infer_kernel.h"
+#include "engine/cpu/kernel_cpu.h"
 #include "suite.h"
 
 /* Goal: in bf16 every kernel rounds inputs as arithmetic says, and every output is one chain of
@@ -296,11 +298,40 @@ END_TEST
 START_TEST(pairs_are_added_in_turn_where_there_is_an_instruction)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512bf16") && spot_infer_kernel_find("avx512"))
+    if (spot_simd_has(SPOT_SIMD_AVX512BF16) && spot_infer_kernel_find("avx512"))
         ck_assert_ptr_nonnull(spot_infer_kernel_find("avx512bf16"));
 #endif
     ck_assert_ptr_nonnull(spot_infer_kernel_find(NULL));
     ck_assert_ptr_null(spot_infer_kernel_find("none"));
+}
+END_TEST
+
+/* SPOT_SIMD takes away what comes after it, in serving and in training, and no more. */
+START_TEST(a_processor_can_be_taken_for_a_lesser_one)
+{
+    enum { N = sizeof(names) / sizeof(names[0]) };
+    const struct spot_cpu_kernel *variant;
+    bool is_here[N];
+    int best = 0;
+
+    unsetenv("SPOT_SIMD");
+    for (int i = 0; i < N; i++) {
+        is_here[i] = spot_infer_kernel_find(names[i]) != NULL;
+        if (is_here[i] && i <= _i)
+            best = i;
+    }
+    setenv("SPOT_SIMD", names[_i], 1);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(spot_infer_kernel_find(names[i]) != NULL, is_here[i] && i <= _i);
+    if (strcmp(names[best], "avx512bf16") != 0) /* slow on some processors */
+        ck_assert_str_eq(spot_infer_kernel_find(NULL)->name, names[best]);
+    for (size_t i = 0; (variant = spot_cpu_kernel_variant(i)); i++)
+        for (int k = _i + 1; k < N; k++)
+            ck_assert(strcmp(variant->variant, names[k]) != 0 || !variant->runs_here());
+    setenv("SPOT_SIMD", "none such", 1);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(spot_infer_kernel_find(names[i]) != NULL, is_here[i]);
+    unsetenv("SPOT_SIMD");
 }
 END_TEST
 
@@ -315,5 +346,7 @@ int main(void)
     tcase_add_loop_test(tc, inputs_in_8_bits_are_rounded_alike, 0,
                         sizeof(names) / sizeof(names[0]));
     tcase_add_test(tc, pairs_are_added_in_turn_where_there_is_an_instruction);
+    tcase_add_loop_test(tc, a_processor_can_be_taken_for_a_lesser_one, 0,
+                        sizeof(names) / sizeof(names[0]));
     return run_suite("infer_kernel", tc);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "common/simd.h"
 #include "engine/cpu/gemm.h"
 #include "engine/rope.h"
 #include "suite.h"
@@ -11,7 +12,7 @@
 #ifdef SPOT_CPU_X86
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2");
+    return spot_simd_has(SPOT_SIMD_AVX2);
 }
 #else /* one variant */
 #define spot_vec_avx2 spot_vec_sse2

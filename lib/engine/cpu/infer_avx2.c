@@ -3,15 +3,15 @@
 
 #if defined(__x86_64__)
 
-#include <cpuid.h>
 #include <immintrin.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "engine/cpu/target.h"
 
 static bool runs_here(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return spot_simd_has(SPOT_SIMD_AVX2);
 }
 
 SPOT_TARGET("avx2,fma")
@@ -136,9 +136,7 @@ const struct spot_infer_kernel spot_infer_avx2 = { .name = "avx2",
 
 static bool vnni_runs_here(void)
 {
-    unsigned a, b, c, d;
-
-    return runs_here() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVXVNNI);
+    return runs_here() && spot_simd_has(SPOT_SIMD_AVXVNNI);
 }
 
 SPOT_TARGET("avx2,fma,avxvnni")

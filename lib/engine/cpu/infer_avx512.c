@@ -6,19 +6,19 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "engine/cpu/target.h"
 
 static bool runs_here(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vnni");
+    return spot_simd_has(SPOT_SIMD_AVX512VNNI);
 }
 
 static bool adds_upper_first(void);
 
 static bool pairs_run_here(void)
 {
-    return runs_here() && __builtin_cpu_supports("avx512bf16") && adds_upper_first();
+    return spot_simd_has(SPOT_SIMD_AVX512BF16) && adds_upper_first();
 }
 
 /* Intel's (Sapphire Rapids) take four times as long as the multiply-adds of half the numbers. */

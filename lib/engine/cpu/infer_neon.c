@@ -4,17 +4,16 @@
 #if defined(__aarch64__)
 
 #include <arm_neon.h>
-#include <asm/hwcap.h>
 #include <string.h>
-#include <sys/auxv.h>
 
+#include "common/simd.h"
 #include "engine/cpu/target.h"
 
 SPOT_TARGET("neon")
 
 static bool runs_here(void)
 {
-    return true;
+    return spot_simd_has(SPOT_SIMD_NEON);
 }
 
 #define VEC            float32x4_t
@@ -114,7 +113,7 @@ SPOT_TARGET_END
 
 static bool dot_runs_here(void)
 {
-    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    return spot_simd_has(SPOT_SIMD_NEONDOT);
 }
 
 SPOT_TARGET_ARM("arch=armv8.2-a+dotprod")

@@ -3,33 +3,29 @@
 
 #include <string.h>
 
-#ifdef SPOT_CPU_X86
-static bool has_sse2(void)
-{
-    return __builtin_cpu_supports("sse2");
-}
+#include "common/simd.h"
 
+#ifdef SPOT_CPU_X86
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2");
-}
-
-static bool has_fma(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return spot_simd_has(SPOT_SIMD_AVX2);
 }
 
 static bool has_avx512(void)
 {
-    return has_fma() && __builtin_cpu_supports("avx512f");
+    return has_avx2() && spot_simd_has(SPOT_SIMD_AVX512);
 }
+#elif defined(__aarch64__)
+static bool has_neon(void)
+{
+    return spot_simd_has(SPOT_SIMD_NEON);
+}
+#endif
 
-#else
 static bool always(void)
 {
     return true;
 }
-#endif
 
 #define BASE(kind)              \
     {                           \
@@ -40,15 +36,15 @@ static bool always(void)
 static const struct spot_cpu_kernel kernel[] = {
 #ifdef SPOT_CPU_X86
     { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2, false },
-    { BASE("fma"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2, false },
+    { BASE("fma"), "avx2", has_avx2, &spot_micro_fma_avx2, &spot_vec_avx2, false },
     { BASE("fma-bf16"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2, true },
-    { BASE("fma-bf16"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2, true },
+    { BASE("fma-bf16"), "avx2", has_avx2, &spot_micro_fma_avx2, &spot_vec_avx2, true },
     { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2, false },
-    { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2, false },
+    { BASE("portable"), "sse2", always, &spot_micro_portable_sse2, &spot_vec_sse2, false },
 #else
 #ifdef __aarch64__
-    { BASE("fma"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2, false },
-    { BASE("fma-bf16"), "neon", always, &spot_micro_fma_neon, &spot_vec_sse2, true },
+    { BASE("fma"), "neon", has_neon, &spot_micro_fma_neon, &spot_vec_sse2, false },
+    { BASE("fma-bf16"), "neon", has_neon, &spot_micro_fma_neon, &spot_vec_sse2, true },
 #endif
     { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2, false },
 #endif

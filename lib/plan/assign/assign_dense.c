@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "common/xalloc.h"
 #include "plan/assign/assign_inner.h"
 
@@ -105,21 +106,16 @@ LOOPS(avx2, __attribute__((target("avx2"))))
 LOOPS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))))
 #endif
 
-/* The fastest for this processor; SPOT_SIMD=portable or avx2 in the environment: a lesser one. */
+/* The fastest for this processor. */
 static void pick_loop(struct solver *s)
 {
-    const char *most = getenv("SPOT_SIMD");
-
     s->relax = relax_any, s->least = least_any;
 #ifdef __x86_64__
-    most = most ? most : "avx512";
-    if (strcmp(most, "portable") != 0 && __builtin_cpu_supports("avx2"))
+    if (spot_simd_has(SPOT_SIMD_AVX2))
         s->relax = relax_avx2, s->least = least_avx2;
-    if (!strcmp(most, "avx512") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    if (spot_simd_has(SPOT_SIMD_AVX512))
         s->relax = relax_avx512, s->least = least_avx512;
 #endif
-    (void)most;
 }
 
 /* --- the matrix --- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "common/xalloc.h"
 
 static const double UNSEEN = 1e-7; /* chance of each size of a change that was never seen */
@@ -200,7 +201,7 @@ static void pick_loops(struct fit *f)
 {
     f->product = product_any, f->add = add_any;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2"))
+    if (spot_simd_has(SPOT_SIMD_AVX2))
         f->product = product_avx2, f->add = add_avx2;
 #endif
 }
