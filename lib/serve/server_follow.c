@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of a training job. A thread asks for newer ones, and opens them, while the server goes
- * on; they are rolled out as if somebody had named their directory. It asks again when the last
- * ones were taken: what the job learns meanwhile is passed over. */
+/* Weights of a training job. A thread asks for newer ones, opens and packs them, while the server
+ * goes on; they are rolled out as if somebody had named their directory. It asks when the last ones
+ * are in service, so that those that come then are the newest: what the job learns meanwhile is
+ * passed over. Versions that are over are freed there, too: to give back their memory takes a time
+ * in which no token would be told. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,7 +23,10 @@ struct spot_follower {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct spot_model_version *version; /* newer than what is served; NULL: none */
-    char why[SPOT_WHY_MAX];             /* what went wrong last; told once */
+    struct spot_model_version **over;   /* [n_over] to be freed */
+    size_t n_over, cap_over;
+    bool is_wanted;         /* the server can take one */
+    char why[SPOT_WHY_MAX]; /* what went wrong last; told once */
     bool stops;
 };
 
@@ -66,6 +71,18 @@ static void wait_a_little(struct spot_follower *f, double s)
     (void)pthread_cond_timedwait(&f->changed, &f->lock, &until);
 }
 
+/* With the lock, which is free meanwhile. */
+static void free_over(struct spot_follower *f)
+{
+    while (f->n_over) {
+        struct spot_model_version *const v = f->over[--f->n_over];
+
+        pthread_mutex_unlock(&f->lock);
+        spot_model_version_free(v);
+        pthread_mutex_lock(&f->lock);
+    }
+}
+
 static void *run(void *follower)
 {
     struct spot_follower *const f = follower;
@@ -76,7 +93,8 @@ static void *run(void *follower)
         struct spot_err why = { 0 };
         int rc = 0;
 
-        if (!f->version) {
+        free_over(f);
+        if (!f->version && f->is_wanted) {
             pthread_mutex_unlock(&f->lock);
             rc = look(f, &v, &why);
             pthread_mutex_lock(&f->lock);
@@ -122,8 +140,23 @@ struct spot_model_version *spot_server_followed(struct spot_server *s)
     pthread_mutex_lock(&f->lock);
     v = f->version;
     f->version = NULL;
+    f->is_wanted = !v;
     pthread_mutex_unlock(&f->lock);
     return v;
+}
+
+void spot_server_free_version(struct spot_server *s, struct spot_model_version *v_take)
+{
+    struct spot_follower *const f = s->follower;
+
+    if (!f) {
+        spot_model_version_free(v_take);
+        return;
+    }
+    pthread_mutex_lock(&f->lock);
+    f->over = spot_xgrow(f->over, &f->cap_over, f->n_over + 1, sizeof(struct spot_model_version *));
+    f->over[f->n_over++] = v_take;
+    pthread_mutex_unlock(&f->lock);
 }
 
 void spot_server_stop_following(struct spot_server *s)
@@ -138,6 +171,9 @@ void spot_server_stop_following(struct spot_server *s)
     pthread_mutex_unlock(&f->lock);
     pthread_join(f->thread, NULL);
     spot_model_version_free(f->version);
+    while (f->n_over)
+        spot_model_version_free(f->over[--f->n_over]);
+    free(f->over);
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->lock);
     free(f);

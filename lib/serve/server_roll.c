@@ -215,7 +215,7 @@ static void free_ended(struct spot_server *s)
         for (size_t k = 0; k < s->n_place; k++)
             if (s->place[k]->version == v)
                 s->place[k]->version = NULL;
-        spot_model_version_free(v);
+        spot_server_free_version(s, v);
         s->ended[i] = s->ended[--s->n_ended];
     }
 }

@@ -397,9 +397,11 @@ struct spot_model_version *spot_server_version_for(const struct spot_server *s,
 int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *version_take,
                            struct spot_err *err);
 /* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
- * the caller's; end. */
+ * the caller's; from then on one is wanted only when it is asked again; free one, in the thread
+ * that follows where there is one; end. */
 int spot_server_follow(struct spot_server *s, struct spot_err *err);
 struct spot_model_version *spot_server_followed(struct spot_server *s);
+void spot_server_free_version(struct spot_server *s, struct spot_model_version *v_take);
 void spot_server_stop_following(struct spot_server *s);
 /* Advance: stop the next replica, or finish if none is left. */
 int spot_server_roll(struct spot_server *s, struct spot_err *err);

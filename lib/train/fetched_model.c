@@ -107,13 +107,13 @@ static int await_durable(const struct source *s, double patience_s, struct job *
     }
 }
 
-/* Its own hashes are compared as it is unpacked. */
-static struct spot_bundle *fetch_bundle(const struct source *s, const struct job *job, int bundle,
-                                        uint64_t *hash, struct spot_err *err)
+static struct spot_bundle *fetch_bundle(struct spot_saved_model *m, const struct source *s,
+                                        const struct job *job, int bundle, struct spot_err *err)
 {
     struct spot_buf question = { 0 }, answer = { 0 };
     struct spot_bundle *got = NULL;
 
+    (void)m;
     spot_put_i64(&question, job->durable);
     spot_put_u32(&question, (uint32_t)bundle);
     if (!ask(s, SPOT_MSG_FETCH, &question, &answer, err))
@@ -121,63 +121,58 @@ static struct spot_bundle *fetch_bundle(const struct source *s, const struct job
                                  err);
     if (got)
         spot_weights_only(got);
-    *hash = 0;
     spot_buf_release(&question);
     spot_buf_release(&answer);
     return got;
 }
 
-/* The bytes of SHOWN. */
-static struct spot_bundle *take_shown(const struct job *job, int bundle,
-                                      const struct spot_frame *answer, uint64_t *hash,
-                                      struct spot_err *err)
+/* The bytes of SHOWN: the bundle's plane lies among them. */
+static struct spot_bundle *take_shown(const struct job *job, int bundle, struct spot_frame *answer,
+                                      uint64_t *hash, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(answer->data, answer->n_byte);
-    struct spot_bundle *const got = spot_xcalloc(1, sizeof(*got));
+    uint8_t *const weights = answer->data + 16;
     const int64_t step = spot_get_i64(&in);
+    struct spot_bundle *got;
+    struct spot_arena arena;
     size_t n_byte;
 
     *hash = spot_get_u64(&in);
-    if (spot_bundle_init_weights(got, &job->config.shape, bundle, err)) {
-        free(got);
-        return NULL;
-    }
-    n_byte = got->arena.n_elem * sizeof(float);
+    spot_arena_of(&job->config.shape, bundle, &arena);
+    n_byte = arena.n_elem * sizeof(float);
     if (in.bad || answer->n_byte != 16 + n_byte || step != job->durable ||
-        spot_hash64(answer->data + 16, n_byte) != *hash) {
-        spot_bundle_free(got);
+        spot_hash64(weights, n_byte) != *hash) {
         spot_err_set(err, SPOT_EINFEASIBLE, "weights of bundle %d of step %lld came damaged",
                      bundle, (long long)job->durable);
         return NULL;
     }
-    got->step = step;
-    memcpy(got->plane[SPOT_PLANE_MASTER], answer->data + 16, n_byte);
+    got = spot_xcalloc(1, sizeof(*got));
+    *got = (struct spot_bundle){ .index = bundle, .step = step, .arena = arena };
+    got->plane[SPOT_PLANE_MASTER] = (float *)(void *)weights;
     return got;
 }
 
-static struct spot_bundle *look_at_bundle(const struct source *s, const struct job *job, int bundle,
-                                          uint64_t *hash, struct spot_err *err)
+static struct spot_bundle *look_at_bundle(struct spot_saved_model *m, const struct source *s,
+                                          const struct job *job, int bundle, struct spot_err *err)
 {
     struct spot_buf question = { 0 };
-    struct spot_frame *answer;
     struct spot_bundle *got = NULL;
     int rc;
 
     spot_put_i64(&question, job->durable);
     spot_put_u32(&question, (uint32_t)bundle);
     rc = spot_client_take(s->join, s->key_file, s->wait_s, (enum spot_message)SPOT_MSG_LOOK,
-                          question.data, question.n, &answer, err);
+                          question.data, question.n, &m->frame[bundle], err);
     if (rc > 0)
-        (void)report(answer->data, answer->n_byte, err);
+        (void)report(m->frame[bundle]->data, m->frame[bundle]->n_byte, err);
     else if (!rc)
-        got = take_shown(job, bundle, answer, hash, err);
-    free(answer);
+        got = take_shown(job, bundle, m->frame[bundle], &m->hash[bundle], err);
     spot_buf_release(&question);
     return got;
 }
 
-typedef struct spot_bundle *fetch_fn(const struct source *s, const struct job *job, int bundle,
-                                     uint64_t *hash, struct spot_err *err);
+typedef struct spot_bundle *fetch_fn(struct spot_saved_model *m, const struct source *s,
+                                     const struct job *job, int bundle, struct spot_err *err);
 
 static int fetch_bundles(struct spot_saved_model *m, const struct source *s, const struct job *job,
                          fetch_fn *fetch, struct spot_err *err)
@@ -189,8 +184,9 @@ static int fetch_bundles(struct spot_saved_model *m, const struct source *s, con
     m->tokenizer = spot_xstrdup(job->tokenizer);
     m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
     m->hash = spot_xcalloc((size_t)m->n_bundle, sizeof(*m->hash));
+    m->frame = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_frame *));
     for (int b = 0; b < m->n_bundle; b++)
-        if (!(m->bundle[b] = fetch(s, job, b, &m->hash[b], err)))
+        if (!(m->bundle[b] = fetch(m, s, job, b, err)))
             return -1;
     return 0;
 }

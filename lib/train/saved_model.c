@@ -26,8 +26,14 @@ void spot_weights_only(struct spot_bundle *bundle)
 static void drop_bundles(struct spot_saved_model *m)
 {
     for (int b = 0; m->bundle && b < m->n_bundle; b++) {
+        if (m->bundle[b] && m->frame && m->frame[b])
+            m->bundle[b]->plane[SPOT_PLANE_MASTER] = NULL;
         spot_bundle_free(m->bundle[b]);
         m->bundle[b] = NULL;
+        if (m->frame) {
+            free(m->frame[b]);
+            m->frame[b] = NULL;
+        }
     }
 }
 
@@ -36,6 +42,7 @@ void spot_saved_model_release(struct spot_saved_model *m)
     drop_bundles(m);
     free(m->bundle);
     free(m->hash);
+    free(m->frame);
     free(m->tokens);
     free(m->tokenizer);
     *m = (struct spot_saved_model){ .bundle = NULL };

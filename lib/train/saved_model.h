@@ -14,13 +14,18 @@ extern "C" {
 
 enum { SPOT_NEWEST_STEP = -1 };
 
+struct spot_frame;
+
 /* bundle[L + 2] have only the plane of the weights. Text is owned. */
 struct spot_saved_model {
     struct spot_shape shape;
     int64_t step;
     int n_bundle;
     struct spot_bundle **bundle;
-    uint64_t *hash;  /* [n_bundle] of their planes, of a model that is followed */
+    /* of a model that is followed: [n_bundle] hashes of the planes, compared; the messages in which
+     * these lie, aligned as floats are */
+    uint64_t *hash;
+    struct spot_frame **frame;
     char *tokens;    /* the job's kind of data: "bytes", "u16", "u32" */
     char *tokenizer; /* path of the tokenizer of its text; "": its data are tokens */
 };
