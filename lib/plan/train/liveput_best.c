@@ -60,7 +60,7 @@ struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp)
         m->at = m->n = 0;
     if (m->at == m->n) {
         m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
-        m->found[m->n++].until = -INFINITY;
+        m->found[m->n++] = (struct spot_liveput_found){ .until = -INFINITY };
     }
     return &m->found[m->at++];
 }
@@ -126,12 +126,12 @@ static void run_sorted(struct spot_liveput_dp *dp, const struct spot_liveput_out
     }
 }
 
-double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
-                         const double *value, int n2, int *rank)
+/* f: of the last sweep, or NULL; moved: how unevenly value[] has since the first. */
+static double search(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
+                     const double *value, int n2, int *rank, struct spot_liveput_found *f,
+                     double moved)
 {
     const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
-    struct spot_liveput_found *f = spot_liveput_memo_next(dp);
-    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
     struct race race = { value[dp->n_grid], -INFINITY, dp->n_grid };
 
     if (f && moved < f->until)
@@ -143,7 +143,44 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
     *rank = race.rank;
     if (f) {
         f->rank = race.rank;
+        f->n = o.at ? 0 : gain->n;
+        f->prob = gain->prob[i];
+        f->gain = race.rank < dp->n_grid ? o.of[race.rank] : -0.0; /* x + -0 is x */
         spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
     }
     return race.best;
+}
+
+double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
+                         const double *value, int n2, int *rank)
+{
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp);
+
+    return search(dp, gain, i, value, n2, rank, f, f ? spot_liveput_memo_sum(dp, value) : 0);
+}
+
+/* What was found says all: gains lie all over the memory, and are not touched. */
+double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
+                         const double *value)
+{
+    const struct spot_liveput_gain *gain = NULL;
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp);
+    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
+    int n_outcome = f ? f->n : 0, to;
+    double sum = 0;
+
+    if (!n_outcome) {
+        gain = spot_liveput_gain_of(dp, n, rank, change, false);
+        n_outcome = gain->n;
+    }
+    for (int i = 0; i < n_outcome; i++) {
+        f = i ? spot_liveput_memo_next(dp) : f;
+        if (f && f->n && moved < f->until) {
+            sum += f->prob * (f->gain + value[f->rank]);
+            continue;
+        }
+        gain = gain ? gain : spot_liveput_gain_of(dp, n, rank, change, false);
+        sum += gain->prob[i] * search(dp, gain, i, value, n + change, &to, f, moved);
+    }
+    return sum;
 }

@@ -143,13 +143,11 @@ double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value,
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by)
 {
-    const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, false);
+    const struct spot_liveput_gain *g;
     const size_t wide = (size_t)dp->n_grid + 1;
     int to;
 
-    then[0] = 0;
-    for (int i = 0; i < g->n; i++)
-        then[0] += g->prob[i] * spot_liveput_best(dp, g, i, value, n + change, &to);
+    then[0] = spot_liveput_mean(dp, n, rank, change, value);
     if (rank == dp->n_grid || dp->n_node == 1)
         return;
     for (int node = 1; node < dp->n_node; node++)

@@ -68,6 +68,10 @@ void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2, int *rank);
 
+/* The mean of that over the outcomes of (n, rank) after a change, nothing being unfinished. */
+double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
+                         const double *value);
+
 /* Samples that the state (n, rank) loses at a node, when it changes to rank `to` although a
  * migration is unfinished: a gain counts the change alone, and an unfinished migration that is
  * continued takes longer. `change` is the known change; 0 stands for all unknown ones. */
@@ -91,6 +95,8 @@ void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value
 /* The result of one search. */
 struct spot_liveput_found {
     int rank;
+    int n;        /* outcomes of its gain, if it gives gain + value[rank]; else 0 */
+    double prob;  /* of its outcome */
     double gain;  /* of its interval, if the caller uses it */
     double until; /* how unevenly its count may have moved while it remains the best */
 };
