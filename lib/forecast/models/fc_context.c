@@ -129,15 +129,22 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
  * changes) */
 static void back_off(const float *seen, size_t width, int h, double *dist)
 {
-    float many[4] = { 0 };
+    float a = 0, b = 0, c = 0, d = 0; /* whole numbers */
     int different = 0;
     double n, escape;
+    size_t at = 0;
 
-    for (size_t i = 0; i < width; i++) { /* whole numbers */
-        many[i % 4] += seen[i];
-        different += seen[i] > 0;
+    for (; at + 4 <= width; at += 4) {
+        a += seen[at];
+        b += seen[at + 1];
+        c += seen[at + 2];
+        d += seen[at + 3];
     }
-    n = (double)many[0] + (double)many[1] + (double)many[2] + (double)many[3];
+    for (; at < width; at++)
+        a += seen[at];
+    for (size_t i = 0; i < width; i++)
+        different += seen[i] > 0;
+    n = (double)a + (double)b + (double)c + (double)d;
     if (n <= 0)
         return;
     escape = 2 * sqrt(h) * sqrt(different);
@@ -155,14 +162,24 @@ static void find_seen(const float *all, int cap, int *down, int *up)
         --*up;
 }
 
-static void knot_dist(const struct spot_fc_spec *spec, struct context *c, int i, int h, double *p)
+/* The tables of all contexts but the first, which is the same each time, lie far apart. */
+static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
+                  const size_t id[ORDERS])
+{
+    enum { LINE = 64 / sizeof(float) };
+
+    for (int k = 1; k < ORDERS; k++)
+        for (size_t i = 0; i < width_of(spec); i += LINE)
+            __builtin_prefetch(table(spec, c, knot, id[k]) + i);
+}
+
+static void knot_dist(const struct spot_fc_spec *spec, struct context *c, int i, int h,
+                      const size_t id[ORDERS], double *p)
 {
     double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
     const int cap = spec->cap, y = c->now.y;
-    size_t id[ORDERS];
     int down, up;
 
-    find_contexts(spec, &c->now, id);
     find_seen(table(spec, c, i, id[0]), cap, &down, &up); /* what any other has, this one has */
     dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++)
@@ -179,10 +196,15 @@ void spot_context_predict(const struct spot_fc_spec *spec, void *state,
     struct context *c = state;
     int knot[KNOTS];
     const int n_knot = make_knots(spec->horizon, knot);
+    size_t id[ORDERS];
 
     (void)past;
-    for (int i = 0; i < n_knot; i++)
-        knot_dist(spec, c, i, knot[i], spot_fc_row(spec, prob, knot[i]));
+    find_contexts(spec, &c->now, id);
+    for (int i = 0; i < n_knot; i++) {
+        if (i + 1 < n_knot)
+            fetch(spec, c, i + 1, id);
+        knot_dist(spec, c, i, knot[i], id, spot_fc_row(spec, prob, knot[i]));
+    }
     for (int i = 1; i < n_knot; i++)
         for (int h = knot[i - 1] + 1; h < knot[i]; h++) {
             const double share = (double)(h - knot[i - 1]) / (knot[i] - knot[i - 1]);

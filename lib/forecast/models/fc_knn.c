@@ -139,15 +139,24 @@ static float select_kth(const float *x, size_t n, size_t k)
     return float_of(lo);
 }
 
-/* Those of distance [n] until `bound`, and where they are. */
+/* Those of distance [n] until `bound`, and where they are: like moments lie together, so that most
+ * blocks have none. */
 static size_t gather(const float *distance, size_t n, float bound, float *near, uint16_t *at)
 {
+    enum { BLOCK = 16 };
     size_t n_near = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        near[n_near] = distance[i];
-        at[n_near] = (uint16_t)i;
-        n_near += distance[i] <= bound;
+    for (size_t first = 0; first < n; first += BLOCK) {
+        const size_t end = n - first < BLOCK ? n : first + BLOCK;
+        int n_here = end < first + BLOCK;
+
+        for (size_t i = 0; end == first + BLOCK && i < BLOCK; i++)
+            n_here += distance[first + i] <= bound;
+        for (size_t i = first; n_here && i < end; i++) {
+            near[n_near] = distance[i];
+            at[n_near] = (uint16_t)i;
+            n_near += distance[i] <= bound;
+        }
     }
     return n_near;
 }
