@@ -77,6 +77,46 @@ static void fill_shocks(struct spot_forecast *forecast, const struct spot_neighb
     free(shock);
 }
 
+/* Take what is new of a grid; *newest is to be let go with drop_newest(). */
+static struct spot_tracked *look(const struct spot_forecaster *model,
+                                 const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                                 const struct spot_count_grid *grid, struct spot_tracked *newest)
+{
+    struct spot_tracked *t = spot_trackeds_take(trackeds, model, *spec, grid);
+
+    spot_tracked_look(t, model, *spec, grid, newest);
+    return t;
+}
+
+static void drop_newest(const struct spot_tracked *t, struct spot_tracked *newest)
+{
+    if (newest->predictor != t->predictor)
+        spot_predictor_free(newest->predictor);
+}
+
+void spot_forecast_make_shocks(struct spot_forecast *forecast, const struct spot_forecaster *model,
+                               const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                               const struct spot_count_grids *grids)
+{
+    struct spot_neighbours *seen = spot_xcalloc(grids->n + 1, sizeof(*seen));
+
+    forecast->n_series = grids->n;
+    forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
+    for (size_t i = 0; i < grids->n; i++) {
+        struct spot_tracked newest;
+        struct spot_tracked *t = look(model, spec, trackeds, &grids->grid[i], &newest);
+
+        seen[i] = newest.neighbours;
+        forecast->series[i] = (struct spot_forecast_series){ .zone = newest.zone,
+                                                             .instance_type = newest.instance_type,
+                                                             .time_s = newest.time_s,
+                                                             .now = newest.now };
+        drop_newest(t, &newest);
+    }
+    fill_shocks(forecast, seen, grids->n ? grids->grid[0].interval_s : 1);
+    free(seen);
+}
+
 /* What is not kept is freed at once: the tables of many zones need not stand side by side. */
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
@@ -88,14 +128,12 @@ void spot_forecast_make(struct spot_forecast *forecast, const struct spot_foreca
     forecast->n_series = grids->n;
     forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
     for (size_t i = 0; i < grids->n; i++) {
-        struct spot_tracked *t = spot_trackeds_take(trackeds, model, *spec, &grids->grid[i]),
-                            newest;
+        struct spot_tracked newest;
+        struct spot_tracked *t = look(model, spec, trackeds, &grids->grid[i], &newest);
 
-        spot_tracked_look(t, model, *spec, &grids->grid[i], &newest);
         seen[i] = newest.neighbours;
         forecast_series(&newest, (size_t)spec->horizon, is_instances, &forecast->series[i]);
-        if (newest.predictor != t->predictor)
-            spot_predictor_free(newest.predictor);
+        drop_newest(t, &newest);
         if (keeps)
             continue;
         spot_predictor_free(t->predictor);

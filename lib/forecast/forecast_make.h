@@ -24,6 +24,11 @@ void spot_forecast_make(struct spot_forecast *forecast, const struct spot_foreca
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances);
 
+/* Of each series only where it is, `now`, and `shock`, whatever the model, in no time. */
+void spot_forecast_make_shocks(struct spot_forecast *forecast, const struct spot_forecaster *model,
+                               const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                               const struct spot_count_grids *grids);
+
 #ifdef __cplusplus
 }
 #endif

@@ -45,10 +45,12 @@ struct spot_serve_seen {
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
     double lost, instance_s; /* since then: instances lost, and seconds of all that were there */
     double loss_per_s;       /* of an instance, if that is known; negative: learned from these */
-    bool is_forewarned;      /* losses are known early enough: none needs a spare */
-    double waiting;          /* requests that are in no batch */
-    struct spot_grid runs;   /* D 0: nothing; negative: what was decided last */
-    double switch_s;         /* the pause of a change to another shape */
+    const struct spot_serve_place *place; /* [n_place], how neighbours fall; n_place 0: alone */
+    size_t n_place;
+    bool is_forewarned;    /* losses are known early enough: none needs a spare */
+    double waiting;        /* requests that are in no batch */
+    struct spot_grid runs; /* D 0: nothing; negative: what was decided last */
+    double switch_s;       /* the pause of a change to another shape */
 };
 
 #ifdef __cplusplus

@@ -6,8 +6,9 @@
  * model (plan/serve_queue_model.h): one queue, batches of waiting requests up to max_batch, each
  * with the parts that answer soonest. With an SLO the cheapest that meets it wins, and if none does
  * the one that misses it least. Without one a percent of price equals a percent of latency: the
- * minimum of price x P99. Spares are held if losses would otherwise outnumber them for a larger
- * share of time than the percentile allows. Instances that are not needed are released.
+ * minimum of price x P99. Spares are held if losses, neighbours falling together, would otherwise
+ * outnumber them for a larger share of time than the percentile allows. Instances that are not
+ * needed are released.
  */
 #ifndef SPOT_PLAN_SERVE_SOLVER_H
 #define SPOT_PLAN_SERVE_SOLVER_H
@@ -46,6 +47,14 @@ int spot_serve_slo_parse(struct spot_serve_slo *slo, const char *text, struct sp
 
 enum { SPOT_SERVE_LENGTHS_MAX = 256 };
 
+/* Instances of one zone and type: each is lost alone at a rate `own`, and by shocks at a rate
+ * `shock`, each of which takes it with `reach` (struct spot_forecast_shock). Only how the rates
+ * compare counts, their level is the loss_per_s of all. */
+struct spot_serve_place {
+    double there; /* instances */
+    double own, shock, reach;
+};
+
 struct spot_serve_ask {
     const struct spot_job_serve *serve;
     double usd_per_h; /* of an instance; negative: not known, instances are counted */
@@ -57,7 +66,10 @@ struct spot_serve_ask {
     const struct spot_serve_length *length; /* [n_length], up to SPOT_SERVE_LENGTHS_MAX */
     size_t n_length;
     double loss_per_s; /* of an instance */
-    double repair_s;   /* until a lost one is replaced by one that was not held as a spare */
+    /* Where they are; what is used is there in the same shares. n_place 0: each is lost alone. */
+    const struct spot_serve_place *place; /* [n_place] */
+    size_t n_place;
+    double repair_s; /* until a lost one is replaced by one that was not held as a spare */
     /* What runs, if current_D > 0: another shape pauses everything for switch_s, which counts for
      * the requests that arrive until the next change. */
     int64_t current_D;

@@ -38,8 +38,9 @@ struct spot_seen_trace {
     int *cap; /* [n] that was asked for a tick ago, where the trace says that; else 0 */
 };
 
-struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
-                                      const struct spot_job_doc *job)
+static struct spot_seen_trace *open_trace(const struct spot_trace *trace, double tick_s,
+                                          int horizon, const struct spot_job_doc *job,
+                                          const char *model)
 {
     struct spot_seen_trace *s = spot_xcalloc(1, sizeof(*s));
     struct spot_err err;
@@ -52,13 +53,24 @@ struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tic
         .spec = { .horizon = horizon < SPOT_FC_HORIZON_MAX ? horizon : SPOT_FC_HORIZON_MAX,
                   .day = 86400 / tick_s },
     };
-    s->model = spot_forecaster_find("pool", &s->spec, &err);
+    s->model = spot_forecaster_find(model, &s->spec, &err);
     s->series = spot_xcalloc(s->n, sizeof(*s->series));
     s->cap = spot_xcalloc(s->n, sizeof(*s->cap));
     s->grids.grid = spot_xcalloc(s->n, sizeof(*s->grids.grid));
     for (size_t k = 0; k < s->n; k++)
         s->series[k].of = &trace->series[k];
     return s;
+}
+
+struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
+                                      const struct spot_job_doc *job)
+{
+    return open_trace(trace, tick_s, horizon, job, "pool");
+}
+
+struct spot_seen_trace *spot_seen_new_shocks(const struct spot_trace *trace, double tick_s)
+{
+    return open_trace(trace, tick_s, 1, NULL, "last");
 }
 
 void spot_seen_free(struct spot_seen_trace *s)
@@ -194,7 +206,8 @@ static void look(struct spot_seen_trace *t, size_t k, double now_s, struct spot_
                                      cell_of(g, s->of->time_s[s->n_row]) <= (double)(g->n - 1));
 }
 
-const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_s, size_t *of)
+/* The grids of the rows up to a time, false: there is none. of (NULL: not wanted) as in seen.h. */
+static bool look_all(struct spot_seen_trace *t, double time_s, size_t *of)
 {
     t->grids.n = 0;
     for (size_t k = 0; k < t->n; k++) {
@@ -204,14 +217,30 @@ const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_
             s->n_row++;
         if (!s->n_row)
             continue;
-        of[t->grids.n] = k;
+        if (of)
+            of[t->grids.n] = k;
         look(t, k, time_s, &t->grids.grid[t->grids.n++]);
     }
     if (!t->grids.n)
-        return NULL;
+        return false;
     spot_forecast_release(&t->forecast);
-    t->forecast = (struct spot_forecast){ .interval_s = t->tick_s, .model = "pool" };
+    t->forecast = (struct spot_forecast){ .interval_s = t->tick_s, .model = t->model->name };
+    return true;
+}
+
+const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_s, size_t *of)
+{
+    if (!look_all(t, time_s, of))
+        return NULL;
     spot_forecast_make(&t->forecast, t->model, &t->spec, &t->trackeds, &t->grids, true, true);
+    return &t->forecast;
+}
+
+const struct spot_forecast *spot_seen_shocks_at(struct spot_seen_trace *t, double time_s)
+{
+    if (!look_all(t, time_s, NULL))
+        return NULL;
+    spot_forecast_make_shocks(&t->forecast, t->model, &t->spec, &t->trackeds, &t->grids);
     return &t->forecast;
 }
 

@@ -23,12 +23,17 @@ struct spot_seen_trace;
  * order of their zones, then types. Never NULL. */
 struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
                                       const struct spot_job_doc *job);
+/* For spot_seen_shocks_at alone. */
+struct spot_seen_trace *spot_seen_new_shocks(const struct spot_trace *trace, double tick_s);
 void spot_seen_free(struct spot_seen_trace *seen);
 
 /* At time_s, never before the last one. `of` [series of the trace]: the trace's number of each
  * series of the forecast; those without a row so far are not in it. NULL: none has one. Borrowed
  * until the next call. */
 const struct spot_forecast *spot_seen_at(struct spot_seen_trace *t, double time_s, size_t *of);
+
+/* The same of what takes neighbours together: zone, type, `now` and `shock` of each series. */
+const struct spot_forecast *spot_seen_shocks_at(struct spot_seen_trace *t, double time_s);
 
 /* A trace of counts [n_tick][n_zone] from time 0 on, a row a tick, with its own copies; of types
  * `type` (NULL: none is told). Release it as one that was read. */

@@ -31,6 +31,7 @@ struct spot_serve_event {
 struct spot_serve_play {
     const struct spot_job_doc *job; /* of kind serve */
     const struct spot_load *load;
+    const struct spot_trace *trace; /* that the events are of; NULL: nothing tells of neighbours */
     struct spot_serve_event *event; /* [n_event], by time, losses first */
     size_t n_event;
     double start_s, end_s; /* of the trace */
@@ -49,7 +50,7 @@ struct spot_serve_play {
 };
 
 /* The arrivals and losses of a trace, over all series; if it has counts, the lost instances are
- * drawn from the seed. free() them. Sets start_s and end_s too. */
+ * drawn from the seed. free() them. Sets start_s and end_s too, and borrows the trace. */
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed);
 

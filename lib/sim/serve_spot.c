@@ -9,6 +9,8 @@
 #include "sim/serve_spot_state.h"
 #include "trace/load_cache.h"
 
+enum { INTERVAL_S = 60 }; /* of spot-predict */
+
 /* --- one place handed over --- */
 
 static size_t find_free(const struct spot_serve_run *r)
@@ -316,6 +318,10 @@ static void start(struct spot_serve_run *r)
                                         .switch_s = p->switch_s };
     r->decider = spot_policy_serve.open(&(struct spot_rule){ .serve = &r->rule });
     r->now_s = p->start_s;
+    if (p->trace) {
+        r->seen = spot_seen_new_shocks(p->trace, INTERVAL_S);
+        r->place = spot_xcalloc(p->trace->n_series, sizeof(*r->place));
+    }
     r->lead_s = r->is_clairvoyant ? p->grace_s + p->boot_s + p->switch_s : p->grace_s;
     for (size_t i = 0; i < p->n_event; i++)
         if (p->event[i].instance >= r->n_member)

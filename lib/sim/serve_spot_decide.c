@@ -21,12 +21,29 @@ static int64_t count_there(const struct spot_serve_run *r)
 
 /* --- what is asked --- */
 
+/* How neighbours fall, as spot-predict would tell it now. */
+static void see_places(struct spot_serve_run *r)
+{
+    const struct spot_forecast *f = r->seen ? spot_seen_shocks_at(r->seen, r->now_s) : NULL;
+
+    r->n_place = f ? f->n_series : 0;
+    for (size_t i = 0; i < r->n_place; i++) {
+        const struct spot_forecast_series *s = &f->series[i];
+
+        r->place[i] = (struct spot_serve_place){ (double)s->now, s->shock->own_per_h,
+                                                 s->shock->shock_per_h, s->shock->reach };
+    }
+}
+
 /* What is known now; the clairvoyant is told what comes. */
-static struct spot_serve_seen see(const struct spot_serve_run *r)
+static struct spot_serve_seen see(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
     const struct spot_grid next = { r->answer.D, r->answer.shape.P, r->answer.shape.M };
-    struct spot_serve_seen seen = {
+    struct spot_serve_seen seen;
+
+    see_places(r);
+    seen = (struct spot_serve_seen){
         .since_s = p->start_s,
         .load = p->load,
         .cached_token = r->cached,
@@ -34,6 +51,8 @@ static struct spot_serve_seen see(const struct spot_serve_run *r)
         .lost = (double)r->n_losses,
         .instance_s = r->there_s,
         .loss_per_s = -1,
+        .place = r->place,
+        .n_place = r->n_place,
         .is_forewarned = r->is_clairvoyant,
         .waiting = (double)spot_serve_queue_waiting(r->queue),
         .runs = { spot_serve_run_live_units(r) ? r->now.D : 0, r->now.shape.P, r->now.shape.M },

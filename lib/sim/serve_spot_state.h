@@ -4,6 +4,7 @@
 #define SPOT_SIM_SERVE_SPOT_STATE_H
 
 #include "plan/decision.h"
+#include "sim/seen.h"
 #include "sim/serve_spot.h"
 
 #ifdef __cplusplus
@@ -91,6 +92,9 @@ struct spot_serve_run {
     double there_s;  /* instance-seconds observed, of all available ones */
     size_t n_losses; /* observed */
     int32_t *cached; /* what a replica's cache would hold of prompts, for the decider; or NULL */
+    struct spot_seen_trace *seen;   /* of the trace; NULL: none */
+    struct spot_serve_place *place; /* [n_place], how neighbours fall as far as it was seen */
+    size_t n_place;
     struct spot_serve_rule rule;
     struct spot_decider *decider;
     struct spot_serve_offer answer; /* its last; D 0: none yet */

@@ -369,6 +369,8 @@ void spot_serve_run_release(struct spot_serve_run *r)
     free(r->member);
     free(r->present);
     free(r->cached);
+    free(r->place);
+    spot_seen_free(r->seen);
     spot_policy_serve.close(r->decider);
     spot_serve_queue_free(r->queue);
 }

@@ -98,6 +98,7 @@ void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace
     uint32_t n_named = 0;
     struct roster r = { .play = play };
 
+    play->trace = trace;
     play->start_s = trace->start_s;
     play->end_s = trace->end_s;
     for (size_t k = 0; k < trace->n_series; k++) {

@@ -280,17 +280,18 @@ START_TEST(spares_are_for_losses)
     for (double per_h = 0; per_h < 30; per_h = per_h * 3 + 0.05) {
         struct spot_serve_ask ask = ask_of(24, 0.4);
         struct spot_serve_offer o;
-        double mean, term, tail;
+        double tail = 1;
 
         ask.loss_per_s = per_h / 3600;
         ck_assert_int_eq(spot_serve_offer_best(&ask, &o), 0);
-        mean = ask.loss_per_s * 70 * (double)o.instances;
-        term = exp(-mean);
-        tail = 1;
-        for (int64_t i = 0; i <= o.spares; i++) {
-            ck_assert(i == o.spares || tail - term > 0.01); /* one fewer would not do */
-            tail -= term;
-            term *= mean / (double)(i + 1);
+        for (int64_t n = 0; n <= o.spares; n++) {
+            const double mean = ask.loss_per_s * 70 * (double)(o.instances + n);
+            double term = exp(-mean);
+
+            tail = 1;
+            for (int64_t i = 0; i <= n; i++, term *= mean / (double)i)
+                tail -= term;
+            ck_assert(n == o.spares || tail > 0.01); /* fewer would not do */
         }
         ck_assert(tail <= 0.01 || o.spares == 24 - o.instances);
         ck_assert_double_eq_tol(o.usd_per_h, 1.9046 * (double)(o.instances + o.spares), 1e-9);

@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"
+#include "common/xalloc.h"
 #include "model/forecast_doc.h"
 #include "peers/spotserve.h"
 #include "plan/serve_plan.h"
@@ -46,6 +47,7 @@ struct session {
     char was[SPOT_DECISION_STATE_MAX], state[SPOT_DECISION_STATE_MAX]; /* as read, to write */
     struct spot_seen now;
     struct spot_serve_seen seen;
+    struct spot_serve_place *place; /* [seen.n_place] */
     struct spot_serve_plan plan;
     struct spot_prov prov;
     struct serve_places places;
@@ -55,12 +57,17 @@ struct session {
 static void take_series(struct session *s, const struct spot_forecast_series *series, bool is_first)
 {
     const double since_s = series->time_s - series->past_s;
+    const struct spot_forecast_shock *shock = series->shock;
 
     s->now.there += (int)series->now;
     s->now.time_s = is_first ? series->time_s : fmax(s->now.time_s, series->time_s);
     s->seen.since_s = is_first ? since_s : fmin(s->seen.since_s, since_s);
     s->seen.lost += series->past_lost;
     s->seen.instance_s += series->past_instance_s;
+    if (shock)
+        s->place[s->seen.n_place++] =
+            (struct spot_serve_place){ (double)series->now, shock->own_per_h, shock->shock_per_h,
+                                       shock->reach };
 }
 
 /* How many there are, from the newest value of each series of the job's type. */
@@ -76,6 +83,7 @@ static int read_forecast(struct session *s, struct spot_err *err)
     if (!rc && s->job.instance_type && !spot_forecast_keep(&forecast, s->job.instance_type))
         rc = spot_json_fail(&json, "/series", err, "has none of the job's instance type '%.64s'",
                             s->job.instance_type);
+    s->seen.place = s->place = spot_xcalloc(forecast.n_series + 1, sizeof(*s->place));
     for (size_t i = 0; i < forecast.n_series && !rc; i++)
         take_series(s, &forecast.series[i], !i);
     if (!rc)
@@ -447,6 +455,7 @@ static int plan_serve(struct spot_err *err)
     serve_places_release(&s.places);
     spot_load_release(&s.load);
     free(s.cached);
+    free(s.place);
     spot_job_doc_release(&s.job);
     return rc;
 }

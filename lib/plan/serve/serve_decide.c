@@ -86,6 +86,12 @@ static struct spot_serve_demand demand_of(const struct spot_decider *d)
     return demand;
 }
 
+/* Without one, spares for neighbours cost more than they are worth (docs/design/19-serving.md). */
+static bool has_slo(const struct spot_serve_rule *r)
+{
+    return r->slo.e2e.limit_s > 0 || r->slo.ttft.limit_s > 0;
+}
+
 static struct spot_serve_ask make_ask(struct spot_decider *d)
 {
     const struct spot_serve_rule *r = &d->rule;
@@ -106,6 +112,8 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
                                                  d->time_s, SPOT_SERVE_LENGTHS_MAX, d->length)
                         : 0,
         .loss_per_s = s->is_forewarned ? 0 : loss_per_s,
+        .place = s->place,
+        .n_place = has_slo(r) ? s->n_place : 0,
         .repair_s = r->boot_s + r->switch_s,
         .current_D = s->runs.D,
         .current = { .P = s->runs.P, .M = s->runs.M },

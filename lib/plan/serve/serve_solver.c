@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/serve/serve_losses.h"
 #include "plan/serve/serve_scatter.h"
 #include "plan/serve_queue_model.h"
 
@@ -81,28 +82,6 @@ static void free_times(struct shape_times *t)
         spot_serve_scatter_free(t->scatter[k]);
 }
 
-/* Poisson losses of used instances in the time that one is replaced in: the share of the time in
- * which they outnumber n spares. */
-static double share_beyond(const struct spot_serve_ask *ask, int64_t used, int64_t n)
-{
-    const double mean = ask->loss_per_s * (double)used * ask->repair_s;
-    double term = exp(-mean), sum = term;
-
-    for (int64_t i = 1; i <= n; i++)
-        sum += term *= mean / (double)i;
-    return fmax(1 - sum, 0);
-}
-
-/* Fewest spares that losses do not outnumber for more than a share of the time, of those there. */
-static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double share)
-{
-    int64_t n = 0;
-
-    while (n < ask->instances - used && share_beyond(ask, used, n) > share)
-        n++;
-    return n;
-}
-
 static double usd_per_h(const struct spot_serve_ask *ask, int64_t instances)
 {
     return (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)instances;
@@ -132,7 +111,7 @@ static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_
 static double exposed_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const double share = 1 - percentile_of(&ask->slo.e2e);
-    const double beyond = share_beyond(ask, o->instances, o->spares);
+    const double beyond = spot_serve_share_beyond(ask, o->instances, o->spares);
 
     return beyond > share ? ask->switch_s + o->request_s : 0;
 }
@@ -241,7 +220,7 @@ static struct outline outline_of(const struct spot_serve_ask *ask, const struct 
                                     .request_s = t->time[line.full].request_s };
     o->request_per_s = (double)(D * B) / o->request_s;
     o->load = ask->demand.rate_per_s / o->request_per_s;
-    o->spares = spares_for(ask, o->instances, 1 - percentile_of(&ask->slo.e2e));
+    o->spares = spot_serve_spares(ask, o->instances, 1 - percentile_of(&ask->slo.e2e));
     o->usd_per_h = usd_per_h(ask, o->instances + o->spares);
     o->is_current = ask->current_D == D && is_same_shape(ask, o);
     line.drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
