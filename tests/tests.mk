@@ -28,7 +28,7 @@ $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
 $(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c))
 $(aids): $(B)/tests/%: $(B)/tests/tool/%.o
 # a worker with faults, which the product does not have
-$(B)/tests/faulty: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=spot_%,stage_begin stage_update stage_forward stage_backward gemm_part)
+$(B)/tests/faulty: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=spot_%,stage_begin stage_update stage_forward stage_backward gemm_part pipeline_step)
 $(B)/tests/test_server_verify: LDFLAGS += -Wl,--wrap=spot_relay_finish
 $(aids) $(B)/tests/toy-run: $(libspot)
 	$(call say,LD)

@@ -178,8 +178,9 @@ double spot_peer_round_trip_s(const struct spot_peer *peer);
 bool spot_peer_is_aside(const struct spot_peer *peer);
 
 /* Set it aside for good: it was proved to be at fault, and `why` is told. The caller breaks the
- * epoch (spot_view_break). Was that done, to this name? */
+ * epoch (spot_view_break). Or one of this name that is not here. Was that done, to this name? */
 void spot_peer_convict(struct spot_peer *peer, const char *why);
+void spot_group_convict(struct spot_group *group, const char *name, const char *why);
 bool spot_peer_is_convicted(const struct spot_peer *peer);
 
 /* A failed send is not an error here: the loop notices the dead connection. The frame carries the

@@ -107,11 +107,16 @@ bool spot_peer_is_aside(const struct spot_peer *peer)
     return spot_suspects_is_aside(&peer->group->suspects, peer->name);
 }
 
+void spot_group_convict(struct spot_group *g, const char *name, const char *why)
+{
+    spot_suspects_convict(&g->suspects, name, why, spot_clock_s());
+}
+
 void spot_peer_convict(struct spot_peer *peer, const char *why)
 {
     struct spot_group *const g = peer->group;
 
-    spot_suspects_convict(&g->suspects, peer->name, why, spot_clock_s());
+    spot_group_convict(g, peer->name, why);
     g->options->warn("worker %s is set aside for good: %s", peer->name, why);
     spot_peer_report_aside(peer, SPOT_MSG_ASIDE, why);
 }

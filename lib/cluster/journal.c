@@ -37,6 +37,16 @@ void spot_journal_add_holder(struct spot_journal *j, const char *name)
     snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
 }
 
+void spot_journal_convict(struct spot_journal *j, const char *name)
+{
+    for (size_t i = 0; i < j->n_convicted; i++)
+        if (!strcmp(j->convicted[i], name))
+            return;
+    j->convicted =
+        spot_xgrow(j->convicted, &j->cap_convicted, j->n_convicted + 1, sizeof(*j->convicted));
+    snprintf(j->convicted[j->n_convicted++], sizeof(*j->convicted), "%s", name);
+}
+
 static void add_holders(struct spot_journal *j, const struct spot_json_value *names)
 {
     for (size_t i = 0; i < spot_json_array_size(names); i++) {
@@ -59,11 +69,28 @@ static void take_holders(struct spot_journal *j, const struct spot_event *event)
     }
 }
 
+/* The chain of that step, where it is one of the newest two. */
 static void stand_at(struct spot_journal *j, int64_t step)
 {
+    const int64_t back = j->tail.step - step;
+
     forget_end(j);
+    if (back)
+        snprintf(j->chain, sizeof(j->chain), "%s", back == 1 ? j->chain_before : "");
+    if (back)
+        *j->chain_before = '\0';
     j->tail.step = step;
-    *j->chain = '\0';
+}
+
+static void commit(struct spot_journal *j, const struct spot_event *event)
+{
+    const bool is_next = event->step == j->tail.step + 1;
+
+    snprintf(j->chain_before, sizeof(j->chain_before), "%s", is_next ? j->chain : "");
+    forget_end(j);
+    j->tail.step = event->step;
+    j->loss = event->loss;
+    snprintf(j->chain, sizeof(j->chain), "%s", event->evidence.chain ? event->evidence.chain : "");
 }
 
 void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
@@ -79,10 +106,7 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
     take_holders(j, event);
     switch (event->kind) {
     case SPOT_EVENT_COMMITTED:
-        stand_at(j, event->step);
-        j->loss = event->loss;
-        snprintf(j->chain, sizeof(j->chain), "%s",
-                 event->evidence.chain ? event->evidence.chain : "");
+        commit(j, event);
         break;
     case SPOT_EVENT_ROLLED_BACK:
         stand_at(j, event->to);
@@ -102,6 +126,10 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
         break;
     case SPOT_EVENT_LR_CHANGED:
         j->tuned_after = event->after;
+        break;
+    case SPOT_EVENT_CORRUPT:
+        if (event->who && *event->who)
+            spot_journal_convict(j, event->who);
         break;
     case SPOT_EVENT_DONE:
         j->done_step = event->step;
@@ -334,6 +362,7 @@ int spot_journal_close(struct spot_journal *j, struct spot_err *err)
     if (j->outlet && close_outlet(j, rc ? NULL : err))
         rc = -1;
     free(j->holder);
+    free(j->convicted);
     memset(j, 0, sizeof(*j));
     return rc;
 }

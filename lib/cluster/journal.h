@@ -64,8 +64,11 @@ struct spot_journal {
                                         held its newest step, as far as it tells */
     size_t n_holder, cap_holder;
     double loss; /* of the last commit in a continued log, until the next; NAN: unknown */
-    char chain[SPOT_HASH_HEX]; /* of the same, "": unknown */
-    int64_t val_step;          /* of the last `validated` that stands, -1: none */
+    char chain[SPOT_HASH_HEX];          /* of the same, "": unknown */
+    char chain_before[SPOT_HASH_HEX];   /* of the step before, to which a job may go back */
+    char (*convicted)[SPOT_HOLDER_MAX]; /* [n_convicted], members that were proved to be at fault */
+    size_t n_convicted, cap_convicted;
+    int64_t val_step; /* of the last `validated` that stands, -1: none */
     double val_loss;
     int64_t tuned_after; /* of the last `lr_changed` in a continued log, -1: none */
     int64_t done_step;   /* of a `done` at its end, -1: none */

@@ -11,7 +11,8 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { HOLDERS_BYTE = 1536 }; /* in a record; of more it says that there are others */
+/* In a record; of more holders it says that there are others. */
+enum { HOLDERS_BYTE = 1536, CONVICTED_BYTE = 768 };
 
 static const char others[] = "?"; /* stands for them, and never comes back */
 
@@ -23,6 +24,8 @@ static const struct spot_field record_field[] = {
     { "step", SPOT_F_INT, offsetof(struct spot_journal_record, step), "1", -1, 1e15, true },
     { "loss", SPOT_F_REAL, offsetof(struct spot_journal_record, loss), "1", 0, 0, false },
     { "chain", SPOT_F_STR, offsetof(struct spot_journal_record, chain), NULL, 0, 0, false },
+    { "chain_before", SPOT_F_STR, offsetof(struct spot_journal_record, chain_before), NULL, 0, 0,
+      false },
     { "val_step", SPOT_F_INT, offsetof(struct spot_journal_record, val_step), "1", -1, 1e15,
       false },
     { "val_loss", SPOT_F_REAL, offsetof(struct spot_journal_record, val_loss), "1", 0, 0, false },
@@ -40,12 +43,14 @@ int spot_journal_record_read(struct spot_journal_record *r, const char *text, st
     memset(r, 0, sizeof(*r));
     r->val_step = r->tuned_after = -1;
     r->loss = r->val_loss = NAN;
-    r->end = r->state_hex = r->chain = "";
+    r->end = r->state_hex = r->chain = r->chain_before = "";
     if (spot_json_parse(&r->doc, text, strlen(text), "the record of the job", err))
         return -1;
     if (spot_json_read_fields(&r->doc, r->doc.root, "", record_field, r, err) ||
         spot_json_array(&r->doc, r->doc.root, "", "holders", false, SPOT_JOURNAL_RECORD_MAX,
-                        &r->holder, err)) {
+                        &r->holder, err) ||
+        spot_json_array(&r->doc, r->doc.root, "", "convicted", false, SPOT_JOURNAL_RECORD_MAX,
+                        &r->convicted, err)) {
         spot_journal_record_release(r);
         return -1;
     }
@@ -57,6 +62,23 @@ void spot_journal_record_release(struct spot_journal_record *r)
     if (r->doc.root)
         spot_json_release(&r->doc);
     memset(r, 0, sizeof(*r));
+}
+
+/* The newest, as far as there is room. */
+static void put_convicted(const struct spot_journal *j, struct spot_jw *jw)
+{
+    size_t n_byte = 0;
+
+    if (!j->n_convicted)
+        return;
+    spot_jw_array(jw, "convicted");
+    for (size_t i = j->n_convicted; i-- > 0;) {
+        n_byte += 2 * strlen(j->convicted[i]) + 3;
+        if (n_byte > CONVICTED_BYTE)
+            break;
+        spot_jw_str(jw, NULL, j->convicted[i]);
+    }
+    spot_jw_end(jw);
 }
 
 static void put_holders(const struct spot_journal *j, struct spot_jw *jw)
@@ -89,6 +111,8 @@ static char *record_text(const struct spot_journal *j, const char *line)
     spot_jw_known(&jw, "loss", j->loss);
     if (*j->chain)
         spot_jw_str(&jw, "chain", j->chain);
+    if (*j->chain_before)
+        spot_jw_str(&jw, "chain_before", j->chain_before);
     if (j->val_step >= 0) {
         spot_jw_int(&jw, "val_step", j->val_step);
         spot_jw_known(&jw, "val_loss", j->val_loss);
@@ -100,6 +124,7 @@ static char *record_text(const struct spot_journal *j, const char *line)
     if (j->done_step >= 0)
         spot_jw_str(&jw, "state_xxh3_128", j->done_hex);
     put_holders(j, &jw);
+    put_convicted(j, &jw);
     if (line)
         spot_jw_str(&jw, "line", line);
     spot_jw_end(&jw);
@@ -128,9 +153,9 @@ static int put_record(struct spot_journal *j, const char *line, struct spot_err 
 
 bool spot_journal_is_kept(const struct spot_journal *j, const char *event)
 {
-    static const char *const kept[] = { "committed", "formed",    "resumed", "rolled_back",
-                                        "restored",  "validated", "done",    "lr_changed",
-                                        "failed",    "finished",  "given_up" };
+    static const char *const kept[] = { "committed",  "formed",   "resumed",   "rolled_back",
+                                        "corrupt",    "restored", "validated", "done",
+                                        "lr_changed", "failed",   "finished",  "given_up" };
 
     for (size_t i = 0; j->keep && i < sizeof(kept) / sizeof(*kept); i++)
         if (!strcmp(event, kept[i]))
@@ -250,11 +275,17 @@ static void take_record(struct spot_journal *j, const struct spot_journal_record
     j->tail.epoch = r->epoch > j->tail.epoch ? (uint32_t)r->epoch : j->tail.epoch;
     j->tuned_after = r->tuned_after > j->tuned_after ? r->tuned_after : j->tuned_after;
     j->is_continued |= r->epoch > 0 || r->step >= 0;
+    spot_json_array_foreach(r->convicted, i, name)
+    {
+        if (spot_json_is_string(name))
+            spot_journal_convict(j, spot_json_text(name));
+    }
     if (r->step < j->tail.step)
         return; /* the job was rolled back; the workload determines that itself */
     j->tail.step = r->step;
     j->loss = r->loss;
     snprintf(j->chain, sizeof(j->chain), "%s", r->chain);
+    snprintf(j->chain_before, sizeof(j->chain_before), "%s", r->chain_before);
     j->val_step = r->val_step;
     j->val_loss = r->val_loss;
     j->done_step = *r->state_hex ? r->step : -1;

@@ -30,13 +30,14 @@ struct spot_journal_record {
     int64_t epoch, step; /* step -1: none was committed */
     double loss;         /* of that step; NAN: not known */
     const char *chain;   /* of that step, "": not known */
-    int64_t val_step;    /* -1: none */
+    const char *chain_before;
+    int64_t val_step; /* -1: none */
     double val_loss;
     int64_t tuned_after; /* -1: never */
     const char *end;     /* "": it has not ended */
     const char *state_hex;
     const char *line; /* the event, NULL: too long for the record */
-    const struct spot_json_value *holder;
+    const struct spot_json_value *holder, *convicted;
     struct spot_json_doc doc; /* of the texts */
 };
 

@@ -15,6 +15,7 @@ extern "C" {
 /* journal.c: account for this event, now the log's last. */
 void spot_journal_take(struct spot_journal *journal, const struct spot_event *event);
 void spot_journal_add_holder(struct spot_journal *journal, const char *name);
+void spot_journal_convict(struct spot_journal *journal, const char *name);
 
 /* journal_keep.c: does this event change the record? If so, it is composed in memory: begin, which
  * returns the stream to write to; and end, which stores the record, then writes the line. */

@@ -227,15 +227,22 @@ static const char *take_step(struct spot_event_order *o, const struct spot_event
     return at;
 }
 
-/* Of a step that has begun, before its commit. */
-static const char *take_differs(struct spot_event_order *o, const struct spot_event *e, char *why)
+/* By the vote of a step, before its commit, or on the state, after the last one. */
+static const char *take_corrupt(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
 
     at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
-    at = at ? at : expect(why, "/step", o->step, e->step, "the last one committed");
+    return at ? at : expect(why, "/step", o->step, e->step, "the last one committed");
+}
+
+/* Of a step that has begun, before its commit. */
+static const char *take_differs(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = take_corrupt(o, e, why);
+
     if (!at && !o->is_begun)
-        at = fault(why, "/event", "'%s' without a 'step' before it", e->name);
+        return fault(why, "/event", "'%s' without a 'step' before it", e->name);
     return at;
 }
 
@@ -541,7 +548,7 @@ static taker *const taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_STEP] = take_step,
     [SPOT_EVENT_DURABLE] = take_durable,
     [SPOT_EVENT_DIFFERS] = take_differs,
-    [SPOT_EVENT_CORRUPT] = take_differs,
+    [SPOT_EVENT_CORRUPT] = take_corrupt,
 };
 
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,

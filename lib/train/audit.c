@@ -147,15 +147,16 @@ static void drop_state(struct audit *a)
     }
 }
 
-static int read_bundle(struct audit *a, int64_t step, int b, struct spot_err *err)
+static struct spot_bundle *read_bundle(const struct audit *a, int64_t step, int b,
+                                       struct spot_err *err)
 {
     size_t n_byte;
     uint8_t *const data = spot_generation_read(&a->generations, step, b, &n_byte, err);
+    struct spot_bundle *const bundle =
+        data ? spot_bundle_unpack(&a->config.shape, b, step, data, n_byte, err) : NULL;
 
-    if (data)
-        a->bundle[b] = spot_bundle_unpack(&a->config.shape, b, step, data, n_byte, err);
     free(data);
-    return a->bundle[b] ? 0 : -1;
+    return bundle;
 }
 
 static int begin_bundle(struct audit *a, const struct spot_weights *weights, int b,
@@ -219,7 +220,7 @@ static int take_state(struct audit *a, int64_t step, struct spot_err *err)
     } else {
         rc = check_chain(a, step, err);
         for (int b = 0; !rc && b < a->n_bundle; b++)
-            rc = read_bundle(a, step, b, err);
+            rc = (a->bundle[b] = read_bundle(a, step, b, err)) ? 0 : -1;
     }
     if (rc)
         return -1;
@@ -348,6 +349,48 @@ static int compare(struct audit *a, int64_t step, const struct spot_replayed *r,
     return 0;
 }
 
+/* Is bundle b of a generation what the steps up to it gave? */
+static int compare_stored(struct audit *a, int64_t step, int b, struct spot_err *err)
+{
+    struct spot_bundle *const stored = read_bundle(a, step, b, err);
+    const int n = a->bundle[b]->arena.n_tensor;
+    char name[SPOT_TENSOR_NAME_MAX];
+    int n_other = 0;
+
+    if (!stored)
+        return -1;
+    for (int t = n; t-- > 0;)
+        if (spot_evidence_state(stored, t) != spot_evidence_state(a->bundle[b], t)) {
+            put_name(a, b, t, name);
+            n_other++;
+        }
+    spot_bundle_free(stored);
+    if (!n_other)
+        return 0;
+    a->out->differs = step;
+    snprintf(a->out->what, sizeof(a->out->what),
+             "the generation after it: bundle %d, tensor %s (%d of %d tensors)", b, name, n_other,
+             n);
+    return 0;
+}
+
+/* A generation on the way, which nobody votes on where no step follows. */
+static int compare_generation(struct audit *a, int64_t step, struct spot_err *err)
+{
+    bool is_there = false;
+
+    for (size_t i = 0; i < a->n_step; i++)
+        is_there |= a->step[i] == step;
+    if (!is_there || a->out->differs)
+        return 0;
+    if (check_chain(a, step, err))
+        return -1;
+    for (int b = 0; !a->out->differs && b < a->n_bundle; b++)
+        if (compare_stored(a, step, b, err))
+            return -1;
+    return 0;
+}
+
 /* --- the whole ------------------------------------------------------------------ */
 
 static int audit_one(struct audit *a, int64_t step, struct spot_err *err)
@@ -358,7 +401,7 @@ static int audit_one(struct audit *a, int64_t step, struct spot_err *err)
     if (spot_replay_step(a->replay, &r, err))
         return -1;
     a->out->compute_s += spot_clock_s() - start_s;
-    if (compare(a, step, &r, err))
+    if (compare(a, step, &r, err) || compare_generation(a, step, err))
         return -1;
     a->out->n_step += !a->out->differs;
     if (a->options->progress)

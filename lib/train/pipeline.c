@@ -61,6 +61,14 @@ static void note(const struct flow *f, int64_t i, uint64_t *hash, const float *d
         *hash = fold(*hash, data, f->n_byte);
 }
 
+/* Tokens are what comes into the first stage, and into the backward pass of the last. */
+static void note_tokens(const struct flow *f, int64_t i, uint64_t *hash)
+{
+    if (i < f->first.n)
+        *hash = fold(*hash, f->token + (size_t)turn_of(f, i) * f->pl->n_token,
+                     f->pl->n_token * sizeof(*f->token));
+}
+
 /* All that is checked has been computed, and nothing else. */
 static void report(struct flow *f)
 {
@@ -149,7 +157,10 @@ static int forward(struct flow *f, int64_t i, struct spot_err *err)
     const double start_s = spot_clock_s();
     const int64_t at = turn_of(f, i);
 
-    note(f, i, &f->edge.act_in, f->is_first ? NULL : in_slot(f, i));
+    if (f->is_first)
+        note_tokens(f, i, &f->edge.act_in);
+    else
+        note(f, i, &f->edge.act_in, in_slot(f, i));
     spot_stage_forward(pl->stage, (int)(i % f->n_slot),
                        f->is_first || f->is_last ? f->token + (size_t)at * pl->n_token : NULL,
                        f->is_first ? NULL : in_slot(f, i), f->is_last ? NULL : f->out,
@@ -169,7 +180,10 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
     const double start_s = spot_clock_s();
     const bool is_end = i + 1 == f->n && f->sums;
 
-    note(f, i, &f->edge.dact_out, f->is_last ? NULL : f->dout);
+    if (f->is_last)
+        note_tokens(f, i, &f->edge.dact_out);
+    else
+        note(f, i, &f->edge.dact_out, f->dout);
     if (is_end)
         spot_sums_watch(f->sums);
     spot_stage_backward(pl->stage, (int)(i % f->n_slot), f->is_last ? NULL : f->dout,

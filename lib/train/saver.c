@@ -15,6 +15,7 @@ void spot_saver_init(struct spot_saver *s, int n_bundle)
     s->n_bundle = n_bundle;
     s->asked = spot_xcalloc((size_t)n_bundle, sizeof(*s->asked));
     s->lag.asked_s = s->lag.next_s = spot_clock_s();
+    s->doubted_step = -1;
 }
 
 void spot_saver_release(struct spot_saver *s)

@@ -29,6 +29,7 @@ struct spot_saver {
     int64_t export_step; /* a client waits for a durable step at least this new; 0: none */
     struct spot_durable_lag lag;
     uint32_t n_failed;    /* successive failed attempts */
+    int64_t doubted_step; /* a generation of it is set aside as soon as it is there; -1: none */
     double reported_s;    /* when that was last told */
     struct spot_err why;  /* reason of the newest failure */
     struct spot_err last; /* why the final generation could not be written */

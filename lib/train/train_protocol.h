@@ -8,7 +8,8 @@
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
  *   VALIDATE tag: step; as ROUND, of the validation data; its VOTE has only losses
- *   VOTE     tag: step; times, losses, norms: worker_step.c
+ *   VOTE     tag: step; times, losses, norms: worker_step.c; answering CONFIRM only state:
+ *            u32 n, of each u32 bundle, u64 hash of each tensor
  *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
  */
@@ -45,6 +46,7 @@ enum spot_train_message {
     SPOT_MSG_SHOW = 49,  /* tag: step; u32 n, of each u32 bundle whose weights somebody follows */
     SPOT_MSG_PROBE = 41, /* tag: bytes; u32 count: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward only, before that step */
+    SPOT_MSG_CONFIRM = 50,  /* tag: step; vote on the state, after the last step */
     /* tag: this many pre-copies of the form are in effect from this step on */
     SPOT_MSG_PRECOPY = 44,
 

@@ -55,6 +55,8 @@ static bool is_saved(void *job)
     if (c->options->observer)
         return true;
     (void)spot_store_confirm(c->saver.store); /* what was deleted is written again, or not named */
+    if (c->machine->phase == SPOT_PHASE_RUN && spot_trainer_must_confirm(c))
+        return false; /* what is durable was not voted on */
     return spot_store_newest(c->saver.store) >= c->machine->round ||
            (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->saver.store));
 }
@@ -306,6 +308,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     c->machine = spot_view_machine(c->view);
     spot_trainer_recall_val(c);
     spot_trainer_open_chain(c);
+    spot_trainer_recall_convicted(c);
     return 0;
 }
 
@@ -406,7 +409,8 @@ static void report_kept(struct spot_trainer *c, struct spot_err *err)
     while (spot_store_writing(c->saver.store) >= 0) {
         if (spot_group_gives_up())
             return;
-        (void)spot_store_result(c->saver.store, &step, &why);
+        if (spot_store_result(c->saver.store, &step, &why) > 0 && step == c->saver.doubted_step)
+            spot_store_set_aside_newest(c->saver.store);
         spot_clock_sleep(1e-3);
     }
     (void)spot_store_confirm(c->saver.store);

@@ -9,10 +9,13 @@
 
 void spot_trainer_open_chain(struct spot_trainer *c)
 {
+    const int64_t step = c->journal->tail.step;
     struct spot_hash128 hash;
 
-    if (c->journal->tail.step > 0 && spot_chain_parse(c->journal->chain, &hash))
-        spot_chain_put(&c->chain, c->journal->tail.step, hash);
+    if (step > 0 && spot_chain_parse(c->journal->chain, &hash))
+        spot_chain_put(&c->chain, step, hash);
+    if (step > 1 && spot_chain_parse(c->journal->chain_before, &hash))
+        spot_chain_put(&c->chain, step - 1, hash);
 }
 
 /* The chain up to a step; false: nobody knows. */

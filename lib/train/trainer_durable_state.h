@@ -25,6 +25,9 @@ int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame)
 void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
 bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
+/* A member was convicted by the vote on the state of this step: a generation of it that was asked
+ * of that member, too, does not stay; id 0: none does, holders differ and nobody can be accused. */
+void spot_trainer_distrust(struct spot_trainer *c, uint32_t id);
 /* Ask one holder to send a bundle. */
 void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle);
 /* For the final state: request what was not yet requested and now fits into memory. */

@@ -22,6 +22,13 @@ void spot_trainer_put_chain(struct spot_trainer *c, struct spot_jw *jw,
  * right, and stands in vote[]. Returns 0; 1: a step must be computed again; -1 with *err: nobody
  * can be accused. */
 int spot_trainer_compare_holders(struct spot_trainer *c, struct spot_err *err);
+/* No step follows, in whose vote the state is hashed: is that still to be voted on? Do that; a
+ * member's vote, 1: malformed; all have voted: it is as it should be, or a member was convicted.
+ * Return 0, or -1 with *err. */
+bool spot_trainer_must_confirm(const struct spot_trainer *c);
+void spot_trainer_confirm(struct spot_trainer *c);
+int spot_trainer_take_states(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in);
+int spot_trainer_confirmed(struct spot_trainer *c, struct spot_err *err);
 /* A member was proved to be at fault: it is logged, and set aside; the epoch will be broken. tensor
  * < 0: of no tensor. */
 struct spot_fault_found {
@@ -33,6 +40,11 @@ struct spot_fault_found {
 };
 int spot_trainer_convict(struct spot_trainer *c, uint32_t id, const struct spot_fault_found *found,
                          struct spot_err *err);
+
+/* trainer_convicted.c: those that an earlier run of the job convicted are set aside; and note one,
+ * for a later run. */
+void spot_trainer_recall_convicted(struct spot_trainer *c);
+void spot_trainer_note_convicted(const struct spot_trainer *c, const char *name);
 
 /* trainer_verify.c: before a step: what is checked in it; append it to the order to a member of
  * pipeline d, and read the tokens of `again`. */

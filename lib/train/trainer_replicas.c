@@ -6,6 +6,7 @@
 
 #include "comm/endpoint.h"
 #include "common/xalloc.h"
+#include "train/trainer_durable_state.h"
 #include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 
@@ -63,14 +64,17 @@ int spot_trainer_convict(struct spot_trainer *c, uint32_t id, const struct spot_
 
     if (log_corrupt(c, id, f, err))
         return -1;
+    spot_trainer_distrust(c, id);
     c->verify.n_convicted++;
     c->verify.must_break = true;
     if (!peer)
         return 0;
+    spot_trainer_note_convicted(c, spot_peer_name(peer));
     if (f->tensor >= 0)
         tensor_name(c, f->bundle, f->tensor, name);
     snprintf(why, sizeof(why), "it computed another %s%s%s than %lld others in step %lld", f->what,
-             *name ? " of " : "", name, (long long)f->n_other, (long long)c->machine->round + 1);
+             *name ? " of " : "", name, (long long)f->n_other,
+             (long long)c->machine->round + !c->verify.is_confirming);
     spot_peer_convict(peer, why);
     return 0;
 }
@@ -172,14 +176,17 @@ static int undecided(struct spot_trainer *c, const struct holders *h, struct spo
         c->verify.n_difference++;
         return 1;
     }
+    if (!strcmp(f.what, "state"))
+        spot_trainer_distrust(c, 0);
     if (f.tensor >= 0)
         tensor_name(c, h->b, f.tensor, name);
-    return spot_err_set(
-        err, SPOT_ESYS,
-        "step %lld: workers %s and %s have another %s of bundle %d, %s: memory or "
-        "network of one of them is faulty, and no third one says whose",
-        (long long)c->machine->round + 1, spot_peer_name(spot_group_find(c->group, h->id[0])),
-        spot_peer_name(spot_group_find(c->group, h->id[other])), f.what, h->b, name);
+    return spot_err_set(err, SPOT_ESYS,
+                        "step %lld: workers %s and %s have another %s of bundle %d, %s: memory or "
+                        "network of one of them is faulty, and no third one says whose",
+                        (long long)c->machine->round + !c->verify.is_confirming,
+                        spot_peer_name(spot_group_find(c->group, h->id[0])),
+                        spot_peer_name(spot_group_find(c->group, h->id[other])), f.what, h->b,
+                        name);
 }
 
 static bool have_one_state(const struct spot_trainer *c, int b, uint32_t x, uint32_t y)
@@ -266,4 +273,51 @@ int spot_trainer_compare_holders(struct spot_trainer *c, struct spot_err *err)
     c->verify.n_redo += rc > 0;
     free(h.id);
     return rc;
+}
+
+/* --- the last state ------------------------------------------------------------- */
+
+bool spot_trainer_must_confirm(const struct spot_trainer *c)
+{
+    return spot_evidence_of_kernel(c->config.kernel) && !c->options->observer &&
+           c->machine->round > 0 && c->verify.confirmed_step != c->machine->round;
+}
+
+void spot_trainer_confirm(struct spot_trainer *c)
+{
+    c->verify.is_confirming = true;
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (c->machine->member[i].role == SPOT_ROLE_ACTIVE)
+            spot_peer_ask(spot_trainer_member(c, c->machine->member[i].id)->peer);
+    spot_view_send_active(c->view, SPOT_MSG_CONFIRM, (uint64_t)c->machine->round, NULL, 0);
+}
+
+int spot_trainer_take_states(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
+{
+    struct spot_trainer_reported *const reported = spot_trainer_member(c, id)->reported;
+    uint32_t n = spot_get_count(in, 4);
+
+    for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++) {
+        struct spot_arena arena;
+
+        if (!spot_form_keeps(&c->form, id, b))
+            continue;
+        if (!n-- || spot_get_u32(in) != b)
+            return 1;
+        reported[b] = (struct spot_trainer_reported){ .norm2 = 0 };
+        spot_arena_of(&c->config.shape, (int)b, &arena);
+        for (int t = 0; t < arena.n_tensor; t++)
+            reported[b].evidence.state[t] = spot_get_u64(in);
+    }
+    return n || in->bad;
+}
+
+int spot_trainer_confirmed(struct spot_trainer *c, struct spot_err *err)
+{
+    const int rc = spot_trainer_compare_holders(c, err);
+
+    c->verify.is_confirming = false;
+    if (!rc)
+        c->verify.confirmed_step = c->machine->round;
+    return rc < 0 ? -1 : 0;
 }

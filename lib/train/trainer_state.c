@@ -226,6 +226,46 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
     return is_last && c->is_final ? spot_trainer_pull(c, err) : 0;
 }
 
+static void set_aside(struct spot_trainer *c, int64_t step)
+{
+    c->options->warn("the generation of step %lld is set aside: who wrote it, or one of them, has "
+                     "another state than others",
+                     (long long)step);
+    c->saver.doubted_step = -1;
+    spot_store_set_aside_newest(c->saver.store);
+    c->saver.lag.asked_s = 0;
+}
+
+/* The newest generation, of this step, is durable: does it stay? */
+static bool stays(struct spot_trainer *c, int64_t step)
+{
+    if (step != c->saver.doubted_step)
+        return true;
+    set_aside(c, step);
+    if (step == c->machine->round && c->machine->phase == SPOT_PHASE_RUN &&
+        (c->is_final || spot_group_is_stopping(c->group)))
+        spot_trainer_save(c); /* no step follows that would ask for another one */
+    return false;
+}
+
+void spot_trainer_distrust(struct spot_trainer *c, uint32_t id)
+{
+    const int64_t step = c->machine->round;
+    struct spot_saver *const s = &c->saver;
+    bool has_written = false;
+
+    for (int b = 0; b < c->n_bundle; b++)
+        has_written |= !id || s->asked[b] == id;
+    if (!has_written || s->lag.asked_of != step)
+        return;
+    if (spot_store_collecting(s->store) == step)
+        spot_saver_give_up(s);
+    else if (spot_store_newest(s->store) == step)
+        set_aside(c, step);
+    else
+        s->doubted_step = step;
+}
+
 /* A generation has become durable, or could not be written. */
 int spot_trainer_store_news(void *job, struct spot_err *err)
 {
@@ -247,6 +287,8 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     if (news < 0)
         return not_durable(c, step, &why, err);
     c->saver.n_failed = 0;
+    if (!stays(c, step))
+        return 0;
     if (log_durable(c, step, err))
         return -1;
     if (!c->is_final || step != c->machine->round)

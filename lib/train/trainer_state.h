@@ -70,8 +70,10 @@ struct spot_trainer_verify {
         struct spot_verify_report reported[2]; /* of owner and checker, at first */
         int n_try;
     } dispute;
-    bool must_break; /* a member was convicted: the epoch ends */
-    int n_redo;      /* of the step, for sums that nobody can be accused of */
+    bool is_confirming;     /* the round that runs is a vote on the state, no step */
+    int64_t confirmed_step; /* of the epoch's members, on the state of this step; 0: none */
+    bool must_break;        /* a member was convicted: the epoch ends */
+    int n_redo;             /* of the step, for sums that nobody can be accused of */
     uint64_t n_checked, n_difference, n_convicted;
 };
 

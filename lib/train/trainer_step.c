@@ -233,12 +233,19 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     if (c->machine->round >= c->config.n_step) {
         if (spot_trainer_val_is_due(c))
             return spot_trainer_validate(c, err);
-        begin_end(c);
+        if (spot_trainer_must_confirm(c))
+            spot_trainer_confirm(c);
+        else
+            begin_end(c);
         return 0;
     }
     if (c->is_redoing) { /* between two tries a bundle has exponents that no commit stands for */
         c->is_redoing = false;
         return send_step(c, err);
+    }
+    if (spot_group_is_stopping(c->group) && spot_trainer_must_confirm(c)) {
+        spot_trainer_confirm(c);
+        return 0;
     }
     if (spot_trainer_save_is_due(c) || spot_group_is_stopping(c->group))
         spot_trainer_save(c);
@@ -346,6 +353,8 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     int rc;
 
     (void)view, (void)step; /* of the step that runs */
+    if (c->verify.is_confirming)
+        return spot_trainer_take_states(c, id, in);
     if (c->validator.batch >= 0)
         return take_losses(c, id, in);
     seen.step_s = spot_get_duration(in);
@@ -476,6 +485,10 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     struct spot_buf out = { 0 };
     int differs;
 
+    if (c->verify.is_confirming) {
+        *verdict = SPOT_VERDICT_REDO;
+        return spot_trainer_confirmed(c, err);
+    }
     if (c->validator.batch >= 0) {
         *verdict = SPOT_VERDICT_REDO;
         return spot_trainer_validated(c, err);

@@ -44,7 +44,8 @@ void spot_trainer_verify_release(struct spot_trainer *c)
 void spot_trainer_verify_quiesced(struct spot_trainer *c)
 {
     spot_trainer_verify_release(c);
-    c->verify.is_checked = c->verify.must_break = false;
+    c->verify.is_checked = c->verify.must_break = c->verify.is_confirming = false;
+    c->verify.confirmed_step = 0;
 }
 
 /* Microbatches that are checked if each pipeline has n of its own checked, as far as it has them.
@@ -274,18 +275,20 @@ static const struct spot_verify_report *truth_of(const struct spot_trainer *c, u
     return NULL;
 }
 
-/* From the same inputs another output? Says of what. */
-static const char *deviates(const struct spot_verify_report *r,
+/* From the same inputs another output? Says of what. Other tokens, which the coordinator sent, are
+ * its own fault only if it had others when they were sent again. */
+static const char *deviates(const struct spot_trainer_verify *v, const struct spot_verify_report *r,
                             const struct spot_verify_report *truth)
 {
     const struct spot_verify_edge *const a = &r->edge, *const b = &truth->edge;
+    const char *const tokens = v->dispute.n_try ? "tokens" : NULL;
 
     if (a->act_in != b->act_in)
-        return NULL;
+        return v->dispute.stage ? NULL : tokens;
     if (a->act_out != b->act_out)
         return "activation";
     if (a->dact_out != b->dact_out)
-        return NULL;
+        return v->dispute.stage + 1 < v->n_stage ? NULL : tokens;
     if (a->dact_in != b->dact_in)
         return "gradient";
     return spot_verify_report_equal(r, truth) ? NULL : "sum";
@@ -321,7 +324,7 @@ static int accuse(struct spot_trainer *c, uint32_t d, const struct spot_verify_r
                   struct spot_err *err)
 {
     const uint32_t id = spot_form_member(&c->form, d, c->verify.dispute.stage, 0);
-    struct spot_fault_found f = { .what = deviates(r, truth),
+    struct spot_fault_found f = { .what = deviates(&c->verify, r, truth),
                                   .stage = c->verify.dispute.stage,
                                   .tensor = -1,
                                   .element = -1,

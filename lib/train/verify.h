@@ -68,7 +68,8 @@ struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64
 int64_t spot_sum_print_element(const struct spot_sum_print *a, const struct spot_sum_print *b,
                                int64_t n, int64_t *difference);
 
-/* What crosses the boundaries of a stage; 0 where there is none. */
+/* What crosses the boundaries of a stage; 0 where there is none. Tokens are the act_in of the first
+ * and the dact_out of the last. */
 struct spot_verify_edge {
     uint64_t act_in, act_out, dact_out, dact_in; /* dact_out comes in, dact_in leaves */
 };
@@ -88,8 +89,8 @@ void spot_verify_report_copy(struct spot_verify_report *to, const struct spot_ve
 /* Are two reports of a stage on one set equal? */
 bool spot_verify_report_equal(const struct spot_verify_report *a,
                               const struct spot_verify_report *b);
-/* Of two pipelines' reports on one set, a[P] and b[P] by stage: the stage that computed another
- * thing from equal inputs, -1: all reports are equal. */
+/* Of two pipelines' reports on one set, a[P] and b[P] by stage: one that was sent other tokens, or
+ * the stage that computed another thing from equal inputs; -1: all reports are equal. */
 int spot_verify_stage(const struct spot_verify_report *a, const struct spot_verify_report *b,
                       uint32_t P);
 

@@ -306,6 +306,8 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
         return spot_worker_step(w, frame, err);
     case SPOT_MSG_VALIDATE:
         return spot_worker_validate(w, frame, err);
+    case SPOT_MSG_CONFIRM:
+        return spot_worker_confirm(w, frame, err);
     case SPOT_MSG_COMMIT:
         return spot_worker_commit(w, frame, err);
     case SPOT_MSG_REDO:

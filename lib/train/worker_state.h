@@ -119,6 +119,8 @@ int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_worker_validate(struct spot_worker *worker, const struct spot_frame *frame,
                          struct spot_err *err);
+int spot_worker_confirm(struct spot_worker *worker, const struct spot_frame *frame,
+                        struct spot_err *err);
 int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *frame,
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,

@@ -239,6 +239,27 @@ int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
 }
 
+/* What the last update made of the bundles that are kept here. */
+int spot_worker_confirm(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    uint32_t n = 0;
+
+    if (!is_active(w, frame))
+        return 0;
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
+        n += keeper_of(w, b) != NULL;
+    spot_put_u32(&out, n);
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++) {
+        if (!keeper_of(w, b))
+            continue;
+        spot_put_u32(&out, b);
+        for (int t = 0; t < w->bundle[b]->arena.n_tensor; t++)
+            spot_put_u64(&out, spot_evidence_state(w->bundle[b], t));
+    }
+    return spot_agent_send(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
+}
+
 int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);

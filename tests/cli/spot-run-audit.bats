@@ -91,6 +91,13 @@ differs() { # STEP WORD ARGUMENTS...: in that step, and the message has that wor
     differs 1 "learning rate 0.001 in the log, 0.002"
 }
 
+@test "a weight that the last update got wrong, with nobody to compare it, is found in the generation" {
+    background faulty unix:j bad update 12 5 20
+    train log --steps 12 --grid 1x1 --state st
+    wait $train
+    differs 12 "generation after it: bundle 1, tensor l000."
+}
+
 @test "what cannot be audited is refused" {
     job
     fails 2 usage spot-run audit --events log --steps 1:2

@@ -10,7 +10,8 @@ load job
 setup() { job_setup; }
 teardown() { job_teardown; }
 
-# with_fault GRID SHARE FAULT...: a job of 16 steps with one faulty worker, which joins first; status and log
+# with_fault GRID SHARE FAULT...: a job of 16 steps with one faulty worker, which joins first, and more options in
+# $MORE; status and log
 with_fault() {
     local grid=$1 share=$2 i
     shift 2
@@ -19,7 +20,7 @@ with_fault() {
     for i in $(seq 2 $((${grid%x*} * ${grid#*x}))); do
         worker "good$i"
     done
-    SPOT_TEST_FIRST=$((${grid%x*} * ${grid#*x})) train log --steps 16 --grid "$grid" --verify "$share"
+    SPOT_TEST_FIRST=$((${grid%x*} * ${grid#*x})) train log --steps 16 --grid "$grid" --verify "$share" ${MORE-}
     status=0
     wait $train || status=$?
 }
@@ -54,6 +55,45 @@ named() {
     with_fault 3x2 1 gemm 4 3 20 once
     named "activation gradient sum"
     same_as log 16
+}
+
+@test "an error in the last update is found before the job ends, and is in no generation" {
+    MORE="--state st" with_fault 3x1 off update 16 5 20
+    [ "$status" -eq 0 ]
+    named state
+    same_as log 16
+    spot-run audit --state st --events log --steps 1:16
+}
+
+@test "a generation that a convicted member wrote is set aside" {
+    [ -n "${SPOT_PACE-}" ] || skip "no pace with a sanitizer"
+    # each step asks for one
+    LD_PRELOAD=$SPOT_PACE SPOT_PACE_MS=30 MORE="--state st --durable-every 10ms --steps 9" \
+        with_fault 3x1 off update 8 5 20
+    [ "$status" -eq 0 ]
+    named state
+    same_as log 9
+    spot-run audit --state st --events log --steps 1:9
+}
+
+@test "who was convicted gets no place in a job that goes on, by its log or its state alone" {
+    local by
+    for by in log state; do
+        rm -rf st
+        MORE="--state st" with_fault 3x1 1 sum 4 100 30 once
+        grep ' bad$' st/convicted
+        [ $by = log ] || rm log
+        worker bad
+        worker good2
+        worker good3
+        train log --steps 20 --grid 2x1 --state st --resume
+        wait $train
+        undisturbed 20 | tail -n 1 >want
+        jq -c 'select(.event == "done")' log | grep -o '[0-9a-f]\{32\}' | tail -n 1 >got
+        [ -s got ] && grep -f got want
+        tail -n +2 log | grep '"formed"' | tail -n 1 >formed
+        [ "$(grep -c '"bad"' formed)" -eq 0 ]
+    done
 }
 
 @test "products that are off by one ulp are found within the stated number of steps" {
@@ -91,6 +131,21 @@ named() {
     sed '1,/"corrupt"/d' log | grep '"formed"' >after
     [ "$(grep -c '"bad"' after)" -eq 0 ]
     kill $train
+}
+
+@test "who was sent other tokens once is not accused; who has others whenever they come is" {
+    local grid
+    for grid in 3x1 3x2; do
+        with_fault $grid 1 tokens 4 20 2 once
+        [ "$status" -eq 0 ]
+        [ "$(events log differs)" -ge 1 ]
+        [ "$(events log corrupt)" -eq 0 ]
+        same_as log 16
+    done
+    with_fault 3x1 1 tokens 4 20 2
+    [ "$status" -eq 0 ]
+    named tokens
+    same_as log 16
 }
 
 # tier: check

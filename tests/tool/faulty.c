@@ -4,11 +4,13 @@
  *   faulty ADDRESS NAME FAULT FROM PLACE BIT [ONCE]
  *
  * With FROM 0 the fault is there from the test at the start on, which it then fails. FAULT is
- * weight, moment, sum, activation, gemm or ulp. From the FROM-th step that it computes on (1, 2,
- * ...), in each step, or with ONCE in that one alone, a bit is another: of a weight, of the first
- * moment beside it, of a gradient sum, of an activation that the backward pass reads, of an element
- * of the PLACE-th product; or each 1,000th product of a matrix product is one ulp off. Weights and
- * moments stay wrong once they are. PLACE chooses which, modulo their number.
+ * weight, moment, update, sum, activation, gemm, ulp or tokens. From the FROM-th step that it
+ * computes on (1, 2,
+ * ...), in each step, or with ONCE in that one alone, a bit is another: of a weight, before a step
+ * or by its update, of the first moment beside it, of a gradient sum, of an activation that the
+ * backward pass reads, of an element of the PLACE-th product; or each 1,000th product of a matrix
+ * product is one ulp off; or of a token, after it came. Weights and moments stay wrong once they
+ * are. PLACE chooses which, modulo their number.
  *
  * Nothing of this is in the product: the linker puts these functions before those of the library
  * (--wrap, tests/tests.mk). */
@@ -18,6 +20,7 @@
 #include <string.h>
 
 #include "engine/cpu/stage_cpu.h"
+#include "train/pipeline.h"
 #include "train/self_test.h"
 #include "train/worker.h"
 
@@ -89,8 +92,13 @@ void __wrap_spot_stage_begin(struct spot_stage *stage)
 void __wrap_spot_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
                               double scale)
 {
+    size_t e;
+    struct spot_bundle *const struck = find(stage, &e);
+
     is_updated = true;
     __real_spot_stage_update(stage, bundle, adamw, scale);
+    if (n_step == from && !is_done && !strcmp(fault, "update") && struck->index == bundle)
+        flip(&struck->plane[SPOT_PLANE_MASTER][e], sizeof(float));
 }
 
 /* What a layer keeps for its backward pass, and what leaves the stage. */
@@ -137,6 +145,37 @@ struct spot_block __wrap_spot_gemm_part(const struct spot_cpu_kernel *kernel,
             *c = nextafterf(*c, INFINITY);
         }
     return b;
+}
+
+int __real_spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                              double *loss, const struct spot_pipeline_check *check,
+                              struct spot_pipeline_times *times, struct spot_err *err);
+int __wrap_spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                              double *loss, const struct spot_pipeline_check *check,
+                              struct spot_pipeline_times *times, struct spot_err *err);
+
+static void flip_token(const uint32_t *token, size_t n)
+{
+    if (n)
+        flip((void *)(uintptr_t)&token[(size_t)place % n], 1);
+}
+
+int __wrap_spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                              double *loss, const struct spot_pipeline_check *check,
+                              struct spot_pipeline_times *times, struct spot_err *err)
+{
+    const bool reads = pl->at.p == 0 || pl->at.p + 1 == pl->form->P;
+    int64_t begin, end;
+
+    n_step += is_updated; /* which begins here, not with the stage */
+    spot_form_microbatches(pl->form, pl->at.d, &begin, &end);
+    if (reads && strikes("tokens")) {
+        flip_token(token, (size_t)(end - begin) * pl->n_token);
+        if (!is_once)
+            flip_token(check->token, (size_t)check->order.again.n * pl->n_token);
+    }
+    n_step -= is_updated;
+    return __real_spot_pipeline_step(pl, step, token, loss, check, times, err);
 }
 
 /* The test of each kind, which is made once, without the fault. */

@@ -282,8 +282,9 @@ static bool may_come(const struct history *h, const struct spot_event *e)
     case SPOT_EVENT_COMMITTED:
         return phase == SPOT_EVENT_FORMED && is_epoch && e->step == step + 1 && is_begun(h);
     case SPOT_EVENT_DIFFERS:
-    case SPOT_EVENT_CORRUPT:
         return phase == SPOT_EVENT_FORMED && is_here && is_begun(h);
+    case SPOT_EVENT_CORRUPT:
+        return phase == SPOT_EVENT_FORMED && is_here;
     case SPOT_EVENT_DURABLE:
         return is_epoch && e->step <= step_max_of(h);
     case SPOT_EVENT_DONE:

@@ -374,6 +374,50 @@ START_TEST(who_does_not_read_a_pipe_holds_up_nothing_and_misses_some_which_is_to
 }
 END_TEST
 
+START_TEST(the_chain_of_the_step_before_and_who_was_convicted_are_kept)
+{
+    static const char *const chain[] = { "", "11111111111111111111111111111111",
+                                         "22222222222222222222222222222222" };
+    struct spot_journal j;
+    struct spot_jw *jw;
+    uint32_t epoch;
+    int64_t step;
+
+    unlink(path);
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+    for (int i = 1; i <= 2; i++) {
+        jw = spot_journal_begin(&j, "committed", 1, i);
+        spot_jw_real(jw, "loss", 1);
+        spot_jw_str(jw, "loss_hex", "3f800000");
+        spot_jw_ints(jw, "samples", NULL, 0);
+        spot_jw_str(jw, "chain", chain[i]);
+        ck_assert_int_eq(spot_journal_end(&j, NULL), 0);
+    }
+    jw = spot_journal_begin(&j, "corrupt", 1, 2);
+    spot_jw_int(jw, "member", 7);
+    spot_jw_str(jw, "name", "bad");
+    spot_jw_str(jw, "what", "sum");
+    ck_assert_int_eq(spot_journal_end(&j, NULL), 0);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+    ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(step, 2);
+    ck_assert_str_eq(j.chain, chain[2]);
+    ck_assert_str_eq(j.chain_before, chain[1]);
+    ck_assert_uint_eq(j.n_convicted, 1);
+    ck_assert_str_eq(j.convicted[0], "bad");
+    jw = spot_journal_begin(&j, "rolled_back", 2, 1);
+    spot_jw_int(jw, "from", 2);
+    spot_jw_int(jw, "to", 1);
+    ck_assert_int_eq(spot_journal_end(&j, NULL), 0);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+    ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(step, 1);
+    ck_assert_str_eq(j.chain, chain[1]);
+    ck_assert_str_eq(j.chain_before, "");
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+}
+END_TEST
+
 static void *read_slowly(void *fd)
 {
     static int n;

@@ -159,6 +159,10 @@ START_TEST(a_difference_is_at_the_stage_whose_inputs_were_equal)
     b[1].edge = a[1].edge;
     print[1][1].hash = 0;
     ck_assert_int_eq(spot_verify_stage(a, b, 3), 0);
+    b[2].edge.dact_out = 31; /* other tokens, at the end or at the begin, before all else */
+    ck_assert_int_eq(spot_verify_stage(a, b, 3), 2);
+    b[0].edge.act_in = 1;
+    ck_assert_int_eq(spot_verify_stage(a, b, 3), 0);
 }
 END_TEST
 
