@@ -8,11 +8,9 @@ _spot() {
     'spot-migrate assign') options='--objective --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate pack') options='--codec --compat --chunk --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate unpack') options='--threads --output --quiet --verbose --error-format --help --version' ;;
-    'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-migrate extract') options='--tensor --raw --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate send') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --threads --output --quiet --verbose --error-format --help --version' ;;
     'spot-migrate recv') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --threads --output --quiet --verbose --error-format --help --version' ;;
-    'spot-migrate '*) commands='plan assign pack unpack list extract send recv' options='' ;;
+    'spot-migrate '*) commands='plan assign pack unpack send recv' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --warm --epoch --objective --usd-per-sample --solver --current --pending --state --starts --told --announced --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --backlog --policy --cache-tokens --slo --current --state --stay --loss-per-h --switch --layout --cluster --memory-cap --boot --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --forecast --prices --unserved --cold-start --rho --policy --slices --zone-max --current --requests --window --time --limit --job --loss --loss-now --samples --deadline --restart --losses-per-h --solver --n --per-replica --availability --state --explain --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;

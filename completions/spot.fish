@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # fish completion for the spot tools; written by `make completions`.
 
-complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack list extract send recv'
+complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit'
@@ -46,23 +46,6 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l error-format -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
 complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l output -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l format -x -a 'json jsonl csv tsv table md'
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l seed -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l quiet
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l verbose
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l provenance
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l error-format -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l help
-complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l version
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l tensor -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l raw
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l output -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l quiet
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l verbose
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l error-format -r
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l help
-complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l version
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l connect -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l listen -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l via -r

@@ -69,8 +69,6 @@ void spot_mesh_stop(struct spot_mesh *mesh);
 void *spot_mesh_run_thread(void *user);
 void spot_mesh_wake(struct spot_mesh *mesh);
 
-/* Wake all waits, also elsewhere. */
-void spot_mesh_report_orders(struct spot_mesh *mesh);
 /* The coordinator is gone: wake all waits. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 

@@ -56,7 +56,8 @@ void spot_mesh_wake(struct spot_mesh *mesh)
     (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
 }
 
-void spot_mesh_report_orders(struct spot_mesh *mesh)
+/* Wake all waits, also elsewhere. */
+static void report_orders(struct spot_mesh *mesh)
 {
     pthread_cond_broadcast(&mesh->changed);
     if (mesh->order_wake >= 0)
@@ -95,7 +96,7 @@ void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
         mesh->lost = *why;
     mesh->is_orphan = true;
     spot_link_release(&mesh->control);
-    spot_mesh_report_orders(mesh);
+    report_orders(mesh);
 }
 
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
@@ -473,7 +474,7 @@ void *spot_mesh_run_thread(void *user)
             continue;
         pthread_mutex_lock(&mesh->lock);
         if (serve(mesh, n))
-            spot_mesh_report_orders(mesh);
+            report_orders(mesh);
         pthread_mutex_unlock(&mesh->lock);
     }
     return NULL;

@@ -24,7 +24,7 @@ void spot_infer_adopt(struct spot_infer *f, int sequence, int adapter)
     f->sequence[sequence].adapter = adapter;
 }
 
-int spot_infer_take_page(struct spot_infer *f)
+static int take_page(struct spot_infer *f)
 {
     int page;
 
@@ -52,7 +52,7 @@ void spot_infer_drop_page(struct spot_infer *f, int page)
 }
 
 /* All layers and shards of a page lie side by side. */
-void spot_infer_copy_page(const struct spot_infer *f, int to, int from)
+static void copy_page(const struct spot_infer *f, int to, int from)
 {
     if (f->on) {
         f->on->copy_page(f, to, from);
@@ -117,8 +117,8 @@ void spot_infer_rewind(struct spot_infer *f, int sequence, int64_t first)
     if (is_within_known(s, first)) {
         const int known = s->page[last];
 
-        s->page[last] = spot_infer_take_page(f);
-        spot_infer_copy_page(f, s->page[last], known);
+        s->page[last] = take_page(f);
+        copy_page(f, s->page[last], known);
         memcpy(f->note[s->page[last]].token, f->note[known].token, sizeof(f->note->token));
         spot_infer_drop_page(f, known);
         s->n_known = last;
@@ -132,7 +132,7 @@ void spot_infer_grow(struct spot_infer *f, int sequence, int64_t n_token)
     struct spot_infer_sequence *const s = &f->sequence[sequence];
 
     while (s->n_page < page_count(n_token))
-        s->page[s->n_page++] = spot_infer_take_page(f);
+        s->page[s->n_page++] = take_page(f);
     s->length = n_token;
 }
 

@@ -174,10 +174,8 @@ float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shar
 
 /* --- infer_cache.c --- */
 
-int spot_infer_take_page(struct spot_infer *f);
 void spot_infer_hold_page(struct spot_infer *f, int page); /* one that is known */
 void spot_infer_drop_page(struct spot_infer *f, int page);
-void spot_infer_copy_page(const struct spot_infer *f, int to, int from);
 /* Pages that a run from `first` to `end` takes from those that are free: less than 0 where it gives
  * some back. */
 int64_t spot_infer_pages_taken(const struct spot_infer *f, int sequence, int64_t first,

@@ -225,13 +225,6 @@ void spot_probes_release(struct spot_probes *probes)
     memset(probes, 0, sizeof(*probes));
 }
 
-double spot_probed_lasts(const struct spot_probes *probes, const struct spot_probed *probed,
-                         double after_s)
-{
-    return spot_capacity_granted(&probes->market, probed->p) *
-           spot_capacity_stays(&probes->market, &probed->place, probed->p, after_s);
-}
-
 /* --- what is told --- */
 
 static int count_series(struct spot_trace_builder *builder, size_t series,

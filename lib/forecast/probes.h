@@ -35,10 +35,6 @@ void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace
                        const struct spot_trace *counts, const struct spot_advice *advice);
 void spot_probes_release(struct spot_probes *probes);
 
-/* P(what is asked for now is granted and stays after_s). */
-double spot_probed_lasts(const struct spot_probes *probes, const struct spot_probed *probed,
-                         double after_s);
-
 /* Where there are no counts, probes become series of them: what was granted of what was asked. (Not
  * beside counts of machines that are held: who plans would take them for more of those.)
  * Returns 0, or -1 with *err. */

@@ -84,7 +84,7 @@ unsigned char *spot_zframe_stored_at(unsigned char *frame, size_t at, size_t *ru
     return frame + STORED_HEAD + at + (at / SPOT_ZFRAME_BLOCK + 1) * BLOCK_HEAD;
 }
 
-void spot_zframe_put(unsigned char *frame, size_t at, const void *data, size_t n_byte)
+static void put(unsigned char *frame, size_t at, const void *data, size_t n_byte)
 {
     const unsigned char *from = data;
 
@@ -145,7 +145,7 @@ void spot_zframe_store(const void *data, size_t n_byte, bool has_check, struct s
 {
     unsigned char *frame = spot_buf_more(out, spot_zframe_stored_byte(n_byte, has_check));
 
-    spot_zframe_put(frame, 0, data, n_byte);
+    put(frame, 0, data, n_byte);
     out->n += spot_zframe_close(frame, n_byte, has_check);
 }
 

@@ -29,10 +29,9 @@ void spot_zstd_free(struct spot_zstd *z);
 size_t spot_zframe_stored_byte(size_t n_byte, bool has_check);
 
 /* Build a stored frame in place: content byte `at` is at the address returned, and *run bytes from
- * there on are contiguous; put copies n_byte of content there; close writes the framing for n_byte
+ * there on are contiguous; close writes the framing for n_byte
  * of content already in place, and returns the bytes of the frame. n_byte < 2^31. */
 unsigned char *spot_zframe_stored_at(unsigned char *frame, size_t at, size_t *run);
-void spot_zframe_put(unsigned char *frame, size_t at, const void *data, size_t n_byte);
 size_t spot_zframe_close(unsigned char *frame, size_t n_byte, bool has_check);
 
 /* Append one frame. has_check adds zstd's content checksum. n_byte < 2^31. */

@@ -78,13 +78,6 @@ double spot_job_scale(const struct spot_job_config *c, double norm2)
     return c->clip_norm > 0 && sqrt(norm2) > c->clip_norm ? c->clip_norm / sqrt(norm2) : 1;
 }
 
-bool spot_job_is_tuned(const struct spot_job_config *c)
-{
-    const struct spot_tuning first = first_tuning(c);
-
-    return c->n_change || spot_tuning_is_scheduled(&first);
-}
-
 int spot_job_change(struct spot_job_config *c, const struct spot_tuning *change,
                     struct spot_err *err)
 {

@@ -49,8 +49,6 @@ struct spot_tuning spot_job_tuning(const struct spot_job_config *config, int64_t
 struct spot_adamw spot_job_adamw(const struct spot_job_config *config, int64_t step);
 /* The factor of the gradient by which its norm does not exceed the limit. */
 double spot_job_scale(const struct spot_job_config *config, double norm2);
-/* Does the learning rate, or a related setting, differ between any steps? */
-bool spot_job_is_tuned(const struct spot_job_config *config);
 
 /* Declare a change from step `change->after` + 1 on, replacing one that no step has used. Returns
  * 1, 0 if nothing changes, or -1 with *err (SPOT_EUSAGE). */

@@ -35,8 +35,9 @@ static const struct row {
     { "head", SPOT_HF_ALL, "output", NULL },
 };
 
-void spot_gguf_name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
-                       char full[SPOT_HF_NAME_MAX])
+/* What a tensor of a layer is called there: "blk.3.attn_q.weight". */
+static void name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
+                    char full[SPOT_HF_NAME_MAX])
 {
     const size_t n = strcspn(name->ours, ".");
     const bool is_shared = spot_hf_copies(shape, name) > 1;
@@ -124,7 +125,7 @@ static void add_bundle(struct list *l, int bundle)
         const struct spot_gguf_tensor *t;
         char full[SPOT_HF_NAME_MAX];
 
-        spot_gguf_name_of(l->shape, bundle, &name[i], full);
+        name_of(l->shape, bundle, &name[i], full);
         t = spot_gguf_find(l->g, full);
         if (!t)
             continue; /* missed where it is read */

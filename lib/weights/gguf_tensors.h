@@ -12,10 +12,6 @@
 extern "C" {
 #endif
 
-/* What a tensor of a layer is called there: "blk.3.attn_q.weight". */
-void spot_gguf_name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
-                       char full[SPOT_HF_NAME_MAX]);
-
 /* One tensor of the model in the file. */
 struct spot_gguf_part {
     const struct spot_gguf_tensor *tensor;

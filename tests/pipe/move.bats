@@ -27,9 +27,10 @@ layout() {
     } + if $grid == {D, P, M} then {place: [.members[] | {node: .name, d, p, m}]} else {} end' "$1"
 }
 
-# stage_byte LIST: bytes of the stages of a model with two layers, by the names of GPT-2, as [0, 1]
+# stage_byte HEADER: bytes of the stages of a model with two layers, by the names of GPT-2, as [0, 1]
 stage_byte() {
-    jq -c '[.tensors[] | {name: (.name | ltrimstr("transformer.")), raw_byte}] |
+    jq -c '[to_entries[] | select(.key != "__metadata__") | {name: (.key | ltrimstr("transformer.")),
+            raw_byte: (.value.data_offsets | .[1] - .[0])}] |
         [map(select(.name | test("^(wte|wpe|h\\.0)\\."))), map(select(.name | test("^(lm_head|ln_f|h\\.1)\\.")))] |
         map(map(.raw_byte) | add)' "$1"
 }
@@ -45,7 +46,8 @@ stage_byte() {
     spot-migrate plan --from from.json --to to.json --cluster cluster.json >moves.json
 
     # each of the two nodes of the new grid lacks the stage that it had no part in
-    spot-migrate pack model/model.safetensors | spot-migrate list --format json >tensors.json
+    n=$(od -An -tu8 -N 8 model/model.safetensors)
+    head -c $((8 + n)) model/model.safetensors | tail -c +9 >tensors.json
     stages=$(stage_byte tensors.json)
     want=$(jq --argjson stage "$stages" --slurpfile status status.json '[.place[].node as $n |
         $status[0].members[] | select(.name == $n) | $stage[1 - .p]] | add' moves.json)

@@ -156,8 +156,6 @@ const struct spot_document spot_registry[] = {
     { "training", 1, "JSON", "The description of a training job in its state.",
       "`spot-run train --state`", "`spot-run train --resume`", "state", .part = spot_job_note_part,
       .check = check_job_note },
-    { "tensors", 1, "JSON", "The tensors of a stream and the bytes that each takes.",
-      "`spot-migrate list`", "you", "stream", .has_made_by = true },
     { "describe", 1, "JSON, CSV, table",
       "Summary of a trace: counts, losses, gains and quiet times of each series.",
       "`spot-replay describe`", "you", "describe", .has_made_by = true },

@@ -6,9 +6,13 @@
 int main(int argc, char **argv)
 {
     static const struct spot_command *const command[] = {
-        &migrate_plan_command,   &migrate_assign_command, &migrate_pack_command,
-        &migrate_unpack_command, &migrate_list_command,   &migrate_extract_command,
-        &migrate_send_command,   &migrate_recv_command,   NULL,
+        &migrate_plan_command,
+        &migrate_assign_command,
+        &migrate_pack_command,
+        &migrate_unpack_command,
+        &migrate_send_command,
+        &migrate_recv_command,
+        NULL,
     };
 
     return spot_tool_dispatch("spot-migrate", "Plan and stream the moves of tensor state.", command,

@@ -55,14 +55,11 @@ void input_close(struct input *in);
 /* Read until `data` [n_byte] is full or the input ends; *n_read says how far. */
 int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, struct spot_err *err);
 
-/* Exactly n_byte bytes, at a place of a regular file; a shorter file is SPOT_EDATA. */
-int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err);
-
 /* Is a regular file what it was when it was opened, by its size and time of change? What is read
  * before it changes and after does not belong together. -1 with *err (SPOT_EDATA) if not. */
 int input_unchanged(const struct input *in, struct spot_err *err);
 
-/* Move on without looking; SPOT_EDATA when the input ends before. */
+/* Move on in a regular file without looking; SPOT_EDATA when it ends before. */
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
 
 /* The header of a safetensors file, prefix and JSON, into `header`; the input stands behind it.
@@ -110,8 +107,6 @@ extern const struct spot_command migrate_plan_command;
 extern const struct spot_command migrate_assign_command;
 extern const struct spot_command migrate_pack_command;
 extern const struct spot_command migrate_unpack_command;
-extern const struct spot_command migrate_list_command;
-extern const struct spot_command migrate_extract_command;
 extern const struct spot_command migrate_send_command;
 extern const struct spot_command migrate_recv_command;
 

@@ -66,7 +66,7 @@ int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, stru
     return 0;
 }
 
-int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+static int read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
 {
     const ssize_t n = spot_read_at(in->fd, at, data, n_byte);
 
@@ -91,28 +91,12 @@ int input_unchanged(const struct input *in, struct spot_err *err)
 
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)
 {
-    char waste[16 << 10];
+    const off_t at = lseek(in->fd, (off_t)n_byte, SEEK_CUR);
 
-    if (in->is_regular) {
-        const off_t at = lseek(in->fd, (off_t)n_byte, SEEK_CUR);
-
-        if (at < 0)
-            return spot_err_sys(err, "cannot read %s", in->name);
-        if ((uint64_t)at > in->n_byte)
-            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
-        return 0;
-    }
-    while (n_byte) {
-        const size_t want = n_byte < sizeof(waste) ? (size_t)n_byte : sizeof(waste);
-        size_t got;
-
-        if (input_read(in, waste, want, &got, err))
-            return -1;
-        if (got < want)
-            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
-        n_byte -= got;
-    }
-    return 0;
+    if (at < 0)
+        return spot_err_sys(err, "cannot read %s", in->name);
+    return (uint64_t)at > in->n_byte ? spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name)
+                                     : 0;
 }
 
 /* The text is read in pieces, so that a claim of size alone takes no memory. */
@@ -182,8 +166,7 @@ static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct 
 {
     struct input *in = user;
 
-    return input_read_at(in, in->data_at + at, data, n_byte, err) || input_unchanged(in, err) ? -1
-                                                                                              : 0;
+    return read_at(in, in->data_at + at, data, n_byte, err) || input_unchanged(in, err) ? -1 : 0;
 }
 
 struct spot_source input_source(struct input *in, const struct spot_buf *header)

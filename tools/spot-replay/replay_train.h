@@ -42,9 +42,8 @@ void replay_train_watch(bool is_quiet);
 /* "all" is what can be played: without a price of machines that stay, that is all but one. */
 void replay_train_leave_out(struct replay_train *s);
 
-/* Rows of a table, totals or steps: begin it, then add. People read few digits, programs all. */
+/* Rows of a table, totals or steps: begin it, then add. */
 void replay_train_begin(const struct replay_train *s, bool has_steps, struct spot_table *table);
-void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits);
 
 void replay_train_print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table);

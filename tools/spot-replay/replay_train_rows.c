@@ -11,7 +11,8 @@ static bool is_read(const struct replay_train *s)
 }
 
 /* People read few digits, programs all. */
-void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits)
+/* People read few digits, programs all. */
+static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
 {
     if (is_read(s))
         spot_table_fixed(table, x, digits);
@@ -38,11 +39,11 @@ void replay_train_print_steps(const struct replay_train *s, const struct spot_si
         spot_table_int(table, r->d);
         spot_table_int(table, r->p);
         spot_table_int(table, r->spares);
-        replay_train_put(table, s, r->cost_s, 1);
-        replay_train_put(table, s, samples += r->samples, 1);
-        replay_train_put(table, s, usd += r->usd, 2);
+        put(table, s, r->cost_s, 1);
+        put(table, s, samples += r->samples, 1);
+        put(table, s, usd += r->usd, 2);
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-            replay_train_put(table, s, r->class_s[c], 0);
+            put(table, s, r->class_s[c], 0);
         spot_table_int(table, r->asked_d);
         spot_table_int(table, r->asked_p);
         spot_table_real(table, r->carry_s);
@@ -105,7 +106,7 @@ static void put_share(struct spot_table *table, const struct replay_train *s,
             spot_table_text(table, "");
             return;
         }
-    replay_train_put(table, s, s->ideal > 0 ? samples / s->ideal : 0, 4);
+    put(table, s, s->ideal > 0 ? samples / s->ideal : 0, 4);
 }
 
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
@@ -118,12 +119,12 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
     for (int c = 0; c < SPOT_SIM_CLASSES; c++)
         all += t.class_s[c];
     spot_table_text(table, policy->name);
-    replay_train_put(table, s, t.samples, 0);
+    put(table, s, t.samples, 0);
     put_share(table, s, policy, t.samples);
-    replay_train_put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
+    put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
     if (t.usd > 0) {
-        replay_train_put(table, s, t.usd, 2);
-        replay_train_put(table, s, t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
+        put(table, s, t.usd, 2);
+        put(table, s, t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
     } else {
         spot_table_text(table, "");
         spot_table_text(table, "");
@@ -131,10 +132,10 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
     for (int part = 0; part < 2; part++) {
         if (part == is_read(s)) {
             for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-                replay_train_put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
+                put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
         } else {
             spot_table_int(table, t.migrations);
-            replay_train_put(table, s, t.lost_samples, 0);
+            put(table, s, t.lost_samples, 0);
         }
     }
     spot_table_text(table, policy->above ? policy->above : "");
