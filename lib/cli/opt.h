@@ -62,8 +62,11 @@ struct spot_opt_choice {
 
 enum { SPOT_OPERANDS_ANY = -1 };
 
+/* A command, or a tool that is one: its options and rules, and the function to run when they hold.
+ */
 struct spot_cli {
-    const char *name;              /* "spot-predict" */
+    const char *name;              /* "spot-predict", "spot-run stop" */
+    const char *brief;             /* its line in the help of the tool */
     const char *synopsis;          /* "[options] [trace.csv]" */
     const char *summary;           /* one sentence */
     const char *examples;          /* shown last in --help */
@@ -80,6 +83,12 @@ struct spot_cli {
     /* Options with a value that mean something to another program, whose command lines are taken:
      * long and short names, NULL ends. */
     const char *const *passed_over;
+    const struct spot_tool_common *common; /* holds --quiet and --verbose; NULL: none */
+    void (*prepare)(void);                 /* called before argv is read; NULL: nothing */
+    /* operand [n], followed by NULL. Returns 0, or -1 with *err; an empty message sets the exit
+     * status only. */
+    int (*run)(char **operand, size_t n, struct spot_err *err);
+    int (*run_alone)(struct spot_err *err); /* instead, of a command that takes no operands */
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };

@@ -262,7 +262,7 @@ void spot_tool_info(const char *fmt, ...)
     va_end(ap);
 }
 
-static int run(const struct spot_command *command, int argc, char **argv)
+static int run(const struct spot_cli *command, int argc, char **argv)
 {
     struct spot_err err = { 0 };
     enum spot_cli_action action;
@@ -270,7 +270,7 @@ static int run(const struct spot_command *command, int argc, char **argv)
 
     if (command->prepare)
         command->prepare();
-    action = spot_cli_parse(command->cli, argc, argv, &first, &err);
+    action = spot_cli_parse(command, argc, argv, &first, &err);
     if (action != SPOT_CLI_RUN)
         return finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
     if (command->common)
@@ -280,36 +280,42 @@ static int run(const struct spot_command *command, int argc, char **argv)
     return finish(rc, &err);
 }
 
-int spot_tool_run(const struct spot_command *command, int argc, char **argv)
+int spot_tool_run(const struct spot_cli *command, int argc, char **argv)
 {
-    init(command->cli->name);
+    init(command->name);
     return run(command, argc, argv);
 }
 
+/* "stop" */
+static const char *word_of(const struct spot_cli *command)
+{
+    return strrchr(command->name, ' ') + 1;
+}
+
 static void list_commands(const char *tool, const char *summary,
-                          const struct spot_command *const *command, FILE *out)
+                          const struct spot_cli *const *command, FILE *out)
 {
     fprintf(out, "usage: %s <command> [options]\n\n%s\n\ncommands:\n", tool, summary);
     for (; *command; command++)
-        fprintf(out, "  %-12s %s\n", (*command)->name, (*command)->brief);
+        fprintf(out, "  %-12s %s\n", word_of(*command), (*command)->brief);
     fprintf(out, "\n'%s <command> --help' shows the options of one.\n", tool);
 }
 
-static int unknown_command(const struct spot_command *const *command, const char *name,
+static int unknown_command(const struct spot_cli *const *command, const char *name,
                            struct spot_err *err)
 {
     for (; *command; command++)
-        if (spot_edit_distance(name, (*command)->name) <= 2)
+        if (spot_edit_distance(name, word_of(*command)) <= 2)
             return spot_err_kind(err, "unknown",
                                  spot_err_set(err, SPOT_EUSAGE,
                                               "unknown command '%s'; did you mean '%s'?", name,
-                                              (*command)->name));
+                                              word_of(*command)));
     return spot_err_kind(err, "unknown",
                          spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'", name));
 }
 
-int spot_tool_dispatch(const char *tool, const char *summary,
-                       const struct spot_command *const *command, int argc, char **argv)
+int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_cli *const *command,
+                       int argc, char **argv)
 {
     struct spot_err err = { 0 };
 
@@ -326,9 +332,9 @@ int spot_tool_dispatch(const char *tool, const char *summary,
         printf("%s %s\n", tool, spot_version());
         return finish(0, &err);
     }
-    for (const struct spot_command *const *c = command; *c; c++)
-        if (!strcmp(argv[1], (*c)->name)) {
-            tool_name = (*c)->cli->name; /* messages name the command and point to its help */
+    for (const struct spot_cli *const *c = command; *c; c++)
+        if (!strcmp(argv[1], word_of(*c))) {
+            tool_name = (*c)->name; /* messages name the command and point to its help */
             return run(*c, argc - 1, argv + 1);
         }
     spot_cli_find_error_format(argc, argv, 1);

@@ -89,25 +89,13 @@ void spot_tool_never_wait(void);
 /* Before an _exit: what was said is written, if anybody reads. */
 void spot_tool_part(void);
 
-/* One command: its options and rules, and the function to run when they hold. */
-struct spot_command {
-    const char *name, *brief; /* "stop", and its line in the help of the tool */
-    const struct spot_cli *cli;
-    const struct spot_tool_common *common; /* holds --quiet and --verbose; NULL: none */
-    void (*prepare)(void);                 /* called before argv is read; NULL: nothing */
-    /* operand [n], followed by NULL. Returns 0, or -1 with *err; an empty message sets the exit
-     * status only. */
-    int (*run)(char **operand, size_t n, struct spot_err *err);
-    int (*run_alone)(struct spot_err *err); /* instead, of a command that takes no operands */
-};
-
 /* Find argv[1] in the table (ends with NULL) and run it; handles --help, --version, a missing and
  * an unknown command. Returns the exit status. */
-int spot_tool_dispatch(const char *tool, const char *summary,
-                       const struct spot_command *const *command, int argc, char **argv);
+int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_cli *const *command,
+                       int argc, char **argv);
 
 /* The only command of a tool. Returns the exit status. */
-int spot_tool_run(const struct spot_command *command, int argc, char **argv);
+int spot_tool_run(const struct spot_cli *command, int argc, char **argv);
 
 /* True if no input was named and stdin is a terminal: show help instead of waiting. */
 bool spot_tool_stdin_is_idle(const char *path);

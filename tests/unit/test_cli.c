@@ -400,11 +400,6 @@ END_TEST
 /* --- the first and the last of a tool --- */
 
 static const struct spot_opt no_option[] = { { .type = SPOT_OPT_END } };
-static const struct spot_cli inner_cli = { .name = "spot inner",
-                                           .synopsis = "[x]",
-                                           .summary = "Does it.",
-                                           .n_operand_max = 1,
-                                           .option = no_option };
 static char heard[16];
 
 static int run_inner(char **operand, size_t n, struct spot_err *err)
@@ -414,10 +409,16 @@ static int run_inner(char **operand, size_t n, struct spot_err *err)
     return 0;
 }
 
-static const struct spot_command inner = {
-    .name = "inner", .brief = "does it", .cli = &inner_cli, .run = run_inner
+static const struct spot_cli inner = {
+    .name = "spot inner",
+    .brief = "does it",
+    .synopsis = "[x]",
+    .summary = "Does it.",
+    .n_operand_max = 1,
+    .option = no_option,
+    .run = run_inner,
 };
-static const struct spot_command *const command[] = { &inner, NULL };
+static const struct spot_cli *const command[] = { &inner, NULL };
 
 /* What main would print and return. */
 static int dispatch(const char *line, char *said_text, size_t n)
@@ -484,13 +485,13 @@ static int say(char **operand, size_t n, struct spot_err *err)
 
 START_TEST(a_tool_says_as_much_as_it_may)
 {
-    static const struct spot_cli say_cli = { .name = "spot say",
-                                             .synopsis = "x",
-                                             .summary = "Says.",
-                                             .n_operand_max = 1,
-                                             .option = no_option };
-    static const struct spot_command one = { .name = "say", .cli = &say_cli, .run = say };
-    static const struct spot_command *const talk[] = { &one, NULL };
+    static const struct spot_cli one = { .name = "spot say",
+                                         .synopsis = "x",
+                                         .summary = "Says.",
+                                         .n_operand_max = 1,
+                                         .option = no_option,
+                                         .run = say };
+    static const struct spot_cli *const talk[] = { &one, NULL };
     static const char *const line[] = { "q", "x", "v" };
     static const char end[] = "spot say: cannot open '/nowhere/x': No such file or directory\n";
     static const char *const want[] = { "", "spot say: warning: w 1\nspot say: n 2\n",

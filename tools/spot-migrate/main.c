@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command *const command[] = {
+    static const struct spot_cli *const command[] = {
         &migrate_plan_command,
         &migrate_assign_command,
         &migrate_pack_command,

@@ -103,12 +103,12 @@ void progress_end(struct progress *p);
 /* --- the commands of spot-migrate --- */
 
 /* The rows of the table in main.c. */
-extern const struct spot_command migrate_plan_command;
-extern const struct spot_command migrate_assign_command;
-extern const struct spot_command migrate_pack_command;
-extern const struct spot_command migrate_unpack_command;
-extern const struct spot_command migrate_send_command;
-extern const struct spot_command migrate_recv_command;
+extern const struct spot_cli migrate_plan_command;
+extern const struct spot_cli migrate_assign_command;
+extern const struct spot_cli migrate_pack_command;
+extern const struct spot_cli migrate_unpack_command;
+extern const struct spot_cli migrate_send_command;
+extern const struct spot_cli migrate_recv_command;
 
 /* --- a plan as a document, as sentences, as a picture --- */
 

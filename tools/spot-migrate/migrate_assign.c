@@ -313,18 +313,6 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-migrate assign",
-    .writes = (const char *const[]){ "output", NULL },
-    .n_operand_max = 1,
-    .choice = (const struct spot_opt_choice[]){ { "objective", "sum|bottleneck" }, { NULL, NULL } },
-    .synopsis = "[options] FILE|-",
-    .summary = "Solve assignment problems exactly, each with its proof.",
-    .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n"
-                "  spot-migrate assign --objective bottleneck costs.npy\n",
-    .option = option,
-};
-
 static int migrate_assign(char **operand, size_t n, struct spot_err *err)
 {
     (void)n;
@@ -333,10 +321,17 @@ static int migrate_assign(char **operand, size_t n, struct spot_err *err)
     return run_assign(&options, operand[0], err);
 }
 
-const struct spot_command migrate_assign_command = {
-    .name = "assign",
+const struct spot_cli migrate_assign_command = {
+    .name = "spot-migrate assign",
     .brief = "solve assignment problems, each with its proof",
-    .cli = &cli,
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .choice = (const struct spot_opt_choice[]){ { "objective", "sum|bottleneck" }, { NULL, NULL } },
+    .synopsis = "[options] FILE|-",
+    .summary = "Solve assignment problems exactly, each with its proof.",
+    .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n"
+                "  spot-migrate assign --objective bottleneck costs.npy\n",
+    .option = option,
     .common = &options.common,
     .run = migrate_assign,
 };

@@ -202,20 +202,6 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-migrate pack",
-    .need = (const struct spot_opt_need[]){ { "codec", "!compat" }, { NULL, NULL } },
-    .writes = (const char *const[]){ "output", NULL },
-    .n_operand_max = 1,
-    .choice = (const struct spot_opt_choice[]){ { "codec", "auto|planes|raw" }, { NULL, NULL } },
-    .synopsis = "[options] [model.safetensors]",
-    .summary =
-        "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
-    .examples = "  spot-migrate pack m.safetensors >m.szt\n"
-                "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
-    .option = option,
-};
-
 static int migrate_pack(char **operand, size_t n, struct spot_err *err)
 {
     struct pack_options options = { .common = &common,
@@ -227,10 +213,19 @@ static int migrate_pack(char **operand, size_t n, struct spot_err *err)
     return pack_to_output(&options, operand[0], err);
 }
 
-const struct spot_command migrate_pack_command = {
-    .name = "pack",
+const struct spot_cli migrate_pack_command = {
+    .name = "spot-migrate pack",
     .brief = "turn safetensors into a verified .zst stream",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "codec", "!compat" }, { NULL, NULL } },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .choice = (const struct spot_opt_choice[]){ { "codec", "auto|planes|raw" }, { NULL, NULL } },
+    .synopsis = "[options] [model.safetensors]",
+    .summary =
+        "Turn a safetensors file into a verified, compressed stream that is a valid .zst file.",
+    .examples = "  spot-migrate pack m.safetensors >m.szt\n"
+                "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
+    .option = option,
     .common = &common,
     .run = migrate_pack,
 };

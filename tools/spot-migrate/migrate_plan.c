@@ -124,8 +124,14 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int migrate_plan(struct spot_err *err)
+{
+    return check_options(&options, err) || run_plan(&options, err) ? -1 : 0;
+}
+
+const struct spot_cli migrate_plan_command = {
     .name = "spot-migrate plan",
+    .brief = "who sends what to whom when the grid changes",
     .reads = (const char *const[]){ "from", "to", "cluster", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .required = (const struct spot_opt_required[]){ { "from", "the layout now" },
@@ -138,17 +144,6 @@ static const struct spot_cli cli = {
                 "  spot-migrate plan --from old.json --to new.json --cluster c.json "
                 "--deadline 30s\n",
     .option = option,
-};
-
-static int migrate_plan(struct spot_err *err)
-{
-    return check_options(&options, err) || run_plan(&options, err) ? -1 : 0;
-}
-
-const struct spot_command migrate_plan_command = {
-    .name = "plan",
-    .brief = "who sends what to whom when the grid changes",
-    .cli = &cli,
     .common = &options.common,
     .run_alone = migrate_plan,
 };

@@ -225,8 +225,15 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int migrate_recv(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return run(&receiver, operand[0], err);
+}
+
+const struct spot_cli migrate_recv_command = {
     .name = "spot-migrate recv",
+    .brief = "receive a file",
     .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
                                             { "wait|key-file", "connect|listen" },
                                             { "streams", "connect" },
@@ -240,18 +247,6 @@ static const struct spot_cli cli = {
     .examples = "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
                 "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",
     .option = option,
-};
-
-static int migrate_recv(char **operand, size_t n, struct spot_err *err)
-{
-    (void)n;
-    return run(&receiver, operand[0], err);
-}
-
-const struct spot_command migrate_recv_command = {
-    .name = "recv",
-    .brief = "receive a file",
-    .cli = &cli,
     .common = &receiver.common,
     .run = migrate_recv,
 };

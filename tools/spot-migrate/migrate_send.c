@@ -283,8 +283,20 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int migrate_send(char **operand, size_t n, struct spot_err *err)
+{
+    int rc;
+
+    (void)n;
+    pthread_mutex_init(&sender.lock, NULL);
+    rc = run(&sender, operand[0], err);
+    pthread_mutex_destroy(&sender.lock);
+    return rc;
+}
+
+const struct spot_cli migrate_send_command = {
     .name = "spot-migrate send",
+    .brief = "send a file to another machine",
     .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
                                             { "wait|key-file", "connect|listen" },
                                             { "streams", "connect" },
@@ -299,23 +311,6 @@ static const struct spot_cli cli = {
     .examples = "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
                 "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",
     .option = option,
-};
-
-static int migrate_send(char **operand, size_t n, struct spot_err *err)
-{
-    int rc;
-
-    (void)n;
-    pthread_mutex_init(&sender.lock, NULL);
-    rc = run(&sender, operand[0], err);
-    pthread_mutex_destroy(&sender.lock);
-    return rc;
-}
-
-const struct spot_command migrate_send_command = {
-    .name = "send",
-    .brief = "send a file to another machine",
-    .cli = &cli,
     .common = &sender.common,
     .run = migrate_send,
 };

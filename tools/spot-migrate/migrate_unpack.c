@@ -81,8 +81,15 @@ static const struct spot_opt unpack_option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli unpack_cli = {
+static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return run(&unpack_run, operand[0], err);
+}
+
+const struct spot_cli migrate_unpack_command = {
     .name = "spot-migrate unpack",
+    .brief = "restore the original file from a stream",
     .n_operand_max = 1,
     .synopsis = "[options] [stream.szt]",
     .summary = "Restore the safetensors file of a stream byte for byte; every hash is checked.",
@@ -90,18 +97,6 @@ static const struct spot_cli unpack_cli = {
                 "  spot-migrate unpack m.szt >/dev/null # is it complete, does every hash match?\n",
     .option = unpack_option,
     .writes = (const char *const[]){ "output", NULL },
-};
-
-static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
-{
-    (void)n;
-    return run(&unpack_run, operand[0], err);
-}
-
-const struct spot_command migrate_unpack_command = {
-    .name = "unpack",
-    .brief = "restore the original file from a stream",
-    .cli = &unpack_cli,
     .common = &unpack_run.common,
     .run = migrate_unpack,
 };

@@ -6,7 +6,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command *const command[] = {
+    static const struct spot_cli *const command[] = {
         &plan_train_command,
         &plan_serve_command,
         &plan_fleet_command,

@@ -16,12 +16,12 @@
 #include "plan/migration.h"
 
 /* The rows of the table in main.c. */
-extern const struct spot_command plan_train_command;
-extern const struct spot_command plan_serve_command;
-extern const struct spot_command plan_fleet_command;
-extern const struct spot_command plan_deadline_command;
-extern const struct spot_command plan_share_command;
-extern const struct spot_command plan_job_command;
+extern const struct spot_cli plan_train_command;
+extern const struct spot_cli plan_serve_command;
+extern const struct spot_cli plan_fleet_command;
+extern const struct spot_cli plan_deadline_command;
+extern const struct spot_cli plan_share_command;
+extern const struct spot_cli plan_job_command;
 
 /* --- what runs, and the line that a decision keeps between calls: --current, --state --- */
 

@@ -410,8 +410,28 @@ static int run(struct plan_deadline *s, struct spot_err *err)
     return plan_deadline_write(s, o.common.output, format, err);
 }
 
-static const struct spot_cli cli = {
+static int plan_deadline(struct spot_err *err)
+{
+    struct plan_deadline s = {
+        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
+    };
+    const int rc = run(&s, err);
+
+    spot_prov_release(&s.prov);
+    spot_trace_release(&s.trace);
+    spot_forecast_release(&s.forecast);
+    spot_json_release(&s.json);
+    spot_price_release(&s.price);
+    spot_json_release(&s.price_json);
+    free(s.path);
+    free(s.there);
+    free(s.usd_per_h);
+    return rc;
+}
+
+const struct spot_cli plan_deadline_command = {
     .name = "spot-plan deadline",
+    .brief = "spot, on demand or nothing now, to meet a deadline",
     .need = (const struct spot_opt_need[]){ { "forecast|has-spot", "!trace" },
                                             { "has-spot", "!forecast" },
                                             { "learn", "trace" },
@@ -465,31 +485,6 @@ static const struct spot_cli cli = {
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
         },
-};
-
-static int plan_deadline(struct spot_err *err)
-{
-    struct plan_deadline s = {
-        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
-    };
-    const int rc = run(&s, err);
-
-    spot_prov_release(&s.prov);
-    spot_trace_release(&s.trace);
-    spot_forecast_release(&s.forecast);
-    spot_json_release(&s.json);
-    spot_price_release(&s.price);
-    spot_json_release(&s.price_json);
-    free(s.path);
-    free(s.there);
-    free(s.usd_per_h);
-    return rc;
-}
-
-const struct spot_command plan_deadline_command = {
-    .name = "deadline",
-    .brief = "spot, on demand or nothing now, to meet a deadline",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = plan_deadline,
 };

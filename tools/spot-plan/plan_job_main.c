@@ -212,8 +212,18 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
+static int plan_job(struct spot_err *err)
+{
+    if (!opt.ddp && !opt.roofline.model)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "neither --ddp, step times of training, nor --roofline, a model that "
+                            "is to serve");
+    return opt.ddp ? run_ddp(err) : run_roofline(err);
+}
+
+const struct spot_cli plan_job_command = {
     .name = "spot-plan job",
+    .brief = "a job document from measured step times or a roofline",
     .need = need,
     .reads = (const char *const[]){ "roofline", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -226,21 +236,6 @@ static const struct spot_cli cli = {
                 "  spot-plan job --roofline examples/serve/llama-8b \\\n"
                 "      --catalogue examples/serve/gpus.csv --type g6.12xlarge -o job.json\n",
     .option = option_table,
-};
-
-static int plan_job(struct spot_err *err)
-{
-    if (!opt.ddp && !opt.roofline.model)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "neither --ddp, step times of training, nor --roofline, a model that "
-                            "is to serve");
-    return opt.ddp ? run_ddp(err) : run_roofline(err);
-}
-
-const struct spot_command plan_job_command = {
-    .name = "job",
-    .brief = "a job document from measured step times or a roofline",
-    .cli = &cli,
     .common = &opt.common,
     .run_alone = plan_job,
 };

@@ -391,8 +391,26 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
+static int plan_serve(struct spot_err *err)
+{
+    struct session s = {
+        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
+    };
+    const int rc = run(&s, err);
+
+    spot_prov_release(&s.prov);
+    spot_serve_plan_release(&s.plan);
+    serve_places_release(&s.places);
+    spot_load_release(&s.load);
+    free(s.cached);
+    free(s.place);
+    spot_job_doc_release(&s.job);
+    return rc;
+}
+
+const struct spot_cli plan_serve_command = {
     .name = "spot-plan serve",
+    .brief = "the grid that requests should be answered on",
     .need = need,
     .reads = (const char *const[]){ "job", "forecast", "load", "layout", "cluster", NULL },
     .writes = (const char *const[]){ "output", "state", NULL },
@@ -441,29 +459,6 @@ static const struct spot_cli cli = {
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },
         },
-};
-
-static int plan_serve(struct spot_err *err)
-{
-    struct session s = {
-        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
-    };
-    const int rc = run(&s, err);
-
-    spot_prov_release(&s.prov);
-    spot_serve_plan_release(&s.plan);
-    serve_places_release(&s.places);
-    spot_load_release(&s.load);
-    free(s.cached);
-    free(s.place);
-    spot_job_doc_release(&s.job);
-    return rc;
-}
-
-const struct spot_command plan_serve_command = {
-    .name = "serve",
-    .brief = "the grid that requests should be answered on",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = plan_serve,
 };

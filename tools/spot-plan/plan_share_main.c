@@ -313,36 +313,6 @@ static int run(struct session *s, struct spot_err *err)
     return write_plan(s, format, err);
 }
 
-static const struct spot_cli cli = {
-    .name = "spot-plan share",
-    .reads = (const char *const[]){ "jobs", "throughput", "cluster", NULL },
-    .writes = (const char *const[]){ "output", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "format", "json|csv|table|md" }, { NULL, NULL } },
-    .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
-    .summary = "Choose which of many jobs runs where on one cluster in the next round.",
-    .examples = "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --switch 20s\n"
-                "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --policy "
-                "spot:max-min\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
-              0 },
-            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
-              "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
-            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
-            SPOT_ROW_TIME(&o.time_s),
-            { SPOT_OPT_GROUP, .help = "policies" },
-            SPOT_ROW_POLICY(&o.policy),
-            SPOT_ROW_ROUND(&o.round_s),
-            SPOT_ROW_SWITCH_JOB(&o.switch_s),
-            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
-            SPOT_ROW_EXPLAIN(&o.explain),
-            SPOT_TOOL_OPTIONS_AS(&o.common, "json, csv, table (default on a terminal) or md"),
-            { SPOT_OPT_END },
-        },
-};
-
 static void release(struct session *s)
 {
     if (s->decider)
@@ -374,10 +344,35 @@ static int plan_share(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command plan_share_command = {
-    .name = "share",
+const struct spot_cli plan_share_command = {
+    .name = "spot-plan share",
     .brief = "which of many jobs runs where on one cluster",
-    .cli = &cli,
+    .reads = (const char *const[]){ "jobs", "throughput", "cluster", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|csv|table|md" }, { NULL, NULL } },
+    .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
+    .summary = "Choose which of many jobs runs where on one cluster in the next round.",
+    .examples = "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --switch 20s\n"
+                "  spot-plan share --jobs j.csv --throughput t.json --cluster c.csv --policy "
+                "spot:max-min\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "input" },
+            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
+              "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
+            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
+            SPOT_ROW_TIME(&o.time_s),
+            { SPOT_OPT_GROUP, .help = "policies" },
+            SPOT_ROW_POLICY(&o.policy),
+            SPOT_ROW_ROUND(&o.round_s),
+            SPOT_ROW_SWITCH_JOB(&o.switch_s),
+            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
+            SPOT_ROW_EXPLAIN(&o.explain),
+            SPOT_TOOL_OPTIONS_AS(&o.common, "json, csv, table (default on a terminal) or md"),
+            { SPOT_OPT_END },
+        },
     .common = &o.common,
     .run_alone = plan_share,
 };

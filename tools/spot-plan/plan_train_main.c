@@ -508,8 +508,20 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int plan_train(struct spot_err *err)
+{
+    struct session s = {
+        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
+    };
+    const int rc = run(&s, &o, err);
+
+    session_release(&s);
+    return rc;
+}
+
+const struct spot_cli plan_train_command = {
     .name = "spot-plan train",
+    .brief = "the grid a training job should run on next",
     .need = need,
     .reads = reads,
     .writes = writes,
@@ -525,23 +537,6 @@ static const struct spot_cli cli = {
     .examples = "  spot-predict trace.csv | spot-plan train --job job.json --forecast -\n"
                 "  spot-plan train --job job.json --now 8 --explain\n",
     .option = option,
-};
-
-static int plan_train(struct spot_err *err)
-{
-    struct session s = {
-        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
-    };
-    const int rc = run(&s, &o, err);
-
-    session_release(&s);
-    return rc;
-}
-
-const struct spot_command plan_train_command = {
-    .name = "train",
-    .brief = "the grid a training job should run on next",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = plan_train,
 };

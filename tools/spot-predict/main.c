@@ -122,7 +122,16 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
+static int predict(char **operand, size_t n, struct spot_err *err)
+{
+    if (n > 1 && !options.is_backtest && !strcmp(options.kind, "price"))
+        return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand[1]);
+    if (spot_tool_stdin_is_idle(operand[0]))
+        return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");
+    return run(&options, operand, n ? n : 1, err);
+}
+
+static const struct spot_cli command = {
     .name = "spot-predict",
     .need = need,
     .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
@@ -136,23 +145,12 @@ static const struct spot_cli cli = {
                 "  spot-predict --next-probes 3 probes.csv\n"
                 "  spot-predict --kind price --horizon 24 prices.csv\n",
     .option = option,
+    .common = &options.common,
+    .run = predict,
 };
-
-static int predict(char **operand, size_t n, struct spot_err *err)
-{
-    if (n > 1 && !options.is_backtest && !strcmp(options.kind, "price"))
-        return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand[1]);
-    if (spot_tool_stdin_is_idle(operand[0]))
-        return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");
-    return run(&options, operand, n ? n : 1, err);
-}
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command command = { .cli = &cli,
-                                                 .common = &options.common,
-                                                 .run = predict };
-
     spot_forecasters_more = spot_peer_forecasters;
     return spot_tool_run(&command, argc, argv);
 }

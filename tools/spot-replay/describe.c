@@ -32,46 +32,6 @@ static struct {
           .min_losses = 10,
           .common = SPOT_TOOL_COMMON_DEFAULT };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay describe",
-    .need = (const struct spot_opt_need[]){ { "hazard", "!plot" },
-                                            { "hazard", "!scale" },
-                                            { "min-losses", "hazard" },
-                                            { "scale|hazard", "kind trace" },
-                                            { "context", "kind load" },
-                                            { NULL, NULL } },
-    .writes = (const char *const[]){ "output", "plot", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "kind", "trace|load" }, { NULL, NULL } },
-    .n_operand_max = 1,
-    .synopsis = "[options] [trace.csv]",
-    .summary =
-        "Summarise an availability trace: how many machines, how many were lost and gained\n"
-        "at once, how long nothing changed, and how far zones fall together. Of a load: rate,\n"
-        "burstiness and lengths.",
-    .examples = "  spot-replay describe examples/traces/typical.csv\n"
-                "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n"
-                "  spot-replay describe --kind load --plot - requests.csv\n"
-                "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
-              "trace: machines (default); load: requests", 0, 0 },
-            { SPOT_OPT_GROUP, .help = "range" },
-            SPOT_ROW_FROM(&opt.from_s),
-            SPOT_ROW_TO(&opt.to_s),
-            SPOT_ROW_SCALE(&opt.scale),
-            SPOT_ROW_CONTEXT(&opt.context),
-            { SPOT_OPT_GROUP, .help = "output" },
-            SPOT_ROW_PLOT(&opt.plot),
-            { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
-              "from named nodes: losses by age, for spot-predict --hazard", 0, 0 },
-            { SPOT_OPT_U64, 0, "min-losses", &opt.min_losses, "n",
-              "least number of losses per age class (default: 10)", 1, 1000000 },
-            SPOT_TOOL_OPTIONS(&opt.common),
-            { SPOT_OPT_END },
-        },
-};
-
 static void put_trend(struct spot_table *table, const struct spot_trace *trace, size_t k)
 {
     double mean[SLICES];
@@ -493,10 +453,45 @@ static int replay_describe(char **operand, size_t n, struct spot_err *err)
     return run(operand[0], format, err);
 }
 
-const struct spot_command replay_describe_command = {
-    .name = "describe",
+const struct spot_cli replay_describe_command = {
+    .name = "spot-replay describe",
     .brief = "show what a trace or a load is like",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "hazard", "!plot" },
+                                            { "hazard", "!scale" },
+                                            { "min-losses", "hazard" },
+                                            { "scale|hazard", "kind trace" },
+                                            { "context", "kind load" },
+                                            { NULL, NULL } },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "kind", "trace|load" }, { NULL, NULL } },
+    .n_operand_max = 1,
+    .synopsis = "[options] [trace.csv]",
+    .summary =
+        "Summarise an availability trace: how many machines, how many were lost and gained\n"
+        "at once, how long nothing changed, and how far zones fall together. Of a load: rate,\n"
+        "burstiness and lengths.",
+    .examples = "  spot-replay describe examples/traces/typical.csv\n"
+                "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n"
+                "  spot-replay describe --kind load --plot - requests.csv\n"
+                "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
+              "trace: machines (default); load: requests", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "range" },
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
+            SPOT_ROW_CONTEXT(&opt.context),
+            { SPOT_OPT_GROUP, .help = "output" },
+            SPOT_ROW_PLOT(&opt.plot),
+            { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
+              "from named nodes: losses by age, for spot-predict --hazard", 0, 0 },
+            { SPOT_OPT_U64, 0, "min-losses", &opt.min_losses, "n",
+              "least number of losses per age class (default: 10)", 1, 1000000 },
+            SPOT_TOOL_OPTIONS(&opt.common),
+            { SPOT_OPT_END },
+        },
     .common = &opt.common,
     .run = replay_describe,
 };

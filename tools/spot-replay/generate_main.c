@@ -39,67 +39,6 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay generate",
-    .need = need,
-    .reads = (const char *const[]){ "lengths", NULL },
-    .writes = (const char *const[]){ "output", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "format", "csv" },
-                                                { "kind", "trace|load" },
-                                                { NULL, NULL } },
-    .synopsis = "[options]",
-    .summary =
-        "Write an availability trace drawn from a model of zones with bursts, batches, regional\n"
-        "shocks and heavy-tailed pauses, or a load of requests. Equal options give equal bytes.",
-    .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
-                "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n"
-                "  spot-replay generate --kind load --rate 2 --arrivals gamma:6 --hours 1\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
-              "trace: machines (default); load: requests", 0, 0 },
-            { SPOT_OPT_REAL, 0, "hours", &opt.hours, "h",
-              "length in hours (default: 12; none with --requests)", 0.001, 1e6 },
-            { SPOT_OPT_GROUP, .help = "shape of a trace" },
-            { SPOT_OPT_U64, 0, "zones", &opt.n_zone, "n",
-              "number of zones, named r1z1, r1z2, ... (default: 1)", 1, SPOT_GENERATE_ZONES_MAX },
-            { SPOT_OPT_U64, 0, "regions", &opt.n_region, "n",
-              "number of regions; zones of one share shocks (default: 1)", 1,
-              SPOT_GENERATE_ZONES_MAX },
-            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n", "machines of a full zone (default: 32)", 1,
-              SPOT_GENERATE_CAP_MAX },
-            SPOT_ROW_SPACING(&opt.interval_s),
-            SPOT_ROW_CHANGES(&opt.steps),
-            SPOT_ROW_NODE_FORM(&opt.events),
-            { SPOT_OPT_GROUP, .help = "law of a trace" },
-            { SPOT_OPT_STRING, 0, "profile", &opt.profile, "name",
-              "calm, typical or stormy (default: typical)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "law", &opt.law, "list",
-              "parameters, NAME=VALUE,...; --law help lists them", 0, 0 },
-            { SPOT_OPT_GROUP, .help = "a load" },
-            { SPOT_OPT_REAL, 0, "rate", &opt.load.rate_per_s, "r",
-              "mean arrival rate, requests per second (default: 1)", 1e-6, 1e6 },
-            { SPOT_OPT_U64, 0, "requests", &opt.load.n_request, "n",
-              "stop after this many requests", 1, SPOT_LOAD_ROWS_MAX },
-            { SPOT_OPT_STRING, 0, "arrivals", &opt.load.arrivals, "law",
-              "poisson (default), gamma:CV, on-off:ON:OFF, spotserve:CV", 0, 0 },
-            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.load.prompt, "law",
-              "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
-            { SPOT_OPT_MORE, .help = "more of a load" },
-            { SPOT_OPT_STRING, 0, "output-tokens", &opt.load.output, "law",
-              "output lengths, in the same form (default: 128)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "lengths", &opt.load.lengths, "file",
-              "draw both lengths from the requests of this load", 0, 0 },
-            SPOT_ROW_CONTEXT(&opt.load.context),
-            { SPOT_OPT_STRING, 0, "swing", &opt.load.swing, "share[:day[:peak]]",
-              "daily swing of the rate, length and peak of a day (24h:14h)", 0, 0 },
-            { SPOT_OPT_MORE, .help = "more of a trace" },
-            SPOT_ROW_INSTANCE_TYPE(&opt.type),
-            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
-            { SPOT_OPT_END },
-        },
-};
-
 /* The machines of one zone by name, for the node form. */
 struct roster {
     uint32_t *node; /* [n] numbers of those there */
@@ -295,10 +234,66 @@ static int replay_generate(struct spot_err *err)
     return opt.law && !strcmp(opt.law, "help") ? list_model(err) : run(err);
 }
 
-const struct spot_command replay_generate_command = {
-    .name = "generate",
+const struct spot_cli replay_generate_command = {
+    .name = "spot-replay generate",
     .brief = "make a trace or a load from a seeded model",
-    .cli = &cli,
+    .need = need,
+    .reads = (const char *const[]){ "lengths", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "csv" },
+                                                { "kind", "trace|load" },
+                                                { NULL, NULL } },
+    .synopsis = "[options]",
+    .summary =
+        "Write an availability trace drawn from a model of zones with bursts, batches, regional\n"
+        "shocks and heavy-tailed pauses, or a load of requests. Equal options give equal bytes.",
+    .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
+                "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n"
+                "  spot-replay generate --kind load --rate 2 --arrivals gamma:6 --hours 1\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
+              "trace: machines (default); load: requests", 0, 0 },
+            { SPOT_OPT_REAL, 0, "hours", &opt.hours, "h",
+              "length in hours (default: 12; none with --requests)", 0.001, 1e6 },
+            { SPOT_OPT_GROUP, .help = "shape of a trace" },
+            { SPOT_OPT_U64, 0, "zones", &opt.n_zone, "n",
+              "number of zones, named r1z1, r1z2, ... (default: 1)", 1, SPOT_GENERATE_ZONES_MAX },
+            { SPOT_OPT_U64, 0, "regions", &opt.n_region, "n",
+              "number of regions; zones of one share shocks (default: 1)", 1,
+              SPOT_GENERATE_ZONES_MAX },
+            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n", "machines of a full zone (default: 32)", 1,
+              SPOT_GENERATE_CAP_MAX },
+            SPOT_ROW_SPACING(&opt.interval_s),
+            SPOT_ROW_CHANGES(&opt.steps),
+            SPOT_ROW_NODE_FORM(&opt.events),
+            { SPOT_OPT_GROUP, .help = "law of a trace" },
+            { SPOT_OPT_STRING, 0, "profile", &opt.profile, "name",
+              "calm, typical or stormy (default: typical)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "law", &opt.law, "list",
+              "parameters, NAME=VALUE,...; --law help lists them", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "a load" },
+            { SPOT_OPT_REAL, 0, "rate", &opt.load.rate_per_s, "r",
+              "mean arrival rate, requests per second (default: 1)", 1e-6, 1e6 },
+            { SPOT_OPT_U64, 0, "requests", &opt.load.n_request, "n",
+              "stop after this many requests", 1, SPOT_LOAD_ROWS_MAX },
+            { SPOT_OPT_STRING, 0, "arrivals", &opt.load.arrivals, "law",
+              "poisson (default), gamma:CV, on-off:ON:OFF, spotserve:CV", 0, 0 },
+            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.load.prompt, "law",
+              "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
+            { SPOT_OPT_MORE, .help = "more of a load" },
+            { SPOT_OPT_STRING, 0, "output-tokens", &opt.load.output, "law",
+              "output lengths, in the same form (default: 128)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "lengths", &opt.load.lengths, "file",
+              "draw both lengths from the requests of this load", 0, 0 },
+            SPOT_ROW_CONTEXT(&opt.load.context),
+            { SPOT_OPT_STRING, 0, "swing", &opt.load.swing, "share[:day[:peak]]",
+              "daily swing of the rate, length and peak of a day (24h:14h)", 0, 0 },
+            { SPOT_OPT_MORE, .help = "more of a trace" },
+            SPOT_ROW_INSTANCE_TYPE(&opt.type),
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
+            { SPOT_OPT_END },
+        },
     .common = &opt.common,
     .run_alone = replay_generate,
 };

@@ -26,75 +26,6 @@ static struct {
     struct spot_tool_common common;
 } opt = { .cap = 1, .length = REPLAY_LOAD_DEFAULT, .common = SPOT_TOOL_COMMON_DEFAULT };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay import",
-    .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
-                                            { "time", "from aws-score" },
-                                            { "columns", "from csv|from burstgpt" },
-                                            { "timezone", "from csv" },
-                                            { "prompt-tokens|output-tokens|lengths",
-                                              "from azure-functions" },
-                                            { "lengths", "!prompt-tokens" },
-                                            { "lengths", "!output-tokens" },
-                                            { NULL, NULL } },
-    .reads = (const char *const[]){ "lengths", NULL },
-    .writes = (const char *const[]){ "output", NULL },
-    .n_operand_max = SPOT_OPERANDS_ANY,
-    .required = (const struct spot_opt_required[]){ { "from", "a format; --from help lists them" },
-                                                    { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "polarity", "available|unavailable" },
-                                                { "format", "csv" },
-                                                { NULL, NULL } },
-    .synopsis = "--from format [options] [file...]",
-    .summary =
-        "Turn a public or cloud format into an availability trace, a load of requests, jobs, "
-        "prices,\n"
-        "scores or hazards. Overlapping windows and repeated files change nothing, except for "
-        "loads.\n"
-        "--from help lists formats.",
-    .examples =
-        "  spot-replay import --from events --interval 60 p3trace.csv\n"
-        "  spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv new.json\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "from", &opt.from, "format", "format of the input", 0, 0 },
-            { SPOT_OPT_STRING, 0, "columns", &opt.columns, "key=name,..",
-              "csv, burstgpt: where time, available, zone, .. are", 0, 0 },
-            { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
-              "csv: time zone of dates without one (default: UTC)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of the whole trace", 0, 0 },
-            SPOT_ROW_INSTANCE_TYPE(&opt.ask.instance_type),
-            { SPOT_OPT_STRING, 0, "polarity", &opt.polarity, "what",
-              "whether numbers count available (default) or unavailable", 0, 0 },
-            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
-              "machines asked for, if unavailable (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
-            { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
-              "time of a snapshot: date or seconds (default: 0)", 0, 0 },
-            { SPOT_OPT_FLAG, 0, "strict", &opt.strict, NULL,
-              "refuse rows that cannot be read, instead of leaving them out", 0, 0 },
-            { SPOT_OPT_MORE, .help = "lengths where a load has none (azure-functions)" },
-            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.length.prompt, "law",
-              "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "output-tokens", &opt.length.output, "law",
-              "output lengths, in the same form (default: 128)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "lengths", &opt.length.lengths, "file",
-              "draw both lengths from the requests of this load", 0, 0 },
-            { SPOT_OPT_GROUP, .help = "output" },
-            { SPOT_OPT_STRING, 0, "origin", &opt.origin, "when",
-              "time_s 0: first, unix or a date (default: first, for dates)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "merge", &opt.merge, "file",
-              "merge with this earlier import, if it exists", 0, 0 },
-            { SPOT_OPT_SECS, 0, "max-age", &opt.max_age_s, "time",
-              "fail if the newest row is older (status 3; default: any age)", 1e-3, 1e12 },
-            SPOT_ROW_SPACING(&opt.interval_s),
-            SPOT_ROW_CHANGES(&opt.steps),
-            SPOT_ROW_NODE_FORM(&opt.events),
-            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
-            { SPOT_OPT_END },
-        },
-};
-
 /* A date, or seconds. */
 static int parse_when(const char *name, const char *text, double *time_s, struct spot_err *err)
 {
@@ -460,10 +391,74 @@ static int replay_import(char **operand, size_t n, struct spot_err *err)
     return check_options(format, err) ? -1 : run(operand, format, err);
 }
 
-const struct spot_command replay_import_command = {
-    .name = "import",
+const struct spot_cli replay_import_command = {
+    .name = "spot-replay import",
     .brief = "turn a public or cloud format into a trace or a load",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
+                                            { "time", "from aws-score" },
+                                            { "columns", "from csv|from burstgpt" },
+                                            { "timezone", "from csv" },
+                                            { "prompt-tokens|output-tokens|lengths",
+                                              "from azure-functions" },
+                                            { "lengths", "!prompt-tokens" },
+                                            { "lengths", "!output-tokens" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "lengths", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = SPOT_OPERANDS_ANY,
+    .required = (const struct spot_opt_required[]){ { "from", "a format; --from help lists them" },
+                                                    { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "polarity", "available|unavailable" },
+                                                { "format", "csv" },
+                                                { NULL, NULL } },
+    .synopsis = "--from format [options] [file...]",
+    .summary =
+        "Turn a public or cloud format into an availability trace, a load of requests, jobs, "
+        "prices,\n"
+        "scores or hazards. Overlapping windows and repeated files change nothing, except for "
+        "loads.\n"
+        "--from help lists formats.",
+    .examples =
+        "  spot-replay import --from events --interval 60 p3trace.csv\n"
+        "  spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv new.json\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "input" },
+            { SPOT_OPT_STRING, 0, "from", &opt.from, "format", "format of the input", 0, 0 },
+            { SPOT_OPT_STRING, 0, "columns", &opt.columns, "key=name,..",
+              "csv, burstgpt: where time, available, zone, .. are", 0, 0 },
+            { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
+              "csv: time zone of dates without one (default: UTC)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of the whole trace", 0, 0 },
+            SPOT_ROW_INSTANCE_TYPE(&opt.ask.instance_type),
+            { SPOT_OPT_STRING, 0, "polarity", &opt.polarity, "what",
+              "whether numbers count available (default) or unavailable", 0, 0 },
+            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
+              "machines asked for, if unavailable (default: 1)", 1, SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
+              "time of a snapshot: date or seconds (default: 0)", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "strict", &opt.strict, NULL,
+              "refuse rows that cannot be read, instead of leaving them out", 0, 0 },
+            { SPOT_OPT_MORE, .help = "lengths where a load has none (azure-functions)" },
+            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.length.prompt, "law",
+              "N or lognormal:MEDIAN:SIGMA (default: 512)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "output-tokens", &opt.length.output, "law",
+              "output lengths, in the same form (default: 128)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "lengths", &opt.length.lengths, "file",
+              "draw both lengths from the requests of this load", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_STRING, 0, "origin", &opt.origin, "when",
+              "time_s 0: first, unix or a date (default: first, for dates)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "merge", &opt.merge, "file",
+              "merge with this earlier import, if it exists", 0, 0 },
+            { SPOT_OPT_SECS, 0, "max-age", &opt.max_age_s, "time",
+              "fail if the newest row is older (status 3; default: any age)", 1e-3, 1e12 },
+            SPOT_ROW_SPACING(&opt.interval_s),
+            SPOT_ROW_CHANGES(&opt.steps),
+            SPOT_ROW_NODE_FORM(&opt.events),
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
+            { SPOT_OPT_END },
+        },
     .common = &opt.common,
     .run = replay_import,
 };

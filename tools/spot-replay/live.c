@@ -31,42 +31,6 @@ static struct {
           .max = 64,
           .common = SPOT_TOOL_COMMON_DEFAULT };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay live",
-    .reads = (const char *const[]){ "trace", NULL },
-    .writes = (const char *const[]){ "events", NULL },
-    .required = (const struct spot_opt_required[]){ { "trace", NULL }, { NULL, NULL } },
-    .synopsis = "[options] --trace trace.csv [--] COMMAND [ARG...]",
-    .summary = "Keep as many copies of COMMAND running as the trace offers machines, and take\n"
-               "them away as it does: SIGTERM, then SIGKILL. Events go to stdout as JSON Lines.\n"
-               "{node} and {zone} in an ARG are replaced; SPOT_NODE and SPOT_ZONE are set.",
-    .runs_command = true,
-    .examples =
-        "  spot-replay live --trace examples/traces/calm.csv --to 10m --scale 8 -- sleep 1h\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "the trace" },
-            SPOT_ROW_TRACE(&opt.trace),
-            SPOT_ROW_FROM(&opt.from_s),
-            SPOT_ROW_TO(&opt.to_s),
-            SPOT_ROW_SCALE(&opt.scale),
-            { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default: 64)", 1, 4096 },
-            SPOT_ROW_SPEEDUP(&opt.speedup),
-            { SPOT_OPT_GROUP, .help = "leaving" },
-            SPOT_ROW_GRACE(&opt.grace_s),
-            { SPOT_OPT_REAL, 0, "no-notice", &opt.no_notice, "share",
-              "share of departures without notice: SIGKILL at once (default: 0)", 0, 1 },
-            { SPOT_OPT_GROUP, .help = "common" },
-            SPOT_ROW_EVENTS(&opt.events),
-            { SPOT_OPT_U64, 0, "seed", &opt.common.seed, "n",
-              "seed that draws which copy leaves (default: 1)", 0, 0 },
-            { SPOT_OPT_FLAG, 'q', "quiet", &opt.common.quiet, NULL, "no warnings", 0, 0 },
-            { SPOT_OPT_FLAG, 'v', "verbose", &opt.common.verbose, NULL, "say more on stderr", 0,
-              0 },
-            { SPOT_OPT_END },
-        },
-};
-
 static int log_begin(const struct spot_live *l, struct spot_err *err)
 {
     struct spot_prov prov = { .tool = "spot-replay live", .seed = opt.common.seed };
@@ -215,10 +179,41 @@ static int replay_live(char **operand, size_t n, struct spot_err *err)
     return rc;
 }
 
-const struct spot_command replay_live_command = {
-    .name = "live",
+const struct spot_cli replay_live_command = {
+    .name = "spot-replay live",
     .brief = "run a trace for real: start and kill copies of a command",
-    .cli = &cli,
+    .reads = (const char *const[]){ "trace", NULL },
+    .writes = (const char *const[]){ "events", NULL },
+    .required = (const struct spot_opt_required[]){ { "trace", NULL }, { NULL, NULL } },
+    .synopsis = "[options] --trace trace.csv [--] COMMAND [ARG...]",
+    .summary = "Keep as many copies of COMMAND running as the trace offers machines, and take\n"
+               "them away as it does: SIGTERM, then SIGKILL. Events go to stdout as JSON Lines.\n"
+               "{node} and {zone} in an ARG are replaced; SPOT_NODE and SPOT_ZONE are set.",
+    .runs_command = true,
+    .examples =
+        "  spot-replay live --trace examples/traces/calm.csv --to 10m --scale 8 -- sleep 1h\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the trace" },
+            SPOT_ROW_TRACE(&opt.trace),
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
+            { SPOT_OPT_U64, 0, "max", &opt.max, "n", "most copies at once (default: 64)", 1, 4096 },
+            SPOT_ROW_SPEEDUP(&opt.speedup),
+            { SPOT_OPT_GROUP, .help = "leaving" },
+            SPOT_ROW_GRACE(&opt.grace_s),
+            { SPOT_OPT_REAL, 0, "no-notice", &opt.no_notice, "share",
+              "share of departures without notice: SIGKILL at once (default: 0)", 0, 1 },
+            { SPOT_OPT_GROUP, .help = "common" },
+            SPOT_ROW_EVENTS(&opt.events),
+            { SPOT_OPT_U64, 0, "seed", &opt.common.seed, "n",
+              "seed that draws which copy leaves (default: 1)", 0, 0 },
+            { SPOT_OPT_FLAG, 'q', "quiet", &opt.common.quiet, NULL, "no warnings", 0, 0 },
+            { SPOT_OPT_FLAG, 'v', "verbose", &opt.common.verbose, NULL, "say more on stderr", 0,
+              0 },
+            { SPOT_OPT_END },
+        },
     .common = &opt.common,
     .run = replay_live,
 };

@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command *const command[] = {
+    static const struct spot_cli *const command[] = {
         &replay_generate_command,
         &replay_describe_command,
         &replay_import_command,

@@ -12,16 +12,16 @@
 #include "trace/trace.h"
 
 /* The rows of the table in main.c. */
-extern const struct spot_command replay_generate_command;
-extern const struct spot_command replay_describe_command;
-extern const struct spot_command replay_import_command;
-extern const struct spot_command replay_live_command;
-extern const struct spot_command replay_train_command;
-extern const struct spot_command replay_serve_command;
-extern const struct spot_command replay_deadline_command;
-extern const struct spot_command replay_share_command;
-extern const struct spot_command replay_fleet_command;
-extern const struct spot_command replay_price_command;
+extern const struct spot_cli replay_generate_command;
+extern const struct spot_cli replay_describe_command;
+extern const struct spot_cli replay_import_command;
+extern const struct spot_cli replay_live_command;
+extern const struct spot_cli replay_train_command;
+extern const struct spot_cli replay_serve_command;
+extern const struct spot_cli replay_deadline_command;
+extern const struct spot_cli replay_share_command;
+extern const struct spot_cli replay_fleet_command;
+extern const struct spot_cli replay_price_command;
 
 /* --policy list of a kind (peers/registry.h). */
 void replay_list(const char *kind);

@@ -300,40 +300,6 @@ static int print(const struct session *s, struct spot_err *err)
     return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
-static const struct spot_cli cli = {
-    .name = "spot-replay deadline",
-    .reads = (const char *const[]){ "trace", "catalogue", NULL },
-    .writes = (const char *const[]){ "output", "plot", NULL },
-    .choice =
-        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
-    .synopsis = "--trace trace.csv --work 48h --deadline 52h [options]",
-    .summary = "Compute the cost of a job with a deadline under each policy of spot and on demand.",
-    .examples = "  spot-replay deadline --trace t.csv --work 48h --deadline 52h --restart 12m\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "the job" },
-            SPOT_ROW_TRACE(&o.trace),
-            SPOT_ROW_ZONES(&o.zone),
-            SPOT_ROW_WORK(&o.work_s),
-            SPOT_ROW_DEADLINE(&o.deadline_s),
-            SPOT_ROW_RESTARTS(&o.restart),
-            SPOT_ROW_CATALOGUE(&o.catalogue),
-            SPOT_ROW_EGRESS(&o.egress_usd),
-            SPOT_ROW_STATE_GB(&o.state_gb),
-            { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
-              "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
-            SPOT_ROW_TICK(&o.tick_s),
-            SPOT_ROW_USD_PER_H(o.price),
-            { SPOT_OPT_GROUP, .help = "policies" },
-            SPOT_ROW_POLICIES(&o.policy),
-            SPOT_ROW_LEARN(&o.learn_s),
-            SPOT_ROW_TICKS(&o.steps),
-            SPOT_ROW_PLOT(&o.plot),
-            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
-            { SPOT_OPT_END },
-        },
-};
-
 static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
@@ -366,10 +332,39 @@ static int replay_deadline(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command replay_deadline_command = {
-    .name = "deadline",
+const struct spot_cli replay_deadline_command = {
+    .name = "spot-replay deadline",
     .brief = "cost of a job with a deadline, under policies of spot and on demand",
-    .cli = &cli,
+    .reads = (const char *const[]){ "trace", "catalogue", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice =
+        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
+    .synopsis = "--trace trace.csv --work 48h --deadline 52h [options]",
+    .summary = "Compute the cost of a job with a deadline under each policy of spot and on demand.",
+    .examples = "  spot-replay deadline --trace t.csv --work 48h --deadline 52h --restart 12m\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the job" },
+            SPOT_ROW_TRACE(&o.trace),
+            SPOT_ROW_ZONES(&o.zone),
+            SPOT_ROW_WORK(&o.work_s),
+            SPOT_ROW_DEADLINE(&o.deadline_s),
+            SPOT_ROW_RESTARTS(&o.restart),
+            SPOT_ROW_CATALOGUE(&o.catalogue),
+            SPOT_ROW_EGRESS(&o.egress_usd),
+            SPOT_ROW_STATE_GB(&o.state_gb),
+            { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
+              "start of the job, from the start of the trace (default: 0)", 0, 1e11 },
+            SPOT_ROW_TICK(&o.tick_s),
+            SPOT_ROW_USD_PER_H(o.price),
+            { SPOT_OPT_GROUP, .help = "policies" },
+            SPOT_ROW_POLICIES(&o.policy),
+            SPOT_ROW_LEARN(&o.learn_s),
+            SPOT_ROW_TICKS(&o.steps),
+            SPOT_ROW_PLOT(&o.plot),
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
     .common = &o.common,
     .run_alone = replay_deadline,
 };

@@ -412,48 +412,6 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay fleet",
-    .need = need,
-    .reads = (const char *const[]){ "trace", "load", "demand", "catalogue", NULL },
-    .writes = (const char *const[]){ "output", "plot", "serving", NULL },
-    .choice =
-        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
-    .synopsis = "--trace trace.csv --n N [options]",
-    .summary = "Simulate replicas on spot of several zones and on demand, under each policy.",
-    .examples = "  spot-replay fleet --trace t.csv --n 2 --policy spothedge,spot\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "the fleet" },
-            SPOT_ROW_TRACE(&o.trace),
-            { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
-              SPOT_FLEET_REPLICAS_MAX },
-            { SPOT_OPT_TIMES, 0, "cold-start", o.cold_s, "times",
-              "from launch to first answer (default: a step); what it really is", 0, 1e6 },
-            SPOT_ROW_TICK(&o.tick_s),
-            SPOT_ROW_USD_PER_H(o.price),
-            { SPOT_OPT_GROUP, .help = "a load instead of --n" },
-            SPOT_ROW_LOAD(&o.load),
-            { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
-              "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
-            { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
-              "spot.demand/1: request sizes, and how many each type answers", 0, 0 },
-            SPOT_ROW_CATALOGUE(&o.catalogue),
-            SPOT_ROW_AVAILABILITY(&o.availability),
-            SPOT_ROW_UNSERVED(&o.unserved),
-            SPOT_ROW_RHO(&o.rho),
-            SPOT_ROW_WINDOW(&o.window_s),
-            { SPOT_OPT_GROUP, .help = "policies" },
-            SPOT_ROW_POLICIES(&o.policy),
-            SPOT_ROW_TICKS(&o.steps),
-            SPOT_ROW_PLOT(&o.plot),
-            { SPOT_OPT_STRING, 0, "serving", &o.serving, "file",
-              "trace of what serves under the last policy, for spot-replay serve", 0, 0 },
-            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
-            { SPOT_OPT_END },
-        },
-};
-
 static int run(struct session *s, struct spot_err *err)
 {
     if (o.plot && spot_plot_check(o.plot, err))
@@ -499,10 +457,47 @@ static int replay_fleet(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command replay_fleet_command = {
-    .name = "fleet",
+const struct spot_cli replay_fleet_command = {
+    .name = "spot-replay fleet",
     .brief = "availability and cost of replicas on spot of several zones, under policies",
-    .cli = &cli,
+    .need = need,
+    .reads = (const char *const[]){ "trace", "load", "demand", "catalogue", NULL },
+    .writes = (const char *const[]){ "output", "plot", "serving", NULL },
+    .choice =
+        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
+    .synopsis = "--trace trace.csv --n N [options]",
+    .summary = "Simulate replicas on spot of several zones and on demand, under each policy.",
+    .examples = "  spot-replay fleet --trace t.csv --n 2 --policy spothedge,spot\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the fleet" },
+            SPOT_ROW_TRACE(&o.trace),
+            { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default: 1)", 1,
+              SPOT_FLEET_REPLICAS_MAX },
+            { SPOT_OPT_TIMES, 0, "cold-start", o.cold_s, "times",
+              "from launch to first answer (default: a step); what it really is", 0, 1e6 },
+            SPOT_ROW_TICK(&o.tick_s),
+            SPOT_ROW_USD_PER_H(o.price),
+            { SPOT_OPT_GROUP, .help = "a load instead of --n" },
+            SPOT_ROW_LOAD(&o.load),
+            { SPOT_OPT_REAL, 0, "per-replica", &o.per_replica, "rate",
+              "requests/s that one replica answers within its SLO", 1e-9, 1e9 },
+            { SPOT_OPT_STRING, 0, "demand", &o.demand, "file",
+              "spot.demand/1: request sizes, and how many each type answers", 0, 0 },
+            SPOT_ROW_CATALOGUE(&o.catalogue),
+            SPOT_ROW_AVAILABILITY(&o.availability),
+            SPOT_ROW_UNSERVED(&o.unserved),
+            SPOT_ROW_RHO(&o.rho),
+            SPOT_ROW_WINDOW(&o.window_s),
+            { SPOT_OPT_GROUP, .help = "policies" },
+            SPOT_ROW_POLICIES(&o.policy),
+            SPOT_ROW_TICKS(&o.steps),
+            SPOT_ROW_PLOT(&o.plot),
+            { SPOT_OPT_STRING, 0, "serving", &o.serving, "file",
+              "trace of what serves under the last policy, for spot-replay serve", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
     .common = &o.common,
     .run_alone = replay_fleet,
 };

@@ -218,8 +218,31 @@ static int print(const struct session *s, struct spot_err *err)
     return spot_tool_table_write(&o.common, &table, rc, err);
 }
 
-static const struct spot_cli cli = {
+static int replay_price(struct spot_err *err)
+{
+    struct session s = { 0 };
+    int rc;
+
+    if (!strcmp(o.policy, "list")) {
+        replay_list("price");
+        return 0;
+    }
+    if (!o.trace || !o.catalogue || !(o.work_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--trace, --catalogue and --work are needed");
+    rc = read_policies(&s, err) || read_all(&s, err) || print(&s, err) ? -1 : 0;
+    for (size_t k = 0; k < s.history.n_offer; k++)
+        free((char *)(uintptr_t)s.offer[k].zone);
+    for (size_t k = 0; k < s.n_type; k++)
+        free(s.type[k].name);
+    free(s.offer);
+    free(s.change);
+    free(s.day);
+    return rc;
+}
+
+const struct spot_cli replay_price_command = {
     .name = "spot-replay price",
+    .brief = "cost of a job at recorded spot prices, in one place or moving",
     .reads = (const char *const[]){ "trace", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .choice =
@@ -246,34 +269,6 @@ static const struct spot_cli cli = {
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
-};
-
-static int replay_price(struct spot_err *err)
-{
-    struct session s = { 0 };
-    int rc;
-
-    if (!strcmp(o.policy, "list")) {
-        replay_list("price");
-        return 0;
-    }
-    if (!o.trace || !o.catalogue || !(o.work_s > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "--trace, --catalogue and --work are needed");
-    rc = read_policies(&s, err) || read_all(&s, err) || print(&s, err) ? -1 : 0;
-    for (size_t k = 0; k < s.history.n_offer; k++)
-        free((char *)(uintptr_t)s.offer[k].zone);
-    for (size_t k = 0; k < s.n_type; k++)
-        free(s.type[k].name);
-    free(s.offer);
-    free(s.change);
-    free(s.day);
-    return rc;
-}
-
-const struct spot_command replay_price_command = {
-    .name = "price",
-    .brief = "cost of a job at recorded spot prices, in one place or moving",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = replay_price,
 };

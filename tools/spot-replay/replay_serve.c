@@ -218,8 +218,39 @@ static int print(const struct replay_serve *s, struct spot_err *err)
     return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
-static const struct spot_cli cli = {
+static int replay_serve(struct spot_err *err)
+{
+    struct replay_serve s = { 0 };
+    int rc;
+
+    if (!strcmp(o.policy, "list")) {
+        replay_list("serve");
+        return 0;
+    }
+    if (!o.job || !o.trace || !o.load)
+        return spot_err_set(err, SPOT_EUSAGE, "--job, --trace and --load are needed");
+    if (o.plot && spot_plot_check(o.plot, err))
+        return -1;
+    rc = read_all(&s, err) || play_all(&s, err) ? -1 : 0;
+    if (!rc && o.plot)
+        rc = replay_serve_draw(&s, o.plot, err);
+    if (!rc && !spot_plot_takes_stdout(o.plot, o.common.output))
+        rc = print(&s, err);
+    for (size_t k = 0; k < s.n_played; k++)
+        spot_serve_result_release(&s.played[k].result);
+    spot_serve_moves_release(&s.moves);
+    if (o.layout)
+        spot_layout_release(&s.layout);
+    free(s.play.event);
+    spot_trace_release(&s.trace);
+    spot_load_release(&s.load);
+    spot_job_doc_release(&s.job);
+    return rc;
+}
+
+const struct spot_cli replay_serve_command = {
     .name = "spot-replay serve",
+    .brief = "simulate a load on a trace, under policies of serving",
     .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
                                             { "link-rate", "layout" },
                                             { "cache-tokens", "!arrivals-only" },
@@ -275,42 +306,6 @@ static const struct spot_cli cli = {
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
             { SPOT_OPT_END },
         },
-};
-
-static int replay_serve(struct spot_err *err)
-{
-    struct replay_serve s = { 0 };
-    int rc;
-
-    if (!strcmp(o.policy, "list")) {
-        replay_list("serve");
-        return 0;
-    }
-    if (!o.job || !o.trace || !o.load)
-        return spot_err_set(err, SPOT_EUSAGE, "--job, --trace and --load are needed");
-    if (o.plot && spot_plot_check(o.plot, err))
-        return -1;
-    rc = read_all(&s, err) || play_all(&s, err) ? -1 : 0;
-    if (!rc && o.plot)
-        rc = replay_serve_draw(&s, o.plot, err);
-    if (!rc && !spot_plot_takes_stdout(o.plot, o.common.output))
-        rc = print(&s, err);
-    for (size_t k = 0; k < s.n_played; k++)
-        spot_serve_result_release(&s.played[k].result);
-    spot_serve_moves_release(&s.moves);
-    if (o.layout)
-        spot_layout_release(&s.layout);
-    free(s.play.event);
-    spot_trace_release(&s.trace);
-    spot_load_release(&s.load);
-    spot_job_doc_release(&s.job);
-    return rc;
-}
-
-const struct spot_command replay_serve_command = {
-    .name = "serve",
-    .brief = "simulate a load on a trace, under policies of serving",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = replay_serve,
 };

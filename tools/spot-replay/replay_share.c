@@ -209,45 +209,6 @@ static int draw(const struct session *s, struct spot_err *err)
 
 /* --- the command --- */
 
-static const struct spot_cli cli = {
-    .name = "spot-replay share",
-    .need = (const struct spot_opt_need[]){ { "switch|checkpoint|trace", "rounds exact" },
-                                            { NULL, NULL } },
-    .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
-    .writes = (const char *const[]){ "output", "plot", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
-                                                { "rounds", "exact|gavel" },
-                                                { NULL, NULL } },
-    .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
-    .summary = "Simulate jobs that share a cluster, round by round, under each policy.",
-    .examples = "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv --rounds "
-                "gavel\n  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
-                "--switch 20s --checkpoint 6m\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
-              0 },
-            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
-              "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
-            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
-              "availability of workers by instance type (default: all, always)", 0, 0 },
-            { SPOT_OPT_GROUP, .help = "policies" },
-            SPOT_ROW_POLICIES(&o.policy),
-            { SPOT_OPT_STRING, 0, "rounds", &o.rounds, "what",
-              "exact (default), or gavel: as released, nothing is lost", 0, 0 },
-            SPOT_ROW_ROUND(&o.round_s),
-            SPOT_ROW_SWITCH_JOB(&o.switch_s),
-            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
-            { SPOT_OPT_GROUP, .help = "output" },
-            SPOT_ROW_TICKS(&o.steps),
-            SPOT_ROW_PLOT(&o.plot),
-            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
-            { SPOT_OPT_END },
-        },
-};
-
 static int play(struct session *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->n_played; k++)
@@ -287,10 +248,44 @@ static int replay_share(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command replay_share_command = {
-    .name = "share",
+const struct spot_cli replay_share_command = {
+    .name = "spot-replay share",
     .brief = "simulate jobs that share a cluster, under policies",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "switch|checkpoint|trace", "rounds exact" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
+                                                { "rounds", "exact|gavel" },
+                                                { NULL, NULL } },
+    .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
+    .summary = "Simulate jobs that share a cluster, round by round, under each policy.",
+    .examples = "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv --rounds "
+                "gavel\n  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
+                "--switch 20s --checkpoint 6m\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "input" },
+            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
+              "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
+            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
+              "availability of workers by instance type (default: all, always)", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "policies" },
+            SPOT_ROW_POLICIES(&o.policy),
+            { SPOT_OPT_STRING, 0, "rounds", &o.rounds, "what",
+              "exact (default), or gavel: as released, nothing is lost", 0, 0 },
+            SPOT_ROW_ROUND(&o.round_s),
+            SPOT_ROW_SWITCH_JOB(&o.switch_s),
+            SPOT_ROW_CHECKPOINT(&o.checkpoint_s),
+            { SPOT_OPT_GROUP, .help = "output" },
+            SPOT_ROW_TICKS(&o.steps),
+            SPOT_ROW_PLOT(&o.plot),
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
     .common = &o.common,
     .run_alone = replay_share,
 };

@@ -36,51 +36,6 @@ static struct {
           .scale = 1,
           .common = SPOT_TOOL_COMMON_DEFAULT };
 
-static const struct spot_cli cli = {
-    .name = "spot-replay train",
-    .need = (const struct spot_opt_need[]){ { "picture", "plot" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "job", "trace", "events", NULL },
-    .writes = (const char *const[]){ "output", "plot", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "cost", "parcae|measured" },
-                                                { "peer-model", "published|generous|as-measured" },
-                                                { NULL, NULL } },
-    .synopsis = "--job job.json --trace trace.csv [options]",
-    .summary = "Simulate a training job on an availability trace under each policy and account\n"
-               "for every machine-second.",
-    .examples = "  spot-replay train --job examples/jobs/bert.json --trace t.csv --notice 0\n"
-                "  spot-replay train --job job.json --trace t.csv --policy spot --steps\n"
-                "  spot-replay train --job job.json --trace t.csv --plot samples.svg\n",
-    .option =
-        (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "input" },
-            SPOT_ROW_JOB(&opt.job),
-            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file",
-              "availability trace (default: stdin)", 0, 0 },
-            SPOT_ROW_POLICIES(&opt.policy),
-            { SPOT_OPT_TIMES, 0, "notice", opt.notice_s, "loss[:gain]",
-              "notice of both, or of losses and of gains (default: 2m:0)", 0, 1e9 },
-            { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
-              "cost of a change: measured, or parcae: with its rules (default: ours)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
-              "other systems as published (default), generous or as-measured", 0, 0 },
-            SPOT_ROW_THROUGHPUT(&opt.throughput),
-            { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
-              "spot.event/1 log of a real run, for measured", 0, 0 },
-            SPOT_ROW_LENGTH(&opt.interval_s),
-            SPOT_ROW_HORIZON(&opt.look_ahead),
-            SPOT_ROW_FROM(&opt.from_s),
-            SPOT_ROW_TO(&opt.to_s),
-            SPOT_ROW_SCALE(&opt.scale),
-            { SPOT_OPT_GROUP, .help = "output" },
-            SPOT_ROW_TICKS(&opt.steps),
-            SPOT_ROW_PLOT(&opt.plot),
-            { SPOT_OPT_STRING, 0, "picture", &opt.picture, "what",
-              "samples (default), grids or cost", 0, 0 },
-            SPOT_TOOL_OPTIONS(&opt.common),
-            { SPOT_OPT_END },
-        },
-};
-
 /* --- input --- */
 
 /* All series added up on a grid of intervals, and each on its own for the forecasts. */
@@ -316,10 +271,50 @@ static int replay_train(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command replay_train_command = {
-    .name = "train",
+const struct spot_cli replay_train_command = {
+    .name = "spot-replay train",
     .brief = "simulate a training job on a trace, under many policies",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "picture", "plot" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "job", "trace", "events", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "cost", "parcae|measured" },
+                                                { "peer-model", "published|generous|as-measured" },
+                                                { NULL, NULL } },
+    .synopsis = "--job job.json --trace trace.csv [options]",
+    .summary = "Simulate a training job on an availability trace under each policy and account\n"
+               "for every machine-second.",
+    .examples = "  spot-replay train --job examples/jobs/bert.json --trace t.csv --notice 0\n"
+                "  spot-replay train --job job.json --trace t.csv --policy spot --steps\n"
+                "  spot-replay train --job job.json --trace t.csv --plot samples.svg\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "input" },
+            SPOT_ROW_JOB(&opt.job),
+            { SPOT_OPT_STRING, 't', "trace", &opt.trace, "file",
+              "availability trace (default: stdin)", 0, 0 },
+            SPOT_ROW_POLICIES(&opt.policy),
+            { SPOT_OPT_TIMES, 0, "notice", opt.notice_s, "loss[:gain]",
+              "notice of both, or of losses and of gains (default: 2m:0)", 0, 1e9 },
+            { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
+              "cost of a change: measured, or parcae: with its rules (default: ours)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
+              "other systems as published (default), generous or as-measured", 0, 0 },
+            SPOT_ROW_THROUGHPUT(&opt.throughput),
+            { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
+              "spot.event/1 log of a real run, for measured", 0, 0 },
+            SPOT_ROW_LENGTH(&opt.interval_s),
+            SPOT_ROW_HORIZON(&opt.look_ahead),
+            SPOT_ROW_FROM(&opt.from_s),
+            SPOT_ROW_TO(&opt.to_s),
+            SPOT_ROW_SCALE(&opt.scale),
+            { SPOT_OPT_GROUP, .help = "output" },
+            SPOT_ROW_TICKS(&opt.steps),
+            SPOT_ROW_PLOT(&opt.plot),
+            { SPOT_OPT_STRING, 0, "picture", &opt.picture, "what",
+              "samples (default), grids or cost", 0, 0 },
+            SPOT_TOOL_OPTIONS(&opt.common),
+            { SPOT_OPT_END },
+        },
     .common = &opt.common,
     .run_alone = replay_train,
 };

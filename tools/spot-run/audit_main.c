@@ -107,16 +107,6 @@ static int audit(struct spot_err *err)
     return 0;
 }
 
-static const struct spot_cli cli = {
-    .name = "spot-run audit",
-    .reads = (const char *const[]){ "data", "tokenizer", "events", NULL },
-    .given = said,
-    .synopsis = "--state DIR --events FILE --steps A:B [options]",
-    .summary = "Compute steps of a job anew and compare them with its log.",
-    .examples = "  spot-run audit --state state --events log --steps 101:200\n",
-    .option = option_table,
-};
-
 static int run_audit(struct spot_err *err)
 {
     int rc;
@@ -127,10 +117,15 @@ static int run_audit(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_audit_command = {
-    .name = "audit",
+const struct spot_cli run_audit_command = {
+    .name = "spot-run audit",
     .brief = "compute steps of a job anew and compare them with its log",
-    .cli = &cli,
+    .reads = (const char *const[]){ "data", "tokenizer", "events", NULL },
+    .given = said,
+    .synopsis = "--state DIR --events FILE --steps A:B [options]",
+    .summary = "Compute steps of a job anew and compare them with its log.",
+    .examples = "  spot-run audit --state state --events log --steps 101:200\n",
+    .option = option_table,
     .common = &o.common,
     .run_alone = run_audit,
 };

@@ -91,17 +91,6 @@ static const struct spot_opt replan_option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli replan_cli = {
-    .name = "spot-run replan",
-    .n_operand_max = 1,
-    .required = job_required,
-    .synopsis = "--join ADDR [--key-file FILE] [--force] [plan.json]",
-    .summary = "Give a running job another plan; one that is older than the job's is refused.",
-    .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
-                "unix:/tmp/job -\n",
-    .option = replan_option,
-};
-
 static int run_replan(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_endpoint here;
@@ -112,10 +101,16 @@ static int run_replan(char **operand, size_t n, struct spot_err *err)
     return replan(is_forced, operand[0], err);
 }
 
-const struct spot_command run_replan_command = {
-    .name = "replan",
+const struct spot_cli run_replan_command = {
+    .name = "spot-run replan",
     .brief = "give a running job another plan",
-    .cli = &replan_cli,
+    .n_operand_max = 1,
+    .required = job_required,
+    .synopsis = "--join ADDR [--key-file FILE] [--force] [plan.json]",
+    .summary = "Give a running job another plan; one that is older than the job's is refused.",
+    .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
+                "unix:/tmp/job -\n",
+    .option = replan_option,
     .run = run_replan,
 };
 
@@ -143,25 +138,20 @@ static const struct spot_opt stop_option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli stop_cli = {
+static int run_stop(struct spot_err *err)
+{
+    return stop(is_quiet, err);
+}
+
+const struct spot_cli run_stop_command = {
     .name = "spot-run stop",
+    .brief = "stop a running job with its state durable",
     .required = job_required,
     .synopsis = "--join ADDR [--key-file FILE]",
     .summary = "Stop a running job when its step is done and its state is durable; wait for "
                "that.",
     .examples = "  spot-run stop --join unix:/tmp/job\n",
     .option = stop_option,
-};
-
-static int run_stop(struct spot_err *err)
-{
-    return stop(is_quiet, err);
-}
-
-const struct spot_command run_stop_command = {
-    .name = "stop",
-    .brief = "stop a running job with its state durable",
-    .cli = &stop_cli,
     .run_alone = run_stop,
 };
 
@@ -414,8 +404,9 @@ static const struct spot_opt status_option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli status_cli = {
+const struct spot_cli run_status_command = {
     .name = "spot-run status",
+    .brief = "show what a running job is doing",
     .required = job_required,
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
     .synopsis = "--join ADDR [--key-file FILE] [--format json|table]",
@@ -423,11 +414,5 @@ static const struct spot_cli status_cli = {
                "time left, last events.",
     .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
     .option = status_option,
-};
-
-const struct spot_command run_status_command = {
-    .name = "status",
-    .brief = "show what a running job is doing",
-    .cli = &status_cli,
     .run_alone = status,
 };

@@ -33,14 +33,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run commit",
-    .synopsis = "[options]",
-    .summary = "Commit what lies in SPOT_STATE_DIR of this node, for all ranks of spot-run exec.",
-    .examples = "  spot-run commit --step 40\n",
-    .option = option,
-};
-
 /* --- the request ----------------------------------------------------------------------------- */
 
 /* A number that the rank's environment has; nothing where there is none. */
@@ -130,9 +122,12 @@ static int run_commit(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_commit_command = {
-    .name = "commit",
+const struct spot_cli run_commit_command = {
+    .name = "spot-run commit",
     .brief = "in a rank of exec: commit what lies in SPOT_STATE_DIR",
-    .cli = &cli,
+    .synopsis = "[options]",
+    .summary = "Commit what lies in SPOT_STATE_DIR of this node, for all ranks of spot-run exec.",
+    .examples = "  spot-run commit --step 40\n",
+    .option = option,
     .run_alone = run_commit,
 };

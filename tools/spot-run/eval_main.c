@@ -397,17 +397,6 @@ static bool was_said(const char *name)
     return false;
 }
 
-static const struct spot_cli cli = {
-    .name = "spot-run eval",
-    .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
-    .writes = (const char *const[]){ "output", NULL },
-    .given = said,
-    .synopsis = "--data FILE... (--load DIR | --state DIR | --state-command CMD) [options]",
-    .summary = "Measure loss, perplexity and bits per byte of a corpus under a model.",
-    .examples = "  spot-run eval --data test.txt --load model --stride 512\n",
-    .option = option_table,
-};
-
 /* Unless told otherwise the model says what its data are, and all processors compute. */
 static void prepare_eval(void)
 {
@@ -434,10 +423,16 @@ static int run_eval(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_eval_command = {
-    .name = "eval",
+const struct spot_cli run_eval_command = {
+    .name = "spot-run eval",
     .brief = "measure the loss of a corpus under a model",
-    .cli = &cli,
+    .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .given = said,
+    .synopsis = "--data FILE... (--load DIR | --state DIR | --state-command CMD) [options]",
+    .summary = "Measure loss, perplexity and bits per byte of a corpus under a model.",
+    .examples = "  spot-run eval --data test.txt --load model --stride 512\n",
+    .option = option_table,
     .common = &o.common,
     .prepare = prepare_eval,
     .run_alone = run_eval,

@@ -132,27 +132,6 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run exec",
-    .need = need,
-    .passed_over =
-        (const char *const[]){ "rdzv-backend", "rdzv-conf", "monitor-interval", "start-method",
-                               "local-addr", "redirects", "tee", "r", "t", NULL },
-    .reads = (const char *const[]){ "key-file", NULL },
-    .writes = (const char *const[]){ "events", NULL },
-    .synopsis = "[options] SCRIPT.py|-m MODULE|-- COMMAND",
-    .summary = "Run any trainer on nodes that come and go, with the environment of torchrun:\n"
-               "  one host    spot-run exec --nproc-per-node 2 --checkpoint 'ckpt*.pt' train.py\n"
-               "  many hosts  spot-run exec --nnodes 1:4 --rdzv-endpoint HOST:29500 --key-file key "
-               "--checkpoint 'ckpt*.pt' train.py  # the same on each\n"
-               "  Slurm       srun spot-run exec --nnodes 1:$SLURM_NNODES --rdzv-endpoint "
-               "$FIRST:29500 --key-file key --checkpoint 'ckpt*.pt' train.py\n\n"
-               "train.py saves now and then, and begins from what it finds: nothing else is asked.",
-    .option = option,
-    .runs_command = true,
-    .n_operand_max = SPOT_OPERANDS_ANY,
-};
-
 /* --- signals ------------------------------------------------------------------------- */
 
 static void on_signal(int number)
@@ -406,10 +385,26 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     return -1;
 }
 
-const struct spot_command run_exec_command = {
-    .name = "exec",
+const struct spot_cli run_exec_command = {
+    .name = "spot-run exec",
     .brief = "run any trainer on nodes that come and go",
-    .cli = &cli,
+    .need = need,
+    .passed_over =
+        (const char *const[]){ "rdzv-backend", "rdzv-conf", "monitor-interval", "start-method",
+                               "local-addr", "redirects", "tee", "r", "t", NULL },
+    .reads = (const char *const[]){ "key-file", NULL },
+    .writes = (const char *const[]){ "events", NULL },
+    .synopsis = "[options] SCRIPT.py|-m MODULE|-- COMMAND",
+    .summary = "Run any trainer on nodes that come and go, with the environment of torchrun:\n"
+               "  one host    spot-run exec --nproc-per-node 2 --checkpoint 'ckpt*.pt' train.py\n"
+               "  many hosts  spot-run exec --nnodes 1:4 --rdzv-endpoint HOST:29500 --key-file key "
+               "--checkpoint 'ckpt*.pt' train.py  # the same on each\n"
+               "  Slurm       srun spot-run exec --nnodes 1:$SLURM_NNODES --rdzv-endpoint "
+               "$FIRST:29500 --key-file key --checkpoint 'ckpt*.pt' train.py\n\n"
+               "train.py saves now and then, and begins from what it finds: nothing else is asked.",
+    .option = option,
+    .runs_command = true,
+    .n_operand_max = SPOT_OPERANDS_ANY,
     .prepare = prepare_exec,
     .run = run_exec,
 };

@@ -181,16 +181,6 @@ static const struct spot_opt option[] = {
 };
 static bool said[sizeof(option) / sizeof(option[0])];
 
-static const struct spot_cli cli = {
-    .name = "spot-run export",
-    .need = (const struct spot_opt_need[]){ { "key-file|join-timeout", "join" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
-    .given = said,
-    .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",
-    .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
-    .examples = "  spot-run export --state state --dtype bf16 -o model\n",
-    .option = option,
-};
 static int run_export(struct spot_err *err)
 {
     struct spot_saved_model model = { .bundle = NULL };
@@ -204,9 +194,15 @@ static int run_export(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_export_command = {
-    .name = "export",
+const struct spot_cli run_export_command = {
+    .name = "spot-run export",
     .brief = "write the weights of a job as a model",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "key-file|join-timeout", "join" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
+    .given = said,
+    .synopsis = "(--state DIR | --state-command CMD | --join ADDR) -o DIR [options]",
+    .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
+    .examples = "  spot-run export --state state --dtype bf16 -o model\n",
+    .option = option,
     .run_alone = run_export,
 };

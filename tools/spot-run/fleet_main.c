@@ -529,8 +529,9 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-static const struct spot_cli cli = {
+const struct spot_cli run_fleet_command = {
     .name = "spot-run fleet",
+    .brief = "hold a fleet of machines at what a plan says",
     .synopsis = "--plan-command CMD|--offers CMD --launch CMD --terminate CMD --list CMD --state "
                 "DIR [options]",
     .summary = "Hold a fleet at what a plan says: launch, replace, drain and end its machines.",
@@ -540,12 +541,6 @@ static const struct spot_cli cli = {
     .option = option,
     .required = required,
     .need = need,
-};
-
-const struct spot_command run_fleet_command = {
-    .name = "fleet",
-    .brief = "hold a fleet of machines at what a plan says",
-    .cli = &cli,
     .common = &o.common,
     .run_alone = run,
 };

@@ -14,15 +14,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run import",
-    .n_operand_max = 2,
-    .synopsis = "[options] FILE.gguf DIR",
-    .summary = "Make a model's directory of a GGUF file: config, tokenizer and chat template.",
-    .examples = "  spot-run import gemma-3-270m.gguf gemma && spot-run generate --model gemma\n",
-    .option = option,
-};
-
 static int run_import(char **operand, size_t n, struct spot_err *err)
 {
     if (n != 2)
@@ -34,9 +25,13 @@ static int run_import(char **operand, size_t n, struct spot_err *err)
     return 0;
 }
 
-const struct spot_command run_import_command = {
-    .name = "import",
+const struct spot_cli run_import_command = {
+    .name = "spot-run import",
     .brief = "make a model's directory of a GGUF file",
-    .cli = &cli,
+    .n_operand_max = 2,
+    .synopsis = "[options] FILE.gguf DIR",
+    .summary = "Make a model's directory of a GGUF file: config, tokenizer and chat template.",
+    .examples = "  spot-run import gemma-3-270m.gguf gemma && spot-run generate --model gemma\n",
+    .option = option,
     .run = run_import,
 };

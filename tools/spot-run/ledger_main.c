@@ -51,22 +51,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run ledger",
-    .choice = (const struct spot_opt_choice[]){ { "rest", "wrap|drop|short" },
-                                                { "order", "shuffled|sequential" },
-                                                { "format", "json|csv" },
-                                                { NULL, NULL } },
-    .n_operand_max = 1,
-    .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
-    .summary = "Print the samples that a step of any trainer reads, each once an epoch.",
-    .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
-                "  RANK=0 WORLD_SIZE=2 spot-run ledger --step 3 --dataset-size 10 \\\n"
-                "      --global-batch 4 --format csv\n"
-                "  spot-run ledger --check events.jsonl\n",
-    .option = option,
-};
-
 /* --- the question ---------------------------------------------------------------------- */
 
 /* What the environment of a rank has. */
@@ -292,9 +276,20 @@ static int run_ledger(char **operand, size_t n, struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_ledger_command = {
-    .name = "ledger",
+const struct spot_cli run_ledger_command = {
+    .name = "spot-run ledger",
     .brief = "the samples of a step of any trainer, each once an epoch",
-    .cli = &cli,
+    .choice = (const struct spot_opt_choice[]){ { "rest", "wrap|drop|short" },
+                                                { "order", "shuffled|sequential" },
+                                                { "format", "json|csv" },
+                                                { NULL, NULL } },
+    .n_operand_max = 1,
+    .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
+    .summary = "Print the samples that a step of any trainer reads, each once an epoch.",
+    .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
+                "  RANK=0 WORLD_SIZE=2 spot-run ledger --step 3 --dataset-size 10 \\\n"
+                "      --global-batch 4 --format csv\n"
+                "  spot-run ledger --check events.jsonl\n",
+    .option = option,
     .run = run_ledger,
 };

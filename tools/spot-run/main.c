@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command *const command[] = {
+    static const struct spot_cli *const command[] = {
         &run_train_command,   &run_serve_command,    &run_generate_command,
         &run_exec_command,    &run_ledger_command,   &run_commit_command,
         &run_profile_command, &run_tokenize_command, &run_worker_command,

@@ -34,15 +34,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run notice",
-    .synopsis = "[--from SOURCE] [--exec COMMAND] [options]",
-    .summary = "Report when this machine will be taken away: a JSON line for each notice.",
-    .examples = "  spot-run notice --exec 'systemctl stop trainer'\n"
-                "  spot-run notice --once --from aws || echo no notice\n",
-    .option = option,
-};
-
 static void told(void *user, const struct spot_notice *notice)
 {
     (void)user;
@@ -97,9 +88,13 @@ static int run_notice(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_notice_command = {
-    .name = "notice",
+const struct spot_cli run_notice_command = {
+    .name = "spot-run notice",
     .brief = "report when this machine will be taken away",
-    .cli = &cli,
+    .synopsis = "[--from SOURCE] [--exec COMMAND] [options]",
+    .summary = "Report when this machine will be taken away: a JSON line for each notice.",
+    .examples = "  spot-run notice --exec 'systemctl stop trainer'\n"
+                "  spot-run notice --once --from aws || echo no notice\n",
+    .option = option,
     .run_alone = run_notice,
 };

@@ -196,21 +196,6 @@ static const struct spot_opt option_table[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run profile",
-    .need = (const struct spot_opt_need[]){ { "serve", "!data" },
-                                            { "max-batch|replicas|one-machine", "serve" },
-                                            { NULL, NULL } },
-    .reads = (const char *const[]){ "data", "tokenizer", "serve", NULL },
-    .writes = (const char *const[]){ "output", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
-    .synopsis = "--data FILE | --serve LOG [options]",
-    .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
-    .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n"
-                "  spot-run profile --serve events.jsonl --max-batch 8 -o serve.json\n",
-    .option = option_table,
-};
-
 static int run_profile(struct spot_err *err)
 {
     int rc;
@@ -224,10 +209,20 @@ static int run_profile(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_profile_command = {
-    .name = "profile",
+const struct spot_cli run_profile_command = {
+    .name = "spot-run profile",
     .brief = "measure the grids of a job on this host",
-    .cli = &cli,
+    .need = (const struct spot_opt_need[]){ { "serve", "!data" },
+                                            { "max-batch|replicas|one-machine", "serve" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "data", "tokenizer", "serve", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
+    .synopsis = "--data FILE | --serve LOG [options]",
+    .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
+    .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n"
+                "  spot-run profile --serve events.jsonl --max-batch 8 -o serve.json\n",
+    .option = option_table,
     .common = &common,
     .prepare = catch_signals,
     .run_alone = run_profile,

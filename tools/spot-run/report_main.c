@@ -251,8 +251,15 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int run_report(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return report(operand[0] ? operand[0] : "-", &o, err);
+}
+
+const struct spot_cli run_report_command = {
     .name = "spot-run report",
+    .brief = "summarise a run from its event log",
     .reads = (const char *const[]){ "reference", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .n_operand_max = 1,
@@ -260,18 +267,6 @@ static const struct spot_cli cli = {
     .summary = "Summarise a run from its event log: steps, samples, pauses, cost.",
     .examples = "  spot-run report --reference calm.jsonl --plot run.svg storm.jsonl\n",
     .option = option,
-};
-
-static int run_report(char **operand, size_t n, struct spot_err *err)
-{
-    (void)n;
-    return report(operand[0] ? operand[0] : "-", &o, err);
-}
-
-const struct spot_command run_report_command = {
-    .name = "report",
-    .brief = "summarise a run from its event log",
-    .cli = &cli,
     .common = &o.common,
     .run = run_report,
 };

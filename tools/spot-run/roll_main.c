@@ -28,18 +28,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run roll",
-    .n_operand_max = 1,
-    .required = (const struct spot_opt_required[]){ { "join", "the address of the server" },
-                                                    { NULL, NULL } },
-    .synopsis = "--join ADDR [--key-file FILE] DIR",
-    .summary = "Give a running server another version of its model, replica by replica; a request "
-               "ends on the version it began on.",
-    .examples = "  spot-run roll --join unix:/tmp/job models/v2\n",
-    .option = option,
-};
-
 /* As workers in other directories read it. */
 static int put_dir(const char *dir, struct spot_buf *out, struct spot_err *err)
 {
@@ -135,9 +123,16 @@ static int run_roll(char **operand, size_t n, struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_roll_command = {
-    .name = "roll",
+const struct spot_cli run_roll_command = {
+    .name = "spot-run roll",
     .brief = "give a running server another version of its model",
-    .cli = &cli,
+    .n_operand_max = 1,
+    .required = (const struct spot_opt_required[]){ { "join", "the address of the server" },
+                                                    { NULL, NULL } },
+    .synopsis = "--join ADDR [--key-file FILE] DIR",
+    .summary = "Give a running server another version of its model, replica by replica; a request "
+               "ends on the version it began on.",
+    .examples = "  spot-run roll --join unix:/tmp/job models/v2\n",
+    .option = option,
     .run = run_roll,
 };

@@ -108,26 +108,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run serve",
-    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
-                                                    { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "resume|journal-sync", "state" },
-                                            { "output", "batch" },
-                                            { "tls-cert", "tls-key" },
-                                            { "tls-key", "tls-cert" },
-                                            { NULL, NULL } },
-    .choice =
-        (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8|engine" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
-                                    "tls-key", NULL },
-    .writes = (const char *const[]){ "events", "output", NULL },
-    .synopsis = "--model DIR --http ADDR [options]",
-    .summary = "Serve a model on workers that come and go: the same tokens, whatever dies.",
-    .examples = "  spot-run serve --model model --http 127.0.0.1:8000 --workers 2\n",
-    .option = option,
-};
-
 static void on_signal(int number)
 {
     if (number == SIGHUP)
@@ -331,10 +311,25 @@ static int run_serve(struct spot_err *err)
     return run_server(err);
 }
 
-const struct spot_command run_serve_command = {
-    .name = "serve",
+const struct spot_cli run_serve_command = {
+    .name = "spot-run serve",
     .brief = "answer requests with a model",
-    .cli = &cli,
+    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
+                                                    { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "resume|journal-sync", "state" },
+                                            { "output", "batch" },
+                                            { "tls-cert", "tls-key" },
+                                            { "tls-key", "tls-cert" },
+                                            { NULL, NULL } },
+    .choice =
+        (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8|engine" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
+                                    "tls-key", NULL },
+    .writes = (const char *const[]){ "events", "output", NULL },
+    .synopsis = "--model DIR --http ADDR [options]",
+    .summary = "Serve a model on workers that come and go: the same tokens, whatever dies.",
+    .examples = "  spot-run serve --model model --http 127.0.0.1:8000 --workers 2\n",
+    .option = option,
     .prepare = prepare_serve,
     .run_alone = run_serve,
 };

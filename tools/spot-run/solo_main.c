@@ -56,21 +56,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run generate",
-    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
-                                                    { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" },
-                                                { "format", "text|json" },
-                                                { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "system", "!plain" }, { NULL, NULL } },
-    .synopsis = "--model DIR [--prompt TEXT] [options]",
-    .summary = "Let a model answer, here: one text, or a chat in the terminal.",
-    .examples = "  spot-run generate --model model --prompt 'Why is the sky blue?'\n"
-                "  spot-run generate --model model\n",
-    .option = option,
-};
-
 /* --- the body of a request ------------------------------------------------------- */
 
 struct said { /* what was said so far: roles and texts in turn */
@@ -339,9 +324,19 @@ static int run_generate(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_generate_command = {
-    .name = "generate",
+const struct spot_cli run_generate_command = {
+    .name = "spot-run generate",
     .brief = "let a model answer, here",
-    .cli = &cli,
+    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
+                                                    { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" },
+                                                { "format", "text|json" },
+                                                { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "system", "!plain" }, { NULL, NULL } },
+    .synopsis = "--model DIR [--prompt TEXT] [options]",
+    .summary = "Let a model answer, here: one text, or a chat in the terminal.",
+    .examples = "  spot-run generate --model model --prompt 'Why is the sky blue?'\n"
+                "  spot-run generate --model model\n",
+    .option = option,
     .run_alone = run_generate,
 };

@@ -197,8 +197,17 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
+static int run_tokenize(char **operand, size_t n, struct spot_err *err)
+{
+    if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "tokens are binary, not for a terminal: use -o or a pipe");
+    return tokenize(&o, (int)n, operand, err);
+}
+
+const struct spot_cli run_tokenize_command = {
     .name = "spot-run tokenize",
+    .brief = "turn text into a file of tokens",
     .need = (const struct spot_opt_need[]){ { "separator", "!decode" }, { NULL, NULL } },
     .reads = (const char *const[]){ "tokenizer", NULL },
     .writes = (const char *const[]){ "output", NULL },
@@ -209,19 +218,5 @@ static const struct spot_cli cli = {
     .examples = "  spot-run tokenize --tokenizer gpt2 -o corpus.u16 a.txt b.txt\n"
                 "  spot-run tokenize --tokenizer gpt2 --decode corpus.u16 | head\n",
     .option = option,
-};
-
-static int run_tokenize(char **operand, size_t n, struct spot_err *err)
-{
-    if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "tokens are binary, not for a terminal: use -o or a pipe");
-    return tokenize(&o, (int)n, operand, err);
-}
-
-const struct spot_command run_tokenize_command = {
-    .name = "tokenize",
-    .brief = "turn text into a file of tokens",
-    .cli = &cli,
     .run = run_tokenize,
 };

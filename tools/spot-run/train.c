@@ -311,25 +311,6 @@ static int train(struct spot_err *err)
     return 0;
 }
 
-static const struct spot_cli cli = {
-    .name = "spot-run train",
-    .choice =
-        (const struct spot_opt_choice[]){ { "comm", "sockets|nccl|nccl-fast" }, { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "state-command", "state" },
-                                            { "store", "listen" },
-                                            { "val-every|val-batches", "val-data" },
-                                            { NULL, NULL } },
-    .reads =
-        (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
-    .writes = (const char *const[]){ "events", "save", NULL },
-    .given = given,
-    .synopsis = "--data FILE... --steps N [options]",
-    .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
-    .examples =
-        "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
-    .option = option_table,
-};
-
 static void prepare_train(void)
 {
     catch_signals();          /* they may come at once */
@@ -350,10 +331,24 @@ static int run_train(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_train_command = {
-    .name = "train",
+const struct spot_cli run_train_command = {
+    .name = "spot-run train",
     .brief = "coordinate a training job",
-    .cli = &cli,
+    .choice =
+        (const struct spot_opt_choice[]){ { "comm", "sockets|nccl|nccl-fast" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "state-command", "state" },
+                                            { "store", "listen" },
+                                            { "val-every|val-batches", "val-data" },
+                                            { NULL, NULL } },
+    .reads =
+        (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
+    .writes = (const char *const[]){ "events", "save", NULL },
+    .given = given,
+    .synopsis = "--data FILE... --steps N [options]",
+    .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
+    .examples =
+        "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
+    .option = option_table,
     .prepare = prepare_train,
     .run_alone = run_train,
 };

@@ -86,18 +86,6 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-static const struct spot_cli cli = {
-    .name = "spot-run worker",
-    .required =
-        (const struct spot_opt_required[]){ { "join", "the address of the job" }, { NULL, NULL } },
-    .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" }, { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" }, { NULL, NULL } },
-    .synopsis = "--join ADDR [options]",
-    .summary = "Be one instance of a job. SIGTERM is the notice: hand over and leave (75).",
-    .examples = "  spot-run worker --join unix:/tmp/job --name node-7\n",
-    .option = option,
-};
-
 static void prepare_worker(void)
 {
     catch_notice(); /* a notice may come at once */
@@ -239,10 +227,17 @@ static int run_worker(struct spot_err *err)
     return rc;
 }
 
-const struct spot_command run_worker_command = {
-    .name = "worker",
+const struct spot_cli run_worker_command = {
+    .name = "spot-run worker",
     .brief = "be one instance of a job",
-    .cli = &cli,
+    .required =
+        (const struct spot_opt_required[]){ { "join", "the address of the job" }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "recompute", "none|mlp|layer" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "notice-rebalance", "notice" }, { NULL, NULL } },
+    .synopsis = "--join ADDR [options]",
+    .summary = "Be one instance of a job. SIGTERM is the notice: hand over and leave (75).",
+    .examples = "  spot-run worker --join unix:/tmp/job --name node-7\n",
+    .option = option,
     .prepare = prepare_worker,
     .run_alone = run_worker,
 };
