@@ -535,8 +535,7 @@ int spot_objects_commit(struct spot_objects *o, int64_t step, uint64_t nonce,
     return 0;
 }
 
-/* --- what goes -----------------------------------------------------------------------------------
- */
+/* --- what goes --- */
 
 int spot_objects_drop(struct spot_objects *o, int64_t step, struct spot_err *err)
 {

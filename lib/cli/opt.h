@@ -45,6 +45,12 @@ struct spot_opt {
     double min, max;       /* inclusive bounds; both 0 = unbounded */
 };
 
+/* clang-format off */
+/* Rows of a text and of a flag. */
+#define SPOT_TEXT(name, at, arg, what) { SPOT_OPT_STRING, 0, name, at, arg, what, 0, 0 }
+#define SPOT_FLAG(name, at, what) { SPOT_OPT_FLAG, 0, name, at, NULL, what, 0, 0 }
+/* clang-format on */
+
 /* Options "NAME|NAME" that have no effect unless another one holds: "NAME" is given, "NAME VALUE"
  * has this value; alternatives are separated by '|', and a leading '!' means that none may hold. */
 struct spot_opt_need {

@@ -12,17 +12,14 @@ extern "C" {
 
 /* clang-format off */
 #define SPOT_ROW_JOIN(v) \
-    { SPOT_OPT_STRING, 0, "join", v, "addr", \
-      "where the job listens, or its store", 0, 0 }
+    SPOT_TEXT("join", v, "addr", "where the job listens, or its store")
 #define SPOT_ROW_REACH(v) \
     { SPOT_OPT_SECS, 0, "join-timeout", v, "time", \
       "time limit for reaching the job (default: 30s for a member, else 0)", 0, 1e7 }
 #define SPOT_ROW_KEY_FILE(v) \
-    { SPOT_OPT_STRING, 0, "key-file", v, "file", \
-      "32-byte key for TLS, mode 0600; required beyond this host", 0, 0 }
+    SPOT_TEXT("key-file", v, "file", "32-byte key for TLS, mode 0600; required beyond this host")
 #define SPOT_ROW_EVENTS(v) \
-    { SPOT_OPT_STRING, 0, "events", v, "file", \
-      "log of events: spot.event/1", 0, 0 }
+    SPOT_TEXT("events", v, "file", "log of events: spot.event/1")
 #define SPOT_ROW_GRACE(v) \
     { SPOT_OPT_SECS, 0, "grace", v, "time", \
       "time from a notice to the end (default: 30s replayed, 2s live)", 0, 1e6 }
@@ -39,14 +36,11 @@ extern "C" {
     { SPOT_OPT_U64, 0, "workers", v, "n", \
       "local members (default: 1; 0 with --listen)", 0, 512 }
 #define SPOT_ROW_LISTEN(v) \
-    { SPOT_OPT_STRING, 0, "listen", v, "addr", \
-      "where members join: unix:PATH or HOST:PORT", 0, 0 }
+    SPOT_TEXT("listen", v, "addr", "where members join: unix:PATH or HOST:PORT")
 #define SPOT_ROW_STATE(v) \
-    { SPOT_OPT_STRING, 0, "state", v, "dir", \
-      "durable state of the job", 0, 0 }
+    SPOT_TEXT("state", v, "dir", "durable state of the job")
 #define SPOT_ROW_STATE_COMMAND(v) \
-    { SPOT_OPT_STRING, 0, "state-command", v, "cmd", \
-      "command that stores generations: put, get, list, delete", 0, 0 }
+    SPOT_TEXT("state-command", v, "cmd", "command that stores generations: put, get, list, delete")
 #define SPOT_ROW_STEP(v) \
     { SPOT_OPT_U64, 0, "step", v, "n", \
       "step to take (default: the newest valid one)", 0, 1e12 }
@@ -54,23 +48,17 @@ extern "C" {
     { SPOT_OPT_LIST, 0, "data", v, "file", \
       "data, in order; - for stdin", 0, 0 }
 #define SPOT_ROW_EXPLAIN(v) \
-    { SPOT_OPT_FLAG, 0, "explain", v, NULL, \
-      "say why on stderr", 0, 0 }
+    SPOT_FLAG("explain", v, "say why on stderr")
 #define SPOT_ROW_JOB(v) \
-    { SPOT_OPT_STRING, 0, "job", v, "file", \
-      "what runs: spot.job/1 (required)", 0, 0 }
+    SPOT_TEXT("job", v, "file", "what runs: spot.job/1 (required)")
 #define SPOT_ROW_PLOT(v) \
-    { SPOT_OPT_STRING, 0, "plot", v, "file", \
-      "draw .svg .png .pdf .gp, or - for text", 0, 0 }
+    SPOT_TEXT("plot", v, "file", "draw .svg .png .pdf .gp, or - for text")
 #define SPOT_ROW_POLICIES(v) \
-    { SPOT_OPT_STRING, 0, "policy", v, "names", \
-      "comma-separated, or all, or list to see them", 0, 0 }
+    SPOT_TEXT("policy", v, "names", "comma-separated, or all, or list to see them")
 #define SPOT_ROW_TICKS(v) \
-    { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
-      "one row per policy and step of the replay", 0, 0 }
+    SPOT_FLAG("steps", v, "one row per policy and step of the replay")
 #define SPOT_ROW_CHANGES(v) \
-    { SPOT_OPT_FLAG, 0, "steps", v, NULL, \
-      "only the first row, changes and the last", 0, 0 }
+    SPOT_FLAG("steps", v, "only the first row, changes and the last")
 #define SPOT_ROW_FROM(v) \
     { SPOT_OPT_SECS, 0, "from", v, "time", \
       "start at this time_s (default: start of the trace)", 0, SPOT_TRACE_TIME_MAX_S }
@@ -87,11 +75,9 @@ extern "C" {
     { SPOT_OPT_SECS, 0, "tick", v, "time", \
       "time between decisions (default: the interval of the input)", 1, 1e6 }
 #define SPOT_ROW_CATALOGUE(v) \
-    { SPOT_OPT_STRING, 0, "catalogue", v, "file", \
-      "CSV of instance types: prices, speeds, zones, quotas", 0, 0 }
+    SPOT_TEXT("catalogue", v, "file", "CSV of instance types: prices, speeds, zones, quotas")
 #define SPOT_ROW_FORECAST(v) \
-    { SPOT_OPT_STRING, 0, "forecast", v, "file", \
-      "spot.forecast/1, - is standard input", 0, 0 }
+    SPOT_TEXT("forecast", v, "file", "spot.forecast/1, - is standard input")
 #define SPOT_ROW_RHO(v) \
     { SPOT_OPT_REAL, 0, "rho", v, "share", \
       "utilisation cap of a replica (default: .9)", 0.01, 1 }
@@ -116,8 +102,7 @@ extern "C" {
     { SPOT_OPT_SECS, 0, "learn", v, "time", \
       "learn runs anew after each of this (default: 24h, 2h if zones > 4)", 1, 1e9 }
 #define SPOT_ROW_RESTARTS(v) \
-    { SPOT_OPT_STRING, 0, "restart", v, "time", \
-      "time of a launch without progress (default: 0), or 6m:.5,12m:.5", 0, 0 }
+    SPOT_TEXT("restart", v, "time", "time of a launch without progress (default: 0), or 6m:.5,12m:.5")
 #define SPOT_ROW_RESTART(v) \
     { SPOT_OPT_SECS, 0, "restart", v, "time", \
       "time of a launch without progress (default: 0)", 0, 1e6 }
@@ -143,59 +128,44 @@ extern "C" {
     { SPOT_OPT_U64, 0, "cache-tokens", v, "n", \
       "tokens of prompts that a replica keeps: blocks of the load", 1, 1e15 }
 #define SPOT_ROW_SLO(v) \
-    { SPOT_OPT_STRING, 0, "slo", v, "limits", \
-      "limits on latency: e2e-p99=TIME,ttft-p95=TIME", 0, 0 }
+    SPOT_TEXT("slo", v, "limits", "limits on latency: e2e-p99=TIME,ttft-p95=TIME")
 #define SPOT_ROW_SCALE(v) \
     { SPOT_OPT_U64, 0, "scale", v, "k", \
       "machines per instance: count floor(available/k) (default: 1)", 1, SPOT_TRACE_COUNT_MAX }
 #define SPOT_ROW_ZONES(v) \
-    { SPOT_OPT_STRING, 0, "zone", v, "names", \
-      "use these zones, comma-separated (default: all, at most 16)", 0, 0 }
+    SPOT_TEXT("zone", v, "names", "use these zones, comma-separated (default: all, at most 16)")
 #define SPOT_ROW_DEADLINE(v) \
     { SPOT_OPT_SECS, 0, "deadline", v, "time", \
       "deadline, from the job's start (required)", 1, 1e8 }
 #define SPOT_ROW_DEVICE(v) \
-    { SPOT_OPT_STRING, 0, "device", v, "x", \
-      "auto, cpu, cuda, cuda:N or a kernel such as portable (default: auto)", 0, 0 }
+    SPOT_TEXT("device", v, "x", "auto, cpu, cuda, cuda:N or a kernel such as portable (default: auto)")
 #define SPOT_ROW_RECOMPUTE(v) \
-    { SPOT_OPT_STRING, 0, "recompute", v, "what", \
-      "activations to recompute: none, mlp or layer (default: none)", 0, 0 }
+    SPOT_TEXT("recompute", v, "what", "activations to recompute: none, mlp or layer (default: none)")
 #define SPOT_ROW_WEIGHTS(v) \
-    { SPOT_OPT_STRING, 0, "load", v, "file|dir", \
-      "weights to start from", 0, 0 }
+    SPOT_TEXT("load", v, "file|dir", "weights to start from")
 #define SPOT_ROW_TOKENS(v) \
-    { SPOT_OPT_STRING, 0, "tokens", v, "x", \
-      "encoding of the data: bytes, u16, u32 (default: the job's, or bytes)", 0, 0 }
+    SPOT_TEXT("tokens", v, "x", "encoding of the data: bytes, u16, u32 (default: the job's, or bytes)")
 #define SPOT_ROW_TOKENIZER(v) \
-    { SPOT_OPT_STRING, 0, "tokenizer", v, "dir|file", \
-      "the data are text for this tokenizer (default: the model's, if any)", 0, 0 }
+    SPOT_TEXT("tokenizer", v, "dir|file", "the data are text for this tokenizer (default: the model's, if any)")
 #define SPOT_ROW_NAME(v) \
-    { SPOT_OPT_STRING, 0, "name", v, "id", \
-      "name of this member (default: a number)", 0, 0 }
+    SPOT_TEXT("name", v, "id", "name of this member (default: a number)")
 #define SPOT_ROW_DOMAIN(v) \
-    { SPOT_OPT_STRING, 0, "domain", v, "id", \
-      "failure domain, such as the zone (default: its own)", 0, 0 }
+    SPOT_TEXT("domain", v, "id", "failure domain, such as the zone (default: its own)")
 #define SPOT_ROW_NOTICE(v) \
-    { SPOT_OPT_STRING, 0, "notice", v, "source[@url]", \
-      "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 }
+    SPOT_TEXT("notice", v, "source[@url]", "leave when aws, gcp, azure, auto or cmd:COMMAND says so")
 #define SPOT_ROW_REBALANCE(v) \
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", v, NULL, \
-      "act on a rebalance recommendation as well", 0, 0 }
+    SPOT_FLAG("notice-rebalance", v, "act on a rebalance recommendation as well")
 #define SPOT_ROW_JOB_NAME(v) \
-    { SPOT_OPT_STRING, 0, "name", v, "text", \
-      "name of the job that is written", 0, 0 }
+    SPOT_TEXT("name", v, "text", "name of the job that is written")
 #define SPOT_ROW_RESUME(v) \
-    { SPOT_OPT_FLAG, 0, "resume", v, NULL, \
-      "go on from the state that is there", 0, 0 }
+    SPOT_FLAG("resume", v, "go on from the state that is there")
 #define SPOT_ROW_USD_PER_H(v) \
     { SPOT_OPT_REALS, 0, "usd-per-h", v, "spot[:od]", \
       "price of an instance: spot, and behind a colon on demand", 0, 1e6 }
 #define SPOT_ROW_PRICES(v) \
-    { SPOT_OPT_STRING, 0, "prices", v, "file", \
-      "spot.price/1: what hours are expected to cost", 0, 0 }
+    SPOT_TEXT("prices", v, "file", "spot.price/1: what hours are expected to cost")
 #define SPOT_ROW_POLICY(v) \
-    { SPOT_OPT_STRING, 0, "policy", v, "name", \
-      "spot (default), or a published one", 0, 0 }
+    SPOT_TEXT("policy", v, "name", "spot (default), or a published one")
 #define SPOT_ROW_TIME(v) \
     { SPOT_OPT_SECS, 0, "time", v, "time", \
       "time of the plan (default: the last that the input has)", 0, 1e12 }
@@ -203,8 +173,7 @@ extern "C" {
     { SPOT_OPT_SECS, 0, "round", v, "time", \
       "time between plans (default: 6m)", 1, 1e7 }
 #define SPOT_ROW_THROUGHPUT(v) \
-    { SPOT_OPT_STRING, 0, "throughput", v, "source", \
-      "of a grid: profile's table, fitted curve, or both (default)", 0, 0 }
+    SPOT_TEXT("throughput", v, "source", "of a grid: profile's table, fitted curve, or both (default)")
 #define SPOT_ROW_HORIZON(v) \
     { SPOT_OPT_U64, 0, "horizon", v, "n", \
       "intervals that expected values cover (default: the job's)", 1, 256 }
@@ -212,20 +181,15 @@ extern "C" {
     { SPOT_OPT_SECS, 0, "cold-start", v, "time", \
       "time from launch to first answer (default: a step of the input)", 0, 1e6 }
 #define SPOT_ROW_LOAD(v) \
-    { SPOT_OPT_STRING, 0, "load", v, "file", \
-      "request trace, from which the rate comes", 0, 0 }
+    SPOT_TEXT("load", v, "file", "request trace, from which the rate comes")
 #define SPOT_ROW_DEMAND(v) \
-    { SPOT_OPT_STRING, 0, "load", v, "file", \
-      "spot.demand/1: requests by size, and what each type answers", 0, 0 }
+    SPOT_TEXT("load", v, "file", "spot.demand/1: requests by size, and what each type answers")
 #define SPOT_ROW_METRICS(v) \
-    { SPOT_OPT_STRING, 0, "metrics", v, "addr", \
-      "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH", 0, 0 }
+    SPOT_TEXT("metrics", v, "addr", "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH")
 #define SPOT_ROW_INSTANCE_TYPE(v) \
-    { SPOT_OPT_STRING, 0, "instance-type", v, "name", \
-      "instance type of the whole trace (default: none)", 0, 0 }
+    SPOT_TEXT("instance-type", v, "name", "instance type of the whole trace (default: none)")
 #define SPOT_ROW_NODE_FORM(v) \
-    { SPOT_OPT_FLAG, 0, "events", v, NULL, \
-      "node form: add and remove of named nodes", 0, 0 }
+    SPOT_FLAG("events", v, "node form: add and remove of named nodes")
 #define SPOT_ROW_CONTEXT(v) \
     { SPOT_OPT_U64, 0, "context", v, "n", \
       "most tokens of prompt and answer together", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX }
@@ -233,8 +197,7 @@ extern "C" {
     { SPOT_OPT_REAL, 0, "availability", v, "share", \
       "share of the time to aim at (default: 0.9995)", 1e-6, 0.999999 }
 #define SPOT_ROW_DECIDED(v) \
-    { SPOT_OPT_STRING, 0, "state", v, "file", \
-      "what was decided so far, read and written", 0, 0 }
+    SPOT_TEXT("state", v, "file", "what was decided so far, read and written")
 #define SPOT_ROW_SPACING(v) \
     { SPOT_OPT_SECS, 0, "interval", v, "time", \
       "time between rows (default: 60s; import: of the input)", 1e-3, 1e7 }
@@ -242,14 +205,12 @@ extern "C" {
     { SPOT_OPT_U64, 0, "streams", v, "n", \
       "connections to each address (default: send 4, recv 1)", 1, NET_STREAMS_MAX }
 #define SPOT_ROW_CODEC(v) \
-    { SPOT_OPT_STRING, 0, "codec", v, "name", \
-      "planes, raw or auto: planes unless the link is faster (default)", 0, 0 }
+    SPOT_TEXT("codec", v, "name", "planes, raw or auto: planes unless the link is faster (default)")
 #define SPOT_ROW_SAMPLES(v) \
     { SPOT_OPT_U64, 0, "global-batch", v, "n", \
       "samples of a step, over all ranks (default of train: 16)", 1, 1 << 24 }
 #define SPOT_ROW_DTYPE(v) \
-    { SPOT_OPT_STRING, 0, "dtype", v, "type", \
-      "type of weights: fp32, bf16 or q8 (default: fp32; of a plan bf16)", 0, 0 }
+    SPOT_TEXT("dtype", v, "type", "type of weights: fp32, bf16 or q8 (default: fp32; of a plan bf16)")
 #define SPOT_ROW_LENGTH(v) \
     { SPOT_OPT_SECS, 0, "interval", v, "time", \
       "length of an interval (default: the job's; else 60s, of prices 1h)", 1e-3, 1e9 }

@@ -28,35 +28,24 @@ struct spot_tool_common {
     {                              \
         .seed = 1, .provenance = 1 \
     }
+/* clang-format off */
 /* Those options for a command with a single output form: that form, and where it writes. */
-#define SPOT_TOOL_OPTIONS_VERBOSITY(c)                                                    \
+#define SPOT_TOOL_OPTIONS_VERBOSITY(c) \
     { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 }, \
-    {                                                                                     \
-        SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0    \
-    }
-#define SPOT_TOOL_OPTIONS_WRITE(c, what)                                      \
-    { SPOT_OPT_GROUP, .help = "common" },                                     \
-        { SPOT_OPT_STRING, 'o', "output", &(c)->output, "file", what, 0, 0 }, \
-        SPOT_TOOL_OPTIONS_VERBOSITY(c)
+    { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 }
+#define SPOT_TOOL_OPTIONS_OUTPUT(c, what) \
+    { SPOT_OPT_GROUP, .help = "common" }, \
+    { SPOT_OPT_STRING, 'o', "output", &(c)->output, "file", what, 0, 0 }
+#define SPOT_TOOL_OPTIONS_WRITE(c, what) \
+    SPOT_TOOL_OPTIONS_OUTPUT(c, what), SPOT_TOOL_OPTIONS_VERBOSITY(c)
 /* `forms`: the values of --format, in words. */
-#define SPOT_TOOL_OPTIONS_AS(c, forms)                                                            \
-    { SPOT_OPT_GROUP, .help = "common" },                                                         \
-        { SPOT_OPT_STRING,                                                                        \
-          'o',                                                                                    \
-          "output",                                                                               \
-          &(c)->output,                                                                           \
-          "file",                                                                                 \
-          "write here, complete or not at all (default: stdout)",                                 \
-          0,                                                                                      \
-          0 },                                                                                    \
-        { SPOT_OPT_STRING, 0, "format", &(c)->format, "name", forms, 0, 0 },                      \
-        { SPOT_OPT_U64, 0, "seed", &(c)->seed, "n", "seed of what it draws (default: 1)", 0, 0 }, \
-        { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 },     \
-        { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 },       \
-    {                                                                                             \
-        SPOT_OPT_FLAG, 0, "provenance", &(c)->provenance, NULL,                                   \
-            "write made_by (default: yes; --no-provenance)", 0, 0                                 \
-    }
+#define SPOT_TOOL_OPTIONS_AS(c, forms) \
+    SPOT_TOOL_OPTIONS_OUTPUT(c, "write here, complete or not at all (default: stdout)"), \
+    SPOT_TEXT("format", &(c)->format, "name", forms), \
+    { SPOT_OPT_U64, 0, "seed", &(c)->seed, "n", "seed of what it draws (default: 1)", 0, 0 }, \
+    SPOT_TOOL_OPTIONS_VERBOSITY(c), \
+    SPOT_FLAG("provenance", &(c)->provenance, "write made_by (default: yes; --no-provenance)")
+/* clang-format on */
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
 /* A table that is all a command writes: by --format, CSV if that says nothing and it is for a

@@ -232,8 +232,7 @@ int spot_journal_keep_end(struct spot_journal *j, const char *end, struct spot_e
     return put_record(j, NULL, err);
 }
 
-/* --- to go on from a record ----------------------------------------------------------------------
- */
+/* --- to go on from a record --- */
 
 /* The last line that the coordinator before put into the record, and not into this log: the log
  * goes up to what comes before it, in the same epoch. */

@@ -141,8 +141,7 @@ static void take_new(struct spot_http *h)
         (void)epoll_ctl(h->fd, EPOLL_CTL_DEL, h->listener, NULL);
 }
 
-/* --- bytes: 1, something was done; 0, nothing can be done now; -1, the connection is over --------
- */
+/* --- bytes: 1, something was done; 0, nothing can be done now; -1, the connection is over --- */
 
 static int flush(struct spot_http_line *l)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests and their answers. */
-#define _POSIX_C_SOURCE 200809L /* gmtime_r */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

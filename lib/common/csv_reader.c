@@ -523,17 +523,6 @@ static void take_bare(struct reader *r)
         r->column_of[k] = k;
 }
 
-int spot_csv_read_bare(FILE *in, const char *source, const char *const *want, size_t n_want,
-                       spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err)
-{
-    struct reader r = {
-        .source = source, .want = want, .n_want = n_want, .on_row = on_row, .user = user, .err = err
-    };
-
-    take_bare(&r);
-    return read_with(&r, in, xxh3);
-}
-
 int spot_csv_read_log(FILE *in, const char *source, const char *const *want, size_t n_want,
                       bool is_bare, spot_csv_row_fn *on_row, void *user, struct spot_bad_rows *bad,
                       struct spot_err *err)

@@ -100,6 +100,18 @@ int spot_num_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+int spot_num_compare_int64(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+int spot_compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 double spot_num_quantile(double *x, size_t n, double q)
 {
     const double at = q * (double)(n - 1);

@@ -29,8 +29,10 @@ int spot_num_parse_size(const char *text, double *value_byte);
  * to a double would round it. */
 int spot_num_compare_whole(int64_t n, double x);
 
-/* For qsort: doubles, ascending. */
+/* For qsort, ascending: doubles; int64_t; elements that point to texts. */
 int spot_num_compare(const void *a, const void *b);
+int spot_num_compare_int64(const void *a, const void *b);
+int spot_compare_texts(const void *a, const void *b);
 
 /* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
 double spot_num_quantile(double *x, size_t n, double q);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "common/threads.h"
 
 #include <errno.h>

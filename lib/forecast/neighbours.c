@@ -146,16 +146,3 @@ void spot_neighbours_law(const struct spot_neighbours *const *seen, size_t n, do
         };
     }
 }
-
-double spot_neighbours_expected(const struct spot_forecast_shock *shock, int n)
-{
-    /* Another's own loss, or another shock, within the window on either side of one's own. */
-    const double span_h = 2 * SPOT_NEIGHBOURS_WINDOW_S / 3600;
-    const double nobody = pow(1 - shock->reach, n - 1);
-    const double others =
-        exp(-((n - 1) * shock->own_per_h + shock->shock_per_h * (1 - nobody)) * span_h);
-    const double by_shock = shock->shock_per_h * shock->reach;
-    const double all = by_shock + shock->own_per_h;
-
-    return all > 0 ? 1 - (by_shock * nobody + shock->own_per_h) / all * others : 0;
-}

@@ -41,9 +41,6 @@ bool spot_neighbours_is_sound(const struct spot_neighbours *seen);
 void spot_neighbours_law(const struct spot_neighbours *const *seen, size_t n, double interval_s,
                          struct spot_forecast_shock *shock);
 
-/* `together` under the law: `n` instances there, the rates of *shock. */
-double spot_neighbours_expected(const struct spot_forecast_shock *shock, int n);
-
 #ifdef __cplusplus
 }
 #endif

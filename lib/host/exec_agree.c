@@ -9,8 +9,7 @@
 
 enum { LATE_S = 5 };
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events --- */
 
 int spot_exec_log_step(struct spot_exec_job *job, const char *event, uint64_t step,
                        void (*more)(const struct spot_exec_job *job, struct spot_jw *jw),
@@ -76,8 +75,7 @@ int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* --- answers -------------------------------------------------------------------------------------
- */
+/* --- answers --- */
 
 static void put_answer(const struct spot_exec_job *job, uint64_t step, const char *why,
                        struct spot_buf *out)
@@ -304,8 +302,7 @@ int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* --- one for all -------------------------------------------------------------------------------
- */
+/* --- one for all --- */
 
 static void order_take(struct spot_exec_job *job, struct spot_peer *peer, const uint8_t *offer,
                        size_t n)
@@ -360,8 +357,7 @@ int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
     return 0;
 }
 
-/* --- a wait that is long ------------------------------------------------------------------------
- */
+/* --- a wait that is long --- */
 
 static const struct spot_exec_member *longest_wait(const struct spot_exec_job *job)
 {

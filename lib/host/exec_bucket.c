@@ -41,8 +41,7 @@ static bool goes_on(void *user)
     return !((struct spot_exec_bucket *)user)->is_given_up;
 }
 
-/* --- what the thread does -----------------------------------------------------------------------
- */
+/* --- what the thread does --- */
 
 static int copy(struct spot_exec_bucket *b)
 {
@@ -80,9 +79,7 @@ static void end(struct spot_exec_bucket *b)
     spot_buf_release(&b->records);
 }
 
-/* --- open
- * ------------------------------------------------------------------------------------------
- */
+/* --- open --- */
 
 /* What is in --state must be of the same run. */
 static int check_run(const struct spot_exec_job *job, struct spot_err *err)
@@ -196,9 +193,7 @@ void spot_exec_bucket_close(struct spot_exec_job *job)
     job->bucket = NULL;
 }
 
-/* --- while the job runs
- * ------------------------------------------------------------------------------
- */
+/* --- while the job runs --- */
 
 void spot_exec_bucket_hurry(struct spot_exec_job *job)
 {

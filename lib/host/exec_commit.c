@@ -134,8 +134,7 @@ void spot_exec_commit_gone(void *agent, uint64_t ticket)
             forget(c, i);
 }
 
-/* --- what they commit is taken ------------------------------------------------------------------
- */
+/* --- what they commit is taken --- */
 
 /* Of the oldest: the next one when that is decided. */
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err)
@@ -247,8 +246,7 @@ static void take_said(struct spot_exec_agent *e)
                  (unsigned long long)least, (unsigned long long)most);
 }
 
-/* --- a wait that is long ------------------------------------------------------------------------
- */
+/* --- a wait that is long --- */
 
 static const struct spot_exec_say *longest_wait(const struct spot_exec_commit *c)
 {
@@ -291,8 +289,7 @@ static void warn_late(struct spot_exec_agent *e)
     c->late_s *= 2;
 }
 
-/* --- ending a wait -----------------------------------------------------------------------------
- */
+/* --- ending a wait --- */
 
 static void put_why_late(const struct spot_exec_agent *e, const struct spot_exec_say *say,
                          char *why, size_t n)
@@ -365,8 +362,7 @@ int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err)
     return e->commit.n_taken ? spot_exec_commit_tell(e, err) : 0;
 }
 
-/* --- what became of it ---------------------------------------------------------------------------
- */
+/* --- what became of it --- */
 
 static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safety safety)
 {
@@ -469,8 +465,7 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     return c->n_taken && c->n_taken < n_before ? spot_exec_commit_tell(e, err) : 0;
 }
 
-/* --- what is kept --------------------------------------------------------------------------------
- */
+/* --- what is kept --- */
 
 static bool is_kept(const struct spot_exec_agent *e, const struct spot_state_id *id,
                     const struct spot_state_id *kept, size_t n)

@@ -1,47 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* Commits on the coordinator's disk: every so often the newest one is fetched piece by piece from
  * its holders, and a round may begin with it when no member holds another. */
-#define _DEFAULT_SOURCE /* flock */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cluster/protocol.h"
 #include "common/clock.h"
-#include "common/safe_dir.h"
+#include "common/dir_lock.h"
 #include "host/exec_job_state.h"
 
 static const double retry_s = 5; /* after a copy that failed */
 
 /* --- the directory --------------------------------------------------------------------------- */
 
-static int lock(struct spot_exec_job *job, int dir_fd, const char *dir, struct spot_err *err)
-{
-    job->disk.lock_fd = spot_safe_open(dir_fd, "lock", O_RDWR | O_CREAT, 0600);
-    if (job->disk.lock_fd < 0)
-        return spot_err_sys(err, "cannot open '%.200s/lock'", dir);
-    return flock(job->disk.lock_fd, LOCK_EX | LOCK_NB)
-               ? spot_err_set(err, SPOT_EUSAGE, "another job uses --state %.200s", dir)
-               : 0;
-}
-
 static int open_dir(struct spot_exec_job *job, const char *dir, struct spot_err *err)
 {
-    int fd, rc;
+    struct spot_exec_disk *const d = &job->disk;
 
-    if (mkdir(dir, 0700) && access(dir, F_OK))
-        return spot_err_sys(err, "cannot make the directory '%.200s'", dir);
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return spot_err_sys(err, "cannot use the directory '%.200s'", dir);
-    rc = lock(job, fd, dir, err);
-    if (!rc)
-        job->disk.store = spot_state_store_open(fd, dir, UINT64_MAX, true, err);
-    close(fd);
-    return job->disk.store ? 0 : -1;
+    if (spot_dir_make(dir, err) || (d->lock_fd = spot_dir_lock(dir, err)) < 0)
+        return -1;
+    d->store = spot_state_store_open(d->lock_fd, dir, UINT64_MAX, true, err);
+    return d->store ? 0 : -1;
 }
 
 int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
@@ -95,8 +75,7 @@ bool spot_exec_disk_holds(const struct spot_exec_job *job, const struct spot_exe
     return record && record->world == point->world && !strcmp(record->run_id, job->run_id);
 }
 
-/* --- a copy ------------------------------------------------------------------------------------
- */
+/* --- a copy --- */
 
 static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,
                struct spot_err *err)

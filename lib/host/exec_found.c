@@ -142,8 +142,7 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
     spot_state_store_sweep(e->store);
 }
 
-/* --- while the coordinator is away -------------------------------------------------------------
- */
+/* --- while the coordinator is away --- */
 
 /* Behind all that this node knows of, and as no other node of the round would name one. */
 static uint64_t next_step(const struct spot_exec_agent *e)

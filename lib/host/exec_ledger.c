@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* faccessat */
 #include "host/exec_ledger.h"
 
 #include <fcntl.h>

@@ -10,8 +10,7 @@
 
 static const double retry_s = 1; /* after a move that failed */
 
-/* --- the list ----------------------------------------------------------------------------------
- */
+/* --- the list --- */
 
 /* Told to nobody yet. */
 static const struct spot_exec_order *add_order(struct spot_exec_job *job,
@@ -68,8 +67,7 @@ static bool is_ordered(const struct spot_exec_states *s, const struct spot_state
     return false;
 }
 
-/* --- before a round -----------------------------------------------------------------------------
- */
+/* --- before a round --- */
 
 /* With another number of nodes than at the commit, a program with a part must find the others. */
 bool spot_exec_restores_all(const struct spot_exec_job *job)

@@ -89,8 +89,7 @@ void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw)
     free(rank);
 }
 
-/* --- what is done about it ----------------------------------------------------------------------
- */
+/* --- what is done about it --- */
 
 static void warn_slow(const struct spot_exec_job *job, struct spot_exec_member *x,
                       const struct rank *r, double median_s)
@@ -164,8 +163,7 @@ void spot_exec_watch_pace(struct spot_exec_job *job)
     free(rank);
 }
 
-/* --- what nodes say ----------------------------------------------------------------------------
- */
+/* --- what nodes say --- */
 
 void spot_exec_forget_pace(struct spot_exec_member *member)
 {

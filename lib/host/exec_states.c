@@ -332,8 +332,7 @@ static void find_points(struct spot_exec_job *job)
     find_found(job);
 }
 
-/* --- what nobody can load ----------------------------------------------------------------------
- */
+/* --- what nobody can load --- */
 
 enum { TRIES = 3 };
 
@@ -403,8 +402,7 @@ void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step)
                              (unsigned long long)step, (unsigned long long)s->newest.id.step);
 }
 
-/* --- senders and receivers -----------------------------------------------------------------------
- */
+/* --- senders and receivers --- */
 
 static size_t n_orders(const struct spot_exec_job *job, uint32_t id)
 {

@@ -517,8 +517,7 @@ out:
     return rc;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole --- */
 
 struct spot_rank_files *spot_rank_files_new(const char *pattern,
                                             void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),

@@ -2,7 +2,6 @@
 /* A file beside the checkpoints while ranks run: up to when what lies there is known to be whole. A
  * node that is killed with its ranks leaves it, and the kernel closes what they were writing: for
  * the next node such a file looks as one that is complete. */
-#define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "host/state_bucket.h"
 
 #include <inttypes.h>
@@ -111,8 +110,7 @@ int spot_commit_check(const char *text, size_t n_byte, struct spot_err *err)
     return parse_manifest(text, n_byte, &found, err);
 }
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records --- */
 
 struct records {
     struct spot_state_record *of; /* [world], by place */
@@ -176,8 +174,7 @@ static struct spot_state_chunks list_chunks(const struct records *r)
     return c;
 }
 
-/* --- ownership ----------------------------------------------------------------------------------
- */
+/* --- ownership --- */
 
 struct spot_state_bucket *spot_state_bucket_new(const struct spot_state_command *command)
 {
@@ -213,8 +210,7 @@ int spot_state_bucket_claim(struct spot_state_bucket *b, const char *run_id, str
     return spot_objects_claim(b->objects, strtoull(run_id, NULL, 16), err);
 }
 
-/* --- out of it -----------------------------------------------------------------------------------
- */
+/* --- out of it --- */
 
 static int read_manifest(struct spot_state_bucket *b, int64_t generation, struct found *found,
                          struct spot_err *err)
@@ -418,8 +414,7 @@ int spot_state_bucket_get(struct spot_state_bucket *b, struct spot_state_store *
     return rc;
 }
 
-/* --- into it -------------------------------------------------------------------------------------
- */
+/* --- into it --- */
 
 static int next_records(void *user, struct spot_buf *piece, struct spot_err *err)
 {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/num.h"
 #include "common/pio.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
@@ -85,11 +86,6 @@ static int list_dir(int fd_take, const char *prefix, int depth, struct paths *p,
             rc = list_entry(fd_take, prefix, entry->d_name, depth, p, err);
     closedir(dir);
     return rc;
-}
-
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* --- into the store ------------------------------------------------------------------------ */
@@ -198,7 +194,7 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
     int rc = 0;
 
     if (p->n)
-        qsort(p->path, p->n, sizeof(char *), by_path);
+        qsort(p->path, p->n, sizeof(char *), spot_compare_texts);
     record->file = spot_xcalloc(p->n, sizeof(*record->file));
     for (size_t i = 0; !rc && i < p->n; i++) {
         char *const path = p->path[i];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* localtime_r */
 #include "host/state_record.h"
 
 #include <stdbool.h>

@@ -428,8 +428,7 @@ static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_CORRUPT] = serve_found,
 };
 
-/* --- a job that runs a foreign command: steps are its own, and may begin anywhere --------------
- */
+/* --- a job that runs a foreign command: steps are its own, and may begin anywhere --- */
 
 static const char *check_epoch(struct spot_event_order *o, const struct spot_event *e, char *why)
 {

@@ -151,8 +151,7 @@ void spot_hosting_release(struct spot_hosting *h)
     *h = (struct spot_hosting){ 0 };
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers --- */
 
 size_t spot_hosting_rounds(const struct spot_hosting *h, enum spot_hosting_cause cause)
 {

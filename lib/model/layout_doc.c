@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 #define BALANCE_MAX 3e8 /* stages * layers^2: about a second */
@@ -281,11 +282,6 @@ static int read_components(struct spot_layout *layout, struct spot_err *err)
     return 0;
 }
 
-static int by_kv_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* A cache is found by its name in the other layout. */
 static int check_kv_names(const struct spot_layout *layout, struct spot_err *err)
 {
@@ -294,7 +290,7 @@ static int check_kv_names(const struct spot_layout *layout, struct spot_err *err
 
     for (size_t k = 0; k < layout->n_kv; k++)
         name[k] = layout->kv[k].name;
-    qsort(name, layout->n_kv, sizeof *name, by_kv_name);
+    qsort(name, layout->n_kv, sizeof *name, spot_compare_texts);
     for (size_t k = 1; k < layout->n_kv && !rc; k++)
         if (!strcmp(name[k - 1], name[k]))
             rc = spot_json_fail(&layout->json, "/kv", err, "'%s' is named twice", name[k]);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 #define NEXT(member) offsetof(struct spot_plan_doc, member)
@@ -211,11 +212,6 @@ static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
     return 0;
 }
 
-static int by_node(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* A worker that trains has one place; an instance that serves may have a rank on each of its GPUs.
  */
 static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
@@ -225,7 +221,7 @@ static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
 
     for (size_t i = 0; i < plan->n_place; i++)
         node[i] = plan->place[i].node;
-    qsort(node, plan->n_place, sizeof(*node), by_node);
+    qsort(node, plan->n_place, sizeof(*node), spot_compare_texts);
     for (size_t i = 1; i < plan->n_place && !rc; i++)
         if (!strcmp(node[i - 1], node[i]))
             rc = spot_json_fail(&plan->json, "/place", err, "'%.64s' has two places", node[i]);

@@ -159,11 +159,6 @@ void spot_share_jobs_sort(struct spot_share_jobs *jobs)
         qsort(jobs->job, jobs->n, sizeof(*jobs->job), by_arrival);
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int check_ids(const struct spot_share_jobs *jobs, const char *source, struct spot_err *err)
 {
     const char **id = spot_xcalloc(jobs->n, sizeof(*id));
@@ -172,7 +167,7 @@ static int check_ids(const struct spot_share_jobs *jobs, const char *source, str
     for (size_t i = 0; i < jobs->n; i++)
         id[i] = jobs->job[i].id;
     if (jobs->n)
-        qsort(id, jobs->n, sizeof(*id), by_text);
+        qsort(id, jobs->n, sizeof(*id), spot_compare_texts);
     for (size_t i = 1; !rc && i < jobs->n; i++)
         if (!strcmp(id[i - 1], id[i]))
             rc = spot_err_set(err, SPOT_EDATA, "%s: two jobs have the id '%.64s'", source, id[i]);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "serve/grammar.h"
 #include "serve/grammar_state.h"
@@ -80,11 +81,6 @@ static uint32_t regex(struct spot_greader *r, const struct spot_json_value *v, u
     return why ? spot_greader_fail(r, "the expression ", detail) : start;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static uint32_t choice(struct spot_greader *r, const struct spot_json_value *v, uint32_t next)
 {
     const size_t n = spot_json_array_size(v);
@@ -97,7 +93,7 @@ static uint32_t choice(struct spot_greader *r, const struct spot_json_value *v, 
     text = spot_xcalloc(n, sizeof(*text));
     for (size_t i = 0; i < n; i++)
         text[i] = (char *)(uintptr_t)text_of(r, spot_json_entry(v, i));
-    qsort(text, n, sizeof(*text), by_bytes);
+    qsort(text, n, sizeof(*text), spot_compare_texts);
     for (size_t i = 0; i < n; i++)
         if (!kept || strcmp(text[kept - 1], text[i]) != 0)
             text[kept++] = text[i];

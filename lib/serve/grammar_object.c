@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "serve/grammar_state.h"
 
@@ -11,11 +12,6 @@ enum {
     PROPERTIES_MAX = 512,
     KEY_MAX = 256, /* bytes of a declared key */
 };
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 static uint32_t opened(struct spot_gnet *net, uint32_t next)
 {
@@ -99,7 +95,7 @@ static uint32_t other_member(struct spot_greader *r, const struct spot_json_valu
         spot_json_member(properties, i, &key);
         name[i] = spot_xstrdup(strlen(key) > KEY_MAX ? "" : key); /* refused later */
     }
-    qsort(name, n, sizeof(*name), by_name);
+    qsort(name, n, sizeof(*name), spot_compare_texts);
     start = spot_gnet_byte(net, '"', '"', other_key(net, name, n, 0, rest, member));
     for (size_t i = 0; i < n; i++)
         free(name[i]);
@@ -116,7 +112,8 @@ struct names {
 
 static bool has_name(const struct names *names, const char *name)
 {
-    return names->n && bsearch(&name, names->name, names->n, sizeof(name), by_name) != NULL;
+    return names->n &&
+           bsearch(&name, names->name, names->n, sizeof(name), spot_compare_texts) != NULL;
 }
 
 static struct names texts_of(const struct spot_json_value *list)
@@ -127,7 +124,7 @@ static struct names texts_of(const struct spot_json_value *list)
         names.name[names.n] = spot_json_text(spot_json_entry(list, i));
         names.n += names.name[names.n] != NULL;
     }
-    qsort(names.name, names.n, sizeof(char *), by_name);
+    qsort(names.name, names.n, sizeof(char *), spot_compare_texts);
     return names;
 }
 
@@ -139,7 +136,7 @@ static struct names keys_of(const struct spot_json_value *object)
     while (names.n < spot_json_object_size(object) &&
            spot_json_member(object, names.n, &names.name[names.n]))
         names.n++;
-    qsort(names.name, names.n, sizeof(char *), by_name);
+    qsort(names.name, names.n, sizeof(char *), spot_compare_texts);
     return names;
 }
 

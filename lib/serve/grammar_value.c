@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "serve/grammar_state.h"
 
@@ -33,18 +34,13 @@ static char *compact(const struct spot_json_value *v)
     return text;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Any of text[n], which are freed. */
 static uint32_t one_of(struct spot_greader *r, char **text, size_t n, uint32_t next)
 {
     size_t kept = 0;
     uint32_t start;
 
-    qsort(text, n, sizeof(*text), by_bytes);
+    qsort(text, n, sizeof(*text), spot_compare_texts);
     for (size_t i = 0; i < n; i++) {
         if (kept && !strcmp(text[kept - 1], text[i]))
             free(text[i]);

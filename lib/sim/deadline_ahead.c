@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "plan/decision.h"
@@ -103,13 +104,6 @@ static int64_t play(struct player *p, struct spot_deadline_outlook *sum, double 
     return launches - (launches && a->now.mode == SPOT_DEADLINE_IDLE);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 int spot_deadline_look_ahead(const struct spot_deadline_ahead *a, struct spot_deadline_outlook *out,
                              struct spot_err *err)
 {
@@ -131,7 +125,7 @@ int spot_deadline_look_ahead(const struct spot_deadline_ahead *a, struct spot_de
     if (!rc) {
         const double n = (double)a->plays;
 
-        qsort(moves, a->plays, sizeof(*moves), by_size);
+        qsort(moves, a->plays, sizeof(*moves), spot_num_compare_int64);
         out->usd /= n;
         out->late /= n;
         out->moves /= n;

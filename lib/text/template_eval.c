@@ -509,8 +509,7 @@ struct spot_tv spot_trender_filters(struct spot_trender *r, node *e, struct spot
     return e->type == SPOT_TN_FILTER ? filtered(r, e, spot_trender_filters(r, e->a, base)) : base;
 }
 
-/* --- literals ------------------------------------------------------------------------------------
- */
+/* --- literals --- */
 
 static struct spot_tv literal(struct spot_trender *r, node *e)
 {

@@ -254,8 +254,7 @@ static value self_or_none(call *c)
     return spot_tv_truth(c->self) ? self_list(c) : spot_tv_new(c->r, SPOT_TV_LIST, 0);
 }
 
-/* --- choosing ------------------------------------------------------------------------------------
- */
+/* --- choosing --- */
 
 /* A test or filter by the name in argument i, with those behind it. */
 static const struct spot_tbuiltin *named(call *c, enum spot_tuse use, size_t i, call *to)

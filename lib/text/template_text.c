@@ -447,8 +447,7 @@ static value do_is_case(call *c)
     return spot_tv_bool(spot_tv_equals(c->r, text, same) && !spot_tv_equals(c->r, other, text));
 }
 
-/* --- values as texts and numbers -----------------------------------------------------------------
- */
+/* --- values as texts and numbers --- */
 
 static value do_string(call *c)
 {

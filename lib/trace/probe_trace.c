@@ -140,16 +140,6 @@ void spot_probe_trace_release(struct spot_probe_trace *trace)
     memset(trace, 0, sizeof(*trace));
 }
 
-const struct spot_probe_series *spot_probe_trace_find(const struct spot_probe_trace *trace,
-                                                      const char *zone, const char *instance_type)
-{
-    const struct spot_probe_series key = { .zone = (char *)(uintptr_t)zone,
-                                           .instance_type = (char *)(uintptr_t)instance_type };
-
-    return trace->n_series ? bsearch(&key, trace->series, trace->n_series, sizeof(key), by_name)
-                           : NULL;
-}
-
 double spot_probe_usd_per_h(const struct spot_probe_series *series, double time_s)
 {
     double usd = NAN;

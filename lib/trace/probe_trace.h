@@ -51,10 +51,6 @@ int spot_probe_trace_read(struct spot_probe_trace *trace, FILE *in, const char *
                           struct spot_err *err);
 void spot_probe_trace_release(struct spot_probe_trace *trace);
 
-/* NULL: none. */
-const struct spot_probe_series *spot_probe_trace_find(const struct spot_probe_trace *trace,
-                                                      const char *zone, const char *instance_type);
-
 /* The newest price told at or before time_s; NaN: none. */
 double spot_probe_usd_per_h(const struct spot_probe_series *series, double time_s);
 

@@ -6,14 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
-
-static int compare_reals(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* By the bits of numbers above zero, which are ordered as they are, a byte at a time; bytes that
  * all have in common are passed over. */
@@ -24,7 +18,7 @@ static void sort_positive(double *x, size_t n)
     size_t start[BYTES][256] = { 0 };
 
     if (n < FEW) {
-        qsort(x, n, sizeof(*x), compare_reals);
+        qsort(x, n, sizeof(*x), spot_num_compare);
         return;
     }
     memory = spot_xcalloc(2 * n, sizeof(*memory));

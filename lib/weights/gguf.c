@@ -34,8 +34,7 @@ struct spot_gguf_value {
     const char *at; /* of its first member */
 };
 
-/* --- reading what lies in memory ---------------------------------------------------------------
- */
+/* --- reading what lies in memory --- */
 
 struct head {
     const char *at, *end;
@@ -126,8 +125,7 @@ static int read_tensor(struct head *h, struct spot_gguf_tensor *t, const char *p
     return 0;
 }
 
-/* --- the header ----------------------------------------------------------------------------------
- */
+/* --- the header --- */
 
 static int check_start(struct head *h, const char *path, uint64_t *n_value, uint64_t *n_tensor,
                        struct spot_err *err)
@@ -268,8 +266,7 @@ void spot_gguf_close(struct spot_gguf *g)
     free(g);
 }
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values --- */
 
 static bool is_text(struct spot_gguf_text a, const char *b)
 {

@@ -49,8 +49,7 @@ struct spot_gguf {
 struct spot_gguf *spot_gguf_open(const char *path, struct spot_err *err);
 void spot_gguf_close(struct spot_gguf *g); /* NULL: nothing */
 
-/* --- values by their keys; false where there is none of that kind ------------------------------
- */
+/* --- values by their keys; false where there is none of that kind --- */
 
 bool spot_gguf_int(const struct spot_gguf *g, const char *key, int64_t *x); /* or a bool */
 bool spot_gguf_real(const struct spot_gguf *g, const char *key, double *x);
@@ -62,8 +61,7 @@ size_t spot_gguf_array(const struct spot_gguf *g, const char *key);
 struct spot_gguf_text *spot_gguf_texts(const struct spot_gguf *g, const char *key);
 double *spot_gguf_reals(const struct spot_gguf *g, const char *key);
 
-/* --- tensors -----------------------------------------------------------------------------------
- */
+/* --- tensors --- */
 
 const struct spot_gguf_tensor *spot_gguf_find(const struct spot_gguf *g, const char *name);
 

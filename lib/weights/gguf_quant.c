@@ -38,8 +38,7 @@ static void widen_bf16(const uint8_t *b, float *x)
     *x = bits_to_float((uint32_t)spot_le_get(b, 2) << 16);
 }
 
-/* --- blocks of 32 with one scale -----------------------------------------------------------------
- */
+/* --- blocks of 32 with one scale --- */
 
 static void widen_q8_0(const uint8_t *b, float *x)
 {

@@ -110,7 +110,7 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     sed 's/,,1/,,.01/' "$T/c.csv" >"$T/slow.csv"
     plan --trace "$T/types.csv" --catalogue "$T/slow.csv" | jq -e '.instance_type != "h"'
     run -3 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed '/^h/d' "$T/c.csv")
-    [[ "$stderr" == *"no row for type 'h'"* ]]
+    [[ "$stderr" == *"'h'"* ]]
     sed 's/^g,1,3/g,1,/' "$T/c.csv" >"$T/spot-only.csv"
     plan --trace "$T/types.csv" --catalogue "$T/spot-only.csv" |
         jq -e '.expected.late >= 0 and .expected.late < 1 and all(.alternatives[]; .mode != "on-demand")'

@@ -79,7 +79,7 @@ price() { spot-predict --kind price --no-provenance "$@"; }
     run -3 price <(head -c 40 /dev/zero)
     run -2 price --horizon 300 p.csv
     run -2 --separate-stderr price --model pool p.csv
-    [[ "$stderr" == *"no price model 'pool'"* ]]
+    [[ "$stderr" == *"'pool'"* ]]
     run -2 price --model steps@0 p.csv
     run -2 price --state s p.csv
     run -2 price --cap 3 p.csv

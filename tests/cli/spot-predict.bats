@@ -400,7 +400,7 @@ forecast_of() {
 @test "a figure that cannot be written is named as the user named it" {
     run spot-predict --plot nowhere/x.svg t.csv
     [ "$status" -eq 4 ]
-    [[ "$output" == *"cannot write 'nowhere/x.svg': No such file or directory"* ]]
+    [[ "$output" == *"'nowhere/x.svg'"* ]]
     [[ "$output" != *.tmp.* ]]
 }
 

@@ -105,14 +105,14 @@ fits() { # no type has more workers in use than there are; no job is twice
     [[ "$stderr" == *"job 'recsys-2'"*16* ]]
     sed 's/recsys-2/recsys-1/' "$S/jobs.csv" >"$T/jobs.csv"
     run -3 --separate-stderr plan
-    [[ "$stderr" == *"two jobs have the id 'recsys-1'"* ]]
+    [[ "$stderr" == *"'recsys-1'"* ]]
     sed 's/,v100,ann/,a100,ann/' "$S/jobs.csv" >"$T/jobs.csv"
     run -3 --separate-stderr plan
     [[ "$stderr" == *"'a100'"* ]]
     cp "$S/jobs.csv" "$T/jobs.csv"
     jq '.rows |= map(select(.kind != "lm"))' "$S/throughput.json" >"$T/throughput.json"
     run -1 --separate-stderr plan
-    [[ "$stderr" == *"no throughput of 'lm'"* ]]
+    [[ "$stderr" == *"'lm'"* ]]
     jq '.rows += [.rows[0]]' "$S/throughput.json" >"$T/throughput.json"
     run -3 plan
     cp "$S/throughput.json" "$T/throughput.json"

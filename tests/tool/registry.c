@@ -168,7 +168,7 @@ const struct spot_document spot_registry[] = {
       "`spot-replay import --from gavel`; you", "`spot-plan share`, `spot-replay share`", "share",
       .part = spot_job_rates_part, .check = check_job_rates, .has_made_by = true },
     { "stream", 1, "JSON", "The JSON in the head of a tensor stream: what was packed, and how.",
-      "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream", .part = spot_stream_part,
+      "`spot-migrate pack`", "`spot-migrate unpack`", "stream", .part = spot_stream_part,
       .check = spot_stream_check_json },
     { 0 },
 };

@@ -74,7 +74,7 @@ static bool load(struct trace *t, const char *path, double ms_per_unit)
     *t = (struct trace){ .ms_per_unit = ms_per_unit };
     if (!in)
         return false;
-    rc = ms_per_unit == 1 ? spot_csv_read_bare(in, path, want, 3, on_event, t, NULL, &err)
+    rc = ms_per_unit == 1 ? spot_csv_read_log(in, path, want, 3, true, on_event, t, NULL, &err)
                           : spot_csv_read(in, path, want, 3, on_event, t, NULL, &err);
     ck_assert_msg(!rc, "%s", err.msg);
     fclose(in);

@@ -149,7 +149,7 @@ START_TEST(a_file_without_header_has_the_columns_it_is_said_to_have)
         ck_assert_ptr_nonnull(in);
         fputs(text[i], in);
         rewind(in);
-        ck_assert_int_eq(spot_csv_read_bare(in, "t", want, 2, read_b, &sum, NULL, &err),
+        ck_assert_int_eq(spot_csv_read_log(in, "t", want, 2, true, read_b, &sum, NULL, &err),
                          *message[i] ? -1 : 0);
         ck_assert_str_eq(err.msg, message[i]);
         if (!i)

@@ -121,7 +121,7 @@ START_TEST(when_all_nodes_are_gone_the_job_goes_on_from_the_disk)
     other.group.listen = NULL;
     other.group.events = NULL;
     other.group.n_local = 0;
-    ck_failed(coordinate(&other), SPOT_EUSAGE, "another job uses --state");
+    ck_failed(coordinate(&other), SPOT_ESYS, "in use by another job");
     lose_all();
     ck_failed(coordinate(&other), SPOT_EUSAGE, "has the commits of a job: --resume continues it");
     o.group.resume = true;

@@ -156,12 +156,10 @@ struct net {
     }
 /* clang-format off */
 #define NET_OPTIONS(n) \
-    { SPOT_OPT_STRING, 0, "connect", &(n)->connect, "address", "connect to ADDRESS", 0, 0 }, \
-    { SPOT_OPT_STRING, 0, "listen", &(n)->listen, "address", "listen on ADDRESS", 0, 0 }, \
-    { SPOT_OPT_STRING, 0, "via", &(n)->via, "command", \
-      "through a command, such as ssh, that runs the other end with --duplex", 0, 0 }, \
-    { SPOT_OPT_FLAG, 0, "duplex", &(n)->is_duplex, NULL, \
-      "two-way protocol over standard input and output", 0, 0 }, \
+    SPOT_TEXT("connect", &(n)->connect, "address", "connect to ADDRESS"), \
+    SPOT_TEXT("listen", &(n)->listen, "address", "listen on ADDRESS"), \
+    SPOT_TEXT("via", &(n)->via, "command", "through a command, such as ssh, that runs the other end with --duplex"), \
+    SPOT_FLAG("duplex", &(n)->is_duplex, "two-way protocol over standard input and output"), \
     SPOT_ROW_KEY_FILE(&(n)->key_path), \
     { SPOT_OPT_SECS, 0, "timeout", &(n)->silence_s, "duration", \
       "drop a peer after this much silence (default: 10s)", 0.01, 1e6 }, \

@@ -306,8 +306,8 @@ static int run_assign(const struct options *options, const char *path, struct sp
 static struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .objective = "sum" };
 
 static const struct spot_opt option[] = {
-    { SPOT_OPT_STRING, 0, "objective", &options.objective, "name",
-      "sum, or bottleneck: least largest cost (default: sum)", 0, 0 },
+    SPOT_TEXT("objective", &options.objective, "name",
+              "sum, or bottleneck: least largest cost (default: sum)"),
     SPOT_TOOL_OPTIONS_WRITE(&options.common,
                             "write here, complete or not at all (default: stdout)"),
     { SPOT_OPT_END },

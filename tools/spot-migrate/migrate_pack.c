@@ -193,8 +193,7 @@ static double chunk_byte = SPOT_CHUNK_BYTE;
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "pack" },
     SPOT_ROW_CODEC(&codec_name),
-    { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL, "no filter: 'zstd -dc' restores the file", 0,
-      0 },
+    SPOT_FLAG("compat", &is_compat, "no filter: 'zstd -dc' restores the file"),
     { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes per chunk (default: 1MiB)",
       SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
     SPOT_ROW_THREADS(&n_thread),

@@ -106,12 +106,10 @@ static struct options options = {
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "documents" },
-    { SPOT_OPT_STRING, 0, "from", &options.from, "layout.json", "who holds what now (required)", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "to", &options.to, "layout.json",
-      "target layout; places that it names are kept (required)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "cluster", &options.cluster, "cluster.json",
-      "nodes, links, prices (required)", 0, 0 },
+    SPOT_TEXT("from", &options.from, "layout.json", "who holds what now (required)"),
+    SPOT_TEXT("to", &options.to, "layout.json",
+              "target layout; places that it names are kept (required)"),
+    SPOT_TEXT("cluster", &options.cluster, "cluster.json", "nodes, links, prices (required)"),
     { SPOT_OPT_GROUP, .help = "plan" },
     { SPOT_OPT_SECS, 0, "deadline", &options.deadline_s, "duration",
       "time until leaving nodes are gone (default: the cluster's)", 0, 1e9 },

@@ -174,7 +174,7 @@ static int run_roofline(struct spot_err *err)
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "training: what was measured" },
-    { SPOT_OPT_STRING, 0, "ddp", &opt.ddp, "n:time,...", "step time by number of workers", 0, 0 },
+    SPOT_TEXT("ddp", &opt.ddp, "n:time,...", "step time by number of workers"),
     SPOT_ROW_SAMPLES(&opt.global_batch),
     { SPOT_OPT_U64, 0, "worker-batch", &opt.worker_batch, "b",
       "samples per step of each worker (weak scaling)", 1, 100000 },
@@ -184,10 +184,10 @@ static const struct spot_opt option_table[] = {
     SPOT_ROW_USD_PER_H(opt.price),
     SPOT_ROW_RESTART(&opt.restart_s),
     { SPOT_OPT_GROUP, .help = "serving: a roofline, nothing measured" },
-    { SPOT_OPT_STRING, 0, "roofline", &opt.roofline.model, "dir|file",
-      "the model: config.json of GPT-2's or Llama's kind", 0, 0 },
+    SPOT_TEXT("roofline", &opt.roofline.model, "dir|file",
+              "the model: config.json of GPT-2's or Llama's kind"),
     SPOT_ROW_CATALOGUE(&opt.roofline.catalogue),
-    { SPOT_OPT_STRING, 0, "type", &opt.roofline.type, "name", "the instance type", 0, 0 },
+    SPOT_TEXT("type", &opt.roofline.type, "name", "the instance type"),
     SPOT_ROW_DTYPE(&opt.roofline.dtype),
     { SPOT_OPT_U64, 0, "max-batch", &opt.roofline.max_batch, "B",
       "requests of a pipeline at once, a power of two (default: 8)", 1, SPOT_SERVE_BATCH_MAX },

@@ -358,11 +358,10 @@ const struct spot_cli plan_share_command = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
-            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
-              0 },
-            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
-              "spot.throughput/1: steps/s by kind of job and type of worker", 0, 0 },
-            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
+            SPOT_TEXT("jobs", &o.jobs, "file", "CSV (required), - is standard input"),
+            SPOT_TEXT("throughput", &o.throughput, "file",
+                      "spot.throughput/1: steps/s by kind of job and type of worker"),
+            SPOT_TEXT("cluster", &o.cluster, "file", "CSV of types (required)"),
             SPOT_ROW_TIME(&o.time_s),
             { SPOT_OPT_GROUP, .help = "policies" },
             SPOT_ROW_POLICY(&o.policy),

@@ -4,18 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "forecast/next_probes.h"
 #include "predict.h"
 
 static const double HOUR_OVER_SPOT = 3; /* what on demand costs over spot, about */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* The median of the prices told; NaN: none. */
 static double median_usd(const struct spot_probes *p)
@@ -26,7 +20,7 @@ static double median_usd(const struct spot_probes *p)
     for (size_t i = 0; i < p->n; i++)
         if (!isnan(p->probed[i].usd_per_h))
             usd[n++] = p->probed[i].usd_per_h;
-    qsort(usd, n, sizeof(*usd), by_value);
+    qsort(usd, n, sizeof(*usd), spot_num_compare);
     median = n ? usd[n / 2] : NAN;
     free(usd);
     return median;

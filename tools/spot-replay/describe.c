@@ -476,8 +476,7 @@ const struct spot_cli replay_describe_command = {
                 "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
     .option =
         (const struct spot_opt[]){
-            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
-              "trace: machines (default); load: requests", 0, 0 },
+            SPOT_TEXT("kind", &opt.kind, "what", "trace: machines (default); load: requests"),
             { SPOT_OPT_GROUP, .help = "range" },
             SPOT_ROW_FROM(&opt.from_s),
             SPOT_ROW_TO(&opt.to_s),
@@ -485,8 +484,8 @@ const struct spot_cli replay_describe_command = {
             SPOT_ROW_CONTEXT(&opt.context),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_PLOT(&opt.plot),
-            { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
-              "from named nodes: losses by age, for spot-predict --hazard", 0, 0 },
+            SPOT_FLAG("hazard", &opt.hazard,
+                      "from named nodes: losses by age, for spot-predict --hazard"),
             { SPOT_OPT_U64, 0, "min-losses", &opt.min_losses, "n",
               "least number of losses per age class (default: 10)", 1, 1000000 },
             SPOT_TOOL_OPTIONS(&opt.common),

@@ -51,7 +51,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     SPOT_ROW_STATE(&o.audit.state),
     SPOT_ROW_EVENTS(&o.audit.events),
-    { SPOT_OPT_STRING, 0, "steps", &o.steps, "a:b", "steps to compute anew", 0, 0 },
+    SPOT_TEXT("steps", &o.steps, "a:b", "steps to compute anew"),
     { SPOT_OPT_U64, 0, "sample", &o.n_sample, "n", "only so many of them, drawn (default: all)", 1,
       1e12 },
     SPOT_ROW_DATA(&o.data),

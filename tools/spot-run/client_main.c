@@ -86,8 +86,7 @@ static bool is_forced;
 
 static const struct spot_opt replan_option[] = {
     JOB_OPTIONS,
-    { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "accept a plan older than the one in use", 0,
-      0 },
+    SPOT_FLAG("force", &is_forced, "accept a plan older than the one in use"),
     { .type = SPOT_OPT_END },
 };
 
@@ -400,7 +399,7 @@ static int status(struct spot_err *err)
 
 static const struct spot_opt status_option[] = {
     JOB_OPTIONS,
-    { SPOT_OPT_STRING, 0, "format", &format_name, "name", "table on a terminal, else json", 0, 0 },
+    SPOT_TEXT("format", &format_name, "name", "table on a terminal, else json"),
     { .type = SPOT_OPT_END },
 };
 

@@ -43,8 +43,7 @@ struct job_options {
 #define JOB_MODEL_OPTIONS(j) \
     SPOT_ROW_DATA(&(j).data), \
     SPOT_ROW_TOKENIZER(&(j).c.tokenizer), \
-    { SPOT_OPT_STRING, 0, "arch", &(j).arch, "x", \
-      "gpt2 or llama (default: gpt2)", 0, 0 }, \
+    SPOT_TEXT("arch", &(j).arch, "x", "gpt2 or llama (default: gpt2)"), \
     { SPOT_OPT_U64, 0, "layers", &(j).c.config.shape.n_layer, "n", \
       "layers (default: 4)", 1, 4096 }, \
     { SPOT_OPT_U64, 0, "width", &(j).c.config.shape.width, "C", \
@@ -65,8 +64,7 @@ struct job_options {
       "size of the vocabulary (default for bytes: 256)", 2, 1 << 20 }, \
     { SPOT_OPT_U64, 0, "shards", &(j).c.config.shape.n_shard, "S", \
       "canonical shards; must divide the heads (default: the largest up to 4)", 1, 256 }, \
-    { SPOT_OPT_FLAG, 0, "tied", &(j).is_tied, NULL, \
-      "the head is the embedding", 0, 0 }, \
+    SPOT_FLAG("tied", &(j).is_tied, "the head is the embedding"), \
     { SPOT_OPT_U64, 0, "kv-heads", &(j).c.config.shape.n_kv_head, "Hk", \
       "llama: key/value heads (default: as many as --heads)", 1, 1024 }, \
     { SPOT_OPT_U64, 0, "ffn", &(j).c.config.shape.ffn, "X", \

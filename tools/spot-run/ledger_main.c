@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _POSIX_C_SOURCE 200809L /* open_memstream, fmemopen */
 /* Which samples a step reads: asked of the agent in a rank of exec, or worked out here. */
 #include <signal.h>
 #include <stdio.h>
@@ -37,17 +36,15 @@ static const struct spot_opt option[] = {
     SPOT_ROW_SAMPLES(&o.global_batch),
     { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "seed of the order of each epoch (default: 0)", 0,
       9007199254740992.0 },
-    { SPOT_OPT_STRING, 0, "rest", &o.rest, "name",
-      "last batch of an epoch: wrap, drop or short (default: wrap)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "order", &o.order, "name",
-      "order of an epoch: shuffled or sequential (default: shuffled)", 0, 0 },
+    SPOT_TEXT("rest", &o.rest, "name",
+              "last batch of an epoch: wrap, drop or short (default: wrap)"),
+    SPOT_TEXT("order", &o.order, "name",
+              "order of an epoch: shuffled or sequential (default: shuffled)"),
     { SPOT_OPT_GROUP, .help = "more" },
-    { SPOT_OPT_STRING, 0, "format", &o.format, "name",
-      "json: the agent's answer; csv: a row per sample (default: json)", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "ranges", &o.has_ranges, NULL,
-      "print positions in the order of the epoch, not samples", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "check", &o.is_check, NULL,
-      "count lost and repeated samples in a log of exec --events", 0, 0 },
+    SPOT_TEXT("format", &o.format, "name",
+              "json: the agent's answer; csv: a row per sample (default: json)"),
+    SPOT_FLAG("ranges", &o.has_ranges, "print positions in the order of the epoch, not samples"),
+    SPOT_FLAG("check", &o.is_check, "count lost and repeated samples in a log of exec --events"),
     { .type = SPOT_OPT_END },
 };
 

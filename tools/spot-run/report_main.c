@@ -242,8 +242,8 @@ static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT, .speedup = 1 };
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
-    { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
-      "compare with the events of an undisturbed run; exit 1 if they differ", 0, 0 },
+    SPOT_TEXT("reference", &o.reference, "file",
+              "compare with the events of an undisturbed run; exit 1 if they differ"),
     SPOT_ROW_PLOT(&o.plot),
     SPOT_ROW_SPEEDUP(&o.speedup),
     SPOT_ROW_USD_PER_H(o.price),

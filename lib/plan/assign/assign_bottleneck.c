@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "plan/assign.h"
 
@@ -15,16 +16,9 @@ struct search {
     size_t n_value;
 };
 
-static int ascending(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 static int descending(const void *a, const void *b)
 {
-    return ascending(b, a);
+    return spot_num_compare_int64(b, a);
 }
 
 static void list_values(struct search *s)
@@ -35,7 +29,8 @@ static void list_values(struct search *s)
         if (s->problem->cost[k] != SPOT_ASSIGN_FORBIDDEN)
             s->value[n++] = s->problem->cost[k];
     if (n)
-        qsort(s->value, n, sizeof *s->value, s->problem->is_max ? descending : ascending);
+        qsort(s->value, n, sizeof *s->value,
+              s->problem->is_max ? descending : spot_num_compare_int64);
     for (size_t k = 0; k < n; k++)
         if (!k || s->value[k] != s->value[s->n_value - 1])
             s->value[s->n_value++] = s->value[k];

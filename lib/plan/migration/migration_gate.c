@@ -8,19 +8,12 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-static int by_number(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 int spot_migration_set(int64_t *x, int n)
 {
     int n_set = 0;
 
     if (n)
-        qsort(x, (size_t)n, sizeof *x, by_number);
+        qsort(x, (size_t)n, sizeof *x, spot_num_compare_int64);
     for (int i = 0; i < n; i++)
         if (!i || x[i] != x[n_set - 1])
             x[n_set++] = x[i];
@@ -29,7 +22,7 @@ int spot_migration_set(int64_t *x, int n)
 
 int spot_migration_find(const int64_t *set, int n, int64_t x)
 {
-    const int64_t *hit = bsearch(&x, set, (size_t)n, sizeof *set, by_number);
+    const int64_t *hit = bsearch(&x, set, (size_t)n, sizeof *set, spot_num_compare_int64);
 
     return (int)(hit - set);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "plan/migration/flat_cut.h"
 
@@ -33,13 +34,6 @@ static void add_cut(struct builder *b, int64_t at)
 {
     b->cut = spot_xgrow(b->cut, &b->cut_cap, b->n_cut + 1, sizeof *b->cut);
     b->cut[b->n_cut++] = at;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
 }
 
 /* Where ranks, and replicas of ZeRO components, cut the axis. */
@@ -196,7 +190,7 @@ static void add_group(struct builder *b, const struct kind *kind, int64_t bundle
         return;
     cut_axis(b, b->from, &b->old_flat, kind->is_old && kind->zero_old, bundle, group);
     cut_axis(b, b->to, &b->new_flat, kind->zero_new, bundle, group);
-    qsort(b->cut, b->n_cut, sizeof *b->cut, by_value);
+    qsort(b->cut, b->n_cut, sizeof *b->cut, spot_num_compare_int64);
     for (size_t k = 0; k + 1 < b->n_cut; k++)
         if (b->cut[k] < b->cut[k + 1])
             add_fragment(b, kind, bundle, group, b->cut[k], b->cut[k + 1]);
@@ -245,7 +239,7 @@ static void add_kv(struct builder *b, const struct spot_layout_kv *old, int kv)
             add_cut(b, lo);
             add_cut(b, hi);
         }
-    qsort(b->cut, b->n_cut, sizeof *b->cut, by_value);
+    qsort(b->cut, b->n_cut, sizeof *b->cut, spot_num_compare_int64);
     for (int64_t layer = 0; layer < to->model.n_layer; layer++)
         for (size_t k = 0; k + 1 < b->n_cut; k++) {
             const int64_t lo = b->cut[k], hi = b->cut[k + 1];
