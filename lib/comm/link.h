@@ -106,8 +106,9 @@ size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
 
-/* The shortest time from a byte sent to word of its arrival that the system has measured in the last
- * minutes, without what the other side waits before it says so; 0: not a network, not known. */
+/* The shortest time from a byte sent to word of its arrival that the system has measured in the
+ * last minutes, without what the other side waits before it says so; 0: not a network, not known.
+ */
 double spot_link_round_trip_s(const struct spot_link *link);
 
 #ifdef __cplusplus
