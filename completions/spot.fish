@@ -619,6 +619,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l prompt -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l system -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l plain
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l max-tokens -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l proof -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l temperature -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-p -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-k -r

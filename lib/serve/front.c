@@ -353,16 +353,46 @@ static void end_stream(struct spot_front *f, struct spot_http_call *call, struct
     spot_http_answer(call, 200, "application/json", done, sizeof(done) - 1);
 }
 
-void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
+/* It is asked for beside the stream: whether anybody reads that is as before. */
+static void answer_proof(struct spot_front *f, struct spot_http_call *call,
+                         struct spot_completion *c)
+{
+    const bool is_ready = spot_completion_is_ready(c);
+    struct spot_buf out = { 0 };
+    int status = 409;
+
+    if (spot_completion_is_given_up(c))
+        status = spot_openai_given_up(c, &out);
+    else if (!is_ready)
+        (void)spot_openai_error(
+            status, "invalid_request_error", NULL, "stream_not_ended", &out,
+            "The answer has not ended: there is a proof of all of it, or none.");
+    else
+        status = f->table->proof(f->server, c, &out);
+    if (!is_ready && !c->front)
+        f->table->abandon(f->server, c);
+    spot_completion_unref(c);
+    spot_front_answer_json(call, status ? status : 200, &out);
+    spot_buf_release(&out);
+}
+
+void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
-    struct spot_completion *const c =
-        f->table->rejoin(f->server, id, spot_http_keys_owner(f->keys, call, id));
+    const bool wants_proof = spot_front_is_proof(rest);
+    char id[SPOT_REQUEST_ID_MAX];
+    struct spot_completion *c;
     struct spot_exchange *x;
 
+    snprintf(id, sizeof(id), "%.*s", (int)strcspn(rest, wants_proof ? "/" : ""), rest);
+    c = f->table->rejoin(f->server, id, spot_http_keys_owner(f->keys, call, id));
     if (!c) {
         spot_front_answer_error(call, 404, "invalid_request_error", "stream_not_found",
                                 "There is no stream of this id, or not any more.");
+        return;
+    }
+    if (wants_proof) {
+        answer_proof(f, call, c);
         return;
     }
     if (!strcmp(spot_http_method(call),

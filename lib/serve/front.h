@@ -41,6 +41,9 @@ struct spot_front_server {
     /* A client reconnects to a stream: one reference, or NULL if there is none of this id and
      * owner. */
     struct spot_completion *(*rejoin)(void *server, const char *id, uint64_t owner);
+    /* Append the proof of an answer that is whole (proof_doc.h). Returns 0, or a status with an
+     * error object in *out: there is none. */
+    int (*proof)(void *server, const struct spot_completion *c, struct spot_buf *out);
     double (*retry_after_s)(void *server);
     enum spot_admission (*health)(void *server);
     void (*metrics)(void *server, struct spot_buf *out); /* in Prometheus's text format */

@@ -217,18 +217,30 @@ static void refuse_stranger(struct spot_http_call *call)
                             "Origin none, this server, or of --cors-origin.");
 }
 
-/* A stream may be ended. */
-static const char *methods_of(const struct route *r)
+bool spot_front_is_proof(const char *rest)
 {
-    return r->answer == spot_front_rejoin ? "GET, HEAD, DELETE, OPTIONS"
-           : *r->method == 'G'            ? "GET, HEAD, OPTIONS"
-                                          : "POST, OPTIONS";
+    const char *const slash = strchr(rest, '/');
+
+    return slash && !strcmp(slash, "/proof");
 }
 
-static bool takes_method(const struct route *r, const char *method)
+/* A stream may be ended. */
+static bool may_delete(const struct route *r, const char *rest)
+{
+    return r->answer == spot_front_rejoin && !spot_front_is_proof(rest);
+}
+
+static const char *methods_of(const struct route *r, const char *rest)
+{
+    return may_delete(r, rest) ? "GET, HEAD, DELETE, OPTIONS"
+           : *r->method == 'G' ? "GET, HEAD, OPTIONS"
+                               : "POST, OPTIONS";
+}
+
+static bool takes_method(const struct route *r, const char *rest, const char *method)
 {
     return !strcmp(method, r->method) || (*r->method == 'G' && !strcmp(method, "HEAD")) ||
-           (r->answer == spot_front_rejoin && !strcmp(method, "DELETE"));
+           (may_delete(r, rest) && !strcmp(method, "DELETE"));
 }
 
 static bool is_encoded(const struct spot_http_call *call)
@@ -252,9 +264,9 @@ void spot_front_gate(void *user, struct spot_http_call *call)
         spot_front_answer_error(call, 404, "invalid_request_error", NULL,
                                 "There is nothing at this path.");
     } else if (!strcmp(method, "OPTIONS")) {
-        spot_http_add_header(call, "Allow", methods_of(r));
+        spot_http_add_header(call, "Allow", methods_of(r, rest));
         spot_http_answer(call, 204, json, NULL, 0);
-    } else if (!takes_method(r, method)) {
+    } else if (!takes_method(r, rest, method)) {
         spot_http_add_header(call, "Allow", r->method);
         spot_front_answer_error(call, 405, "invalid_request_error", NULL,
                                 "This path takes another method.");

@@ -52,14 +52,16 @@ enum { SPOT_FRONT_BODIES_MAX = 8 }; /* of the largest size, that are held at onc
 void spot_front_take(struct spot_exchange *x, int status, struct spot_request *request_take,
                      const struct spot_buf *error);
 void spot_front_complete(struct spot_front *f, struct spot_http_call *call, enum spot_api api);
-void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *id);
+void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const char *rest);
 void spot_front_answer_error(struct spot_http_call *call, int status, const char *type,
                              const char *code, const char *message);
 void spot_front_answer_not_now(struct spot_front *f, struct spot_http_call *call,
                                enum spot_admission why);
 void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body);
 
-/* front_route.c: what is answered by the headers alone, if it is; and the rest. */
+/* front_route.c: is it the proof that is asked for: ID/proof? What is answered by the headers
+ * alone, if it is; and the rest. */
+bool spot_front_is_proof(const char *rest);
 void spot_front_gate(void *user, struct spot_http_call *call);
 void spot_front_called(void *user, struct spot_http_call *call);
 

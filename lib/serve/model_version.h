@@ -22,6 +22,7 @@ struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work;                    /* requests that began on it and are not yet forgotten */
     struct spot_grammar_pool *grammars; /* of answers that engines compute; NULL: not needed yet */
+    int64_t step;                       /* of the job whose weights it has; 0: it follows none */
     char fingerprint[64]; /* where its weights are those of a step of a job; "": they are not */
     void (*drop)(void *user, const char *dir); /* its directory, at its end; NULL: that stays */
     void *user;

@@ -53,6 +53,7 @@ static int look(const struct spot_follower *f, struct spot_model_version **versi
         spot_model_version_free(v);
         return -1;
     }
+    v->step = step;
     snprintf(v->fingerprint, sizeof(v->fingerprint), "step-%" PRId64 "-%016" PRIx64, step,
              v->model.hash);
     v->model.vocabulary.fingerprint = v->fingerprint;

@@ -373,6 +373,7 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
 void spot_server_abandon(void *server, struct spot_completion *c);
 void spot_server_end(void *server, struct spot_completion *c);
 struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_t owner);
+int spot_server_proof(void *server, const struct spot_completion *c, struct spot_buf *out);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
 /* Nothing of a choice counts any more: it is computed anew. */

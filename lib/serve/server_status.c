@@ -9,6 +9,8 @@
 #include "common/clock.h"
 #include "common/metric.h"
 #include "common/xalloc.h"
+#include "serve/openai_state.h"
+#include "serve/proof_doc.h"
 #include "serve/server_state.h"
 
 size_t spot_server_running(const struct spot_server *s)
@@ -138,6 +140,26 @@ void spot_server_status_page(void *server, struct spot_jw *jw)
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
+}
+
+int spot_server_proof(void *server, const struct spot_completion *c, struct spot_buf *out)
+{
+    const struct spot_server *const s = server;
+    const struct spot_work *const w = c->core;
+    struct spot_proof_of of = { .kernel = s->options->kind ? s->options->kind : "fma",
+                                .type = s->options->type };
+
+    if (s->options->is_foreign)
+        return spot_openai_error(400, "invalid_request_error", NULL, "proof_unavailable", out,
+                                 "The model is in engines of others, which promise no bits: nobody "
+                                 "could compute this answer again.");
+    if (!w)
+        return spot_openai_error(404, "invalid_request_error", NULL, "stream_not_found", out,
+                                 "There is no stream of this id any more.");
+    of.model = spot_proof_model(&w->version->model);
+    of.step = w->version->step;
+    spot_proof_put(&of, c, out);
+    return 0;
 }
 
 /* The slowest at which pages came, 0: they never did. */

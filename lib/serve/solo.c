@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/solo.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "engine/kernel.h"
 #include "serve/batch_loop.h"
 #include "serve/served_model.h"
 
@@ -15,6 +17,7 @@ struct spot_solo {
     struct spot_served_model model;
     char *id;
     struct spot_front_options options;
+    struct spot_proof_of of; /* see proof_doc.h; borrows the backend's name of its kernel */
     void *image;
     struct spot_relay *relay;
     struct spot_batch_loop *loop;
@@ -62,13 +65,28 @@ static int pack(struct spot_solo *s, const struct spot_solo_options *o, struct s
     return 0;
 }
 
+/* By what a proof knows it. */
+static int name_kernel(struct spot_solo *s, const struct spot_solo_options *o, struct spot_err *err)
+{
+    char name[32];
+    const struct spot_kernel *kernel;
+
+    s->of = (struct spot_proof_of){ .kernel = "fma", .type = o->type };
+    if (!o->backend)
+        return 0;
+    snprintf(name, sizeof(name), "%s-%s", o->backend, spot_infer_type_name((int)o->type));
+    kernel = spot_kernel_find(name, err);
+    s->of.kernel = kernel ? spot_kernel_name(kernel) : "";
+    return kernel ? 0 : -1;
+}
+
 struct spot_solo *spot_solo_open(const struct spot_solo_options *o, struct spot_err *err)
 {
     struct spot_solo *const s = spot_xcalloc(1, sizeof(*s));
 
     if (spot_served_model_open(&s->model, o->model, o->adapters, 0, err) ||
         (o->chat_template && spot_served_model_choose_chat(&s->model, o->chat_template, err)) ||
-        pack(s, o, err)) {
+        name_kernel(s, o, err) || pack(s, o, err)) {
         spot_solo_free(s);
         return NULL;
     }
@@ -106,25 +124,36 @@ const char *spot_solo_no_chat(struct spot_solo *s)
 
 /* --- an answer ------------------------------------------------------------------- */
 
+/* Returns 0, or -1: a worker would not take it. */
+static int copy(struct spot_request *to, const struct spot_request *r)
+{
+    struct spot_buf text = { 0 };
+    struct spot_wire_in in;
+    int rc;
+
+    spot_request_put(r, &text);
+    in = spot_wire_in(text.data, text.n);
+    rc = spot_request_get(to, &in);
+    spot_buf_release(&text);
+    return rc;
+}
+
 /* A copy for one choice. */
 static struct spot_request copied(const struct spot_request *r, uint32_t choice, uint32_t *of_part)
 {
     const struct spot_request part = spot_request_part(r, choice, of_part);
-    struct spot_buf text = { 0 };
-    struct spot_request copy;
-    struct spot_wire_in in;
+    struct spot_request to;
 
-    spot_request_put(&part, &text);
-    in = spot_wire_in(text.data, text.n);
-    if (spot_request_get(&copy, &in))
-        memset(&copy, 0, sizeof(copy)); /* it is refused when it is added */
-    spot_buf_release(&text);
-    return copy;
+    if (copy(&to, &part))
+        memset(&to, 0, sizeof(to)); /* it is refused when it is added */
+    return to;
 }
 
-static int begin(struct spot_solo *s, struct spot_completion *c, struct spot_err *err)
+/* Choices [first, end). */
+static int begin(struct spot_solo *s, struct spot_completion *c, uint32_t first, uint32_t end,
+                 struct spot_err *err)
 {
-    for (uint32_t i = 0; i < c->request.n_choice; i++) {
+    for (uint32_t i = first; i < end; i++) {
         uint32_t of_part;
         struct spot_request part = copied(&c->request, i, &of_part);
 
@@ -168,16 +197,26 @@ static bool tell_more(const struct spot_completion *c, size_t *told, spot_solo_t
                          end > begin ? end - begin : 0);
 }
 
+/* As many as there is room for. */
 static int compute(struct spot_solo *s, struct spot_completion *c, spot_solo_tell tell, void *user,
                    struct spot_err *err)
 {
+    uint32_t begun = c->request.n_choice < CHOICES ? c->request.n_choice : CHOICES;
     size_t told = 0, n;
-    int rc = begin(s, c, err);
+    int rc = begin(s, c, 0, begun, err);
 
     while (!rc && c->n_open) {
         struct spot_batch_out out[CHOICES];
 
-        rc = spot_batch_loop_step(s->loop, out, &n, err);
+        if (begun < c->request.n_choice && spot_batch_loop_is_idle(s->loop)) {
+            const uint32_t left = c->request.n_choice - begun,
+                           more = left < CHOICES ? left : CHOICES;
+
+            rc = begin(s, c, begun, begun + more, err);
+            begun += more;
+        }
+
+        rc = rc ? rc : spot_batch_loop_step(s->loop, out, &n, err);
         for (size_t i = 0; !rc && i < n; i++)
             rc = take(s, c, &out[i], err);
         if (!rc && !tell_more(c, &told, tell, user))
@@ -221,6 +260,67 @@ int spot_solo_answer(struct spot_solo *s, enum spot_api api, const char *body, s
     rc = compute(s, c, tell, user, err);
     if (!rc && document)
         spot_openai_answer(&s->options, c, document);
+    spot_completion_unref(c);
+    return rc;
+}
+
+/* --- a proof --------------------------------------------------------------------- */
+
+static int check_token(const struct spot_solo *s, const uint32_t *token, size_t n, const char *what,
+                       struct spot_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (token[i] >= s->model.shape.vocab)
+            return spot_err_set(err, SPOT_EDATA, "%s has token %u, the model %lld", what,
+                                (unsigned)token[i], (long long)s->model.shape.vocab);
+    return 0;
+}
+
+/* What a server has checked when it took the request. */
+static int check_request(const struct spot_solo *s, const struct spot_proof *p,
+                         struct spot_err *err)
+{
+    const struct spot_request *const r = &p->request;
+
+    for (size_t i = 0; i < r->n_bias; i++)
+        if (check_token(s, &r->bias[i].token, 1, "logit_bias of the proof", err))
+            return -1;
+    for (uint32_t i = 0; i < r->n_choice; i++) {
+        uint32_t k;
+        const struct spot_request part = spot_request_part(r, i, &k);
+
+        if ((int64_t)part.n_prompt + r->n_token_max > s->model.shape.seq)
+            return spot_err_set(err, SPOT_EDATA,
+                                "the proof has a prompt of %zu tokens and up to %lld of an answer, "
+                                "the model a context of %lld",
+                                part.n_prompt, (long long)r->n_token_max,
+                                (long long)s->model.shape.seq);
+    }
+    return check_token(s, r->prompt, r->n_prompt, "the prompt of the proof", err) ||
+                   check_token(s, p->end, p->n_end, "end_token_ids of the proof", err) ||
+                   check_token(s, r->stop_id, r->n_stop_id, "stop_token_ids of the proof", err)
+               ? -1
+               : 0;
+}
+
+int spot_solo_prove(struct spot_solo *s, const struct spot_proof *p, struct spot_err *err)
+{
+    struct spot_request request;
+    struct spot_completion *c;
+    int rc;
+
+    s->of.model = spot_proof_model(&s->model);
+    if (spot_proof_check(p, &s->of, err) || check_request(s, p, err))
+        return -1;
+    if (copy(&request, &p->request))
+        return spot_err_set(err, SPOT_EDATA, "the proof is of a request that no server takes");
+    memcpy(s->model.end, p->end,
+           p->n_end * sizeof(*p->end)); /* a chat template may have added some */
+    s->model.n_end = s->model.vocabulary.n_end = p->n_end;
+    c = spot_completion_new(&request, &s->model.vocabulary);
+    rc = compute(s, c, NULL, NULL, err);
+    if (!rc)
+        rc = spot_proof_compare(p, c, err);
     spot_completion_unref(c);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "engine/infer.h"
 #include "serve/front.h"
+#include "serve/proof_doc.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +45,10 @@ typedef bool (*spot_solo_tell)(void *user, const char *text, size_t n);
 int spot_solo_answer(struct spot_solo *s, enum spot_api api, const char *body, size_t n_byte,
                      spot_solo_tell tell, void *user, struct spot_buf *document,
                      struct spot_err *err);
+
+/* Compute the answer of a proof anew. Returns 0 if it is equal, or -1 with *err: SPOT_EINFEASIBLE
+ * says what differs, SPOT_EDATA that this model has no such request. */
+int spot_solo_prove(struct spot_solo *s, const struct spot_proof *proof, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -387,6 +387,8 @@ bad() { # fault, a word of what is said
     id=$(sed -n 's/^data: {/{/p' a | jq -r .id | head -n 1)
     curl -sN --unix-socket h -H 'Last-Event-ID: 0:13' "http://x/v1/streams/$id" >b
     [ "$(grep '^id' b)" = "$(printf 'id: 0:%d\n' 20 27 34)" ]
+    # engines promise no bits, so nobody could compute the answer again
+    [ "$(curl -s --unix-socket h "http://x/v1/streams/$id/proof" | jq -r .error.code)" = proof_unavailable ]
 }
 
 @test "a plan's weights hold for engines" {

@@ -19,6 +19,7 @@
 #include "model/price_doc.h"
 #include "model/share_doc.h"
 #include "model/status_doc.h"
+#include "serve/proof_doc.h"
 #include "shard/stream.h"
 #include "train/job_note.h"
 
@@ -39,6 +40,7 @@ READER(plan_doc, spot_plan_doc)
 READER(status, spot_status)
 READER(job_rates, spot_job_rates)
 READER(job_note, spot_job_note)
+READER(proof, spot_proof)
 
 static int check_forecast(const char *text, size_t n, struct spot_err *err)
 {
@@ -148,6 +150,9 @@ const struct spot_document spot_registry[] = {
       "`spot-run status`, `roll`; you", "state", .part = spot_status_part, .check = check_status,
       .unread = "phase|val_loss|val_step|lr|(ttft|between|whole|queue)_mean_s|"
                 "rollout/(state|model)|members/0/(role|model|device|load|kv_use)" },
+    { "proof", 1, "JSON", "What determined an answer, and what it was, to be computed again.",
+      "`spot-run serve --http`", "`spot-run generate --proof`", "serve", .part = spot_proof_part,
+      .check = check_proof },
     { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
       "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },
     { "commit", 1, "JSON", "The manifest of a foreign trainer's commit, stored through a command.",

@@ -74,6 +74,13 @@ static inline struct spot_completion *rig_rejoin(void *server, const char *id, u
     return NULL;
 }
 
+static inline int rig_proof(void *server, const struct spot_completion *c, struct spot_buf *out)
+{
+    (void)server;
+    spot_buf_add(out, c->request.id, strlen(c->request.id));
+    return 0;
+}
+
 static inline double rig_retry_after_s(void *server)
 {
     (void)server;
@@ -103,6 +110,7 @@ static const struct spot_front_server rig_table = { .submit = rig_submit,
                                                     .abandon = rig_abandon,
                                                     .cancel = rig_cancel,
                                                     .rejoin = rig_rejoin,
+                                                    .proof = rig_proof,
                                                     .retry_after_s = rig_retry_after_s,
                                                     .health = rig_health,
                                                     .metrics = rig_metrics,

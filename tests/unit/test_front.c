@@ -256,6 +256,42 @@ static void setup_tcp(void)
     ck_assert_int_gt(spot_front_port(rig_front), 0);
 }
 
+static int proof_status(const struct spot_completion *c, struct client *k)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "/v1/streams/%s/proof", c->request.id);
+    client_once(k, "GET", path, "", "");
+    return client_status(k);
+}
+
+START_TEST(a_proof_is_asked_for_beside_the_stream)
+{
+    struct client reader, k;
+    struct spot_completion *const c = rig_take(&reader, stream);
+
+    rig_commit(c, 0, 'a');
+    ck_assert_int_eq(proof_status(c, &k), 409);
+    ck_assert_ptr_nonnull(strstr(client_body(&k), "stream_not_ended"));
+    ck_assert_uint_eq(rig.n_abandoned, 0); /* the other reads it */
+    client_close(&reader);
+    await_abandoned(1);
+    ck_assert_int_eq(proof_status(c, &k), 409);
+    await_abandoned(2); /* it still waits for its client */
+    while (c->n_open)
+        rig_commit(c, 0, 'b');
+    ck_assert_int_eq(proof_status(c, &k), 200);
+    ck_assert_str_eq(client_body(&k), c->request.id);
+    ck_assert_uint_eq(rig.n_abandoned, 2);
+    c->choice[0].finish = SPOT_FINISH_CANCELLED;
+    ck_assert_int_eq(proof_status(c, &k), 500);
+    client_once(&k, "GET", "/v1/streams/cmpl-none/proof", "", "");
+    ck_assert_int_eq(client_status(&k), 404);
+    client_once(&k, "DELETE", "/v1/streams/cmpl-none/proof", "", "");
+    ck_assert_int_eq(client_status(&k), 405);
+}
+END_TEST
+
 START_TEST(of_two_readers_the_last_one_counts)
 {
     struct client first, second, wrong;
@@ -340,6 +376,7 @@ int main(void)
     tcase_add_test(tc, where_a_client_says_it_was_is_a_token_that_was_told);
     tcase_add_loop_test(tc, what_the_server_gave_up_is_an_error_and_not_an_end, 0, 2);
     tcase_add_loop_test(tc, a_client_that_goes_is_told_to_the_server, 0, RESET);
+    tcase_add_test(tc, a_proof_is_asked_for_beside_the_stream);
     tcase_add_test(tc, of_two_readers_the_last_one_counts);
     tcase_add_test(tc, a_front_that_ends_takes_its_clients_along);
     tcase_add_test(tc, a_slow_client_costs_one_chunk_and_no_other_client);

@@ -19,11 +19,11 @@
 
 static struct {
     const char *model, *chat_template, *template_time, *lora, *prompt, *system, *dtype, *device,
-        *format;
+        *format, *proof;
     uint64_t max_tokens, threads, top_k, seed;
     double temperature, top_p;
     bool is_plain, is_quiet;
-} o = { .dtype = "fp32", .device = "auto", .format = "text", .temperature = 1, .top_p = 1 };
+} o = { .device = "auto", .format = "text", .temperature = 1, .top_p = 1 };
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "model" },
@@ -41,6 +41,8 @@ static const struct spot_opt option[] = {
               "answer this (default: a chat on a terminal, else stdin)"),
     SPOT_TEXT("system", &o.system, "text", "what the model is told before"),
     SPOT_FLAG("plain", &o.is_plain, "go on with the text, without the chat template"),
+    SPOT_TEXT("proof", &o.proof, "file",
+              "compute the answer of this spot.proof/1 anew, and compare; - for stdin"),
     { SPOT_OPT_GROUP, .help = "answers" },
     { SPOT_OPT_U64, 0, "max-tokens", &o.max_tokens, "n",
       "longest answer (default: the context; 256 for --plain)", 1, 1 << 30 },
@@ -290,18 +292,45 @@ static int generate(struct spot_solo *s, struct spot_err *err)
     return rc;
 }
 
+static int prove(struct spot_solo *s, const struct spot_proof *proof, struct spot_err *err)
+{
+    size_t n = 0;
+
+    if (spot_solo_prove(s, proof, err))
+        return -1;
+    for (uint32_t i = 0; i < proof->request.n_choice; i++)
+        n += proof->choice[i].n_token;
+    printf("equal: %s, %zu tokens", proof->request.id, n);
+    if (proof->of.step)
+        printf(" by the weights of step %lld", (long long)proof->of.step);
+    puts(proof->request.n_logprob >= 0 ? ", and their log probabilities" : "");
+    return fflush(stdout) ? spot_err_sys(err, "cannot write") : 0;
+}
+
+static int answer_or_prove(const struct spot_solo_options *options, const struct spot_proof *proof,
+                           struct spot_err *err)
+{
+    struct spot_solo *const s = spot_solo_open(options, err);
+    int rc;
+
+    if (!s)
+        return -1;
+    rc = o.proof ? prove(s, proof, err) : generate(s, err);
+    spot_solo_free(s);
+    return rc;
+}
+
 static int run_generate(struct spot_err *err)
 {
     struct device_option device = { .number = NULL };
-    const struct spot_solo_options options = {
+    struct spot_solo_options options = {
         .model = o.model,
         .chat_template = o.chat_template,
         .adapters = o.lora,
-        .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .backend = !strncmp(o.device, "cuda", 4) ? "cuda" : NULL,
         .n_thread = (int)(o.threads ? o.threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)),
     };
-    struct spot_solo *s;
+    struct spot_proof proof = { .choice = NULL };
     int rc;
 
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
@@ -314,11 +343,14 @@ static int run_generate(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--device must be cpu, cuda or cuda:N, got '%s'",
                             o.device);
     spot_cuda_choose(device.number);
-    s = spot_solo_open(&options, err);
-    if (!s)
+    if (o.proof && spot_proof_load(&proof, o.proof, err))
         return -1;
-    rc = generate(s, err);
-    spot_solo_free(s);
+    /* where it is not said, as the proof says */
+    options.type = o.dtype ? (enum spot_infer_type)spot_infer_type_find(o.dtype) : proof.of.type;
+    if (o.proof && !strcmp(device.kind, "auto") && !strncmp(proof.kernel, "cuda", 4))
+        options.backend = "cuda";
+    rc = answer_or_prove(&options, &proof, err);
+    spot_proof_release(&proof);
     return rc;
 }
 
@@ -330,11 +362,17 @@ const struct spot_cli run_generate_command = {
     .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" },
                                                 { "format", "text|json" },
                                                 { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "system", "!plain" }, { NULL, NULL } },
-    .synopsis = "--model DIR [--prompt TEXT] [options]",
+    .need = (const struct spot_opt_need[]){ { "system", "!plain" },
+                                            { "prompt|system|plain|max-tokens|temperature|top-p|"
+                                              "top-k|seed|format",
+                                              "!proof" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "proof", NULL },
+    .synopsis = "--model DIR [--prompt TEXT | --proof FILE] [options]",
     .summary = "Let a model answer, here: one text, or a chat in the terminal.",
     .examples = "  spot-run generate --model model --prompt 'Why is the sky blue?'\n"
-                "  spot-run generate --model model\n",
+                "  spot-run generate --model model\n"
+                "  spot-run generate --model model --proof answer.json\n",
     .option = option,
     .run_alone = run_generate,
 };
