@@ -545,6 +545,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l weights-of-samples -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
@@ -618,8 +619,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from generate' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l prompt -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l system -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l plain
-complete -c spot-run -n '__fish_seen_subcommand_from generate' -l max-tokens -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l proof -r
+complete -c spot-run -n '__fish_seen_subcommand_from generate' -l max-tokens -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l temperature -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-p -r
 complete -c spot-run -n '__fish_seen_subcommand_from generate' -l top-k -r

@@ -53,10 +53,18 @@ struct spot_stage_config {
     int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
     int n_thread;                 /* 1.. */
     int recompute;                /* enum spot_recompute */
+    bool is_weighted;             /* the losses of positions have weights; CPUs only */
     bool is_forward;              /* no backward calls; saves the gradient sums on the host */
     const struct spot_kernel *kernel;
     struct spot_stage_group group; /* of a stage with slots */
 };
+
+/* Words of a sequence: T + 1 tokens, and of one whose losses are weighted T floats behind them, the
+ * factors of the losses of its positions. */
+static inline int64_t spot_stage_words(const struct spot_shape *shape, bool is_weighted)
+{
+    return shape->seq + 1 + (is_weighted ? shape->seq : 0);
+}
 
 /* Bytes that a stage of this configuration needs on the CPU or device that computes it, excluding
  * its bundles' planes in host memory; SIZE_MAX on overflow. */
@@ -83,10 +91,12 @@ size_t spot_stage_boundary_elem(const struct spot_stage *stage);
 void spot_stage_begin(struct spot_stage *stage);
 
 /* Forward of one microbatch in a slot.
- *   token    [b * (T + 1)] inputs and shifted targets, each < V; read by first and last stage
+ *   token    [b * spot_stage_words], inputs and shifted targets, each < V, and weights; read by
+ *            first and last stage
  *   act_in   [b * T * C], NULL on the first stage
  *   act_out  [b * T * C], NULL on the last stage
- *   loss     mean cross-entropy over b * T, written by the last stage only; may be non-finite */
+ *   loss     mean (weighted) cross-entropy over b * T, written by the last stage only; may be
+ * non-finite */
 void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *token,
                         const float *act_in, float *act_out, double *loss);
 

@@ -15,6 +15,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "engine/initial_weights.h"
+#include "text/token_weights.h"
 #include "train/audit_log.h"
 #include "train/job_note.h"
 #include "train/replay_step.h"
@@ -30,6 +31,7 @@ struct audit {
     size_t n_step;
     struct spot_bpe *bpe;
     struct spot_corpus corpus;
+    float *weight; /* of its tokens; NULL: there are none */
     struct spot_sampler sampler;
     struct spot_audit_log log;
     struct spot_bundle **bundle; /* [n_bundle] */
@@ -70,6 +72,25 @@ static int find_state(struct audit *a, struct spot_err *err)
     return there < 0 ? -1 : 0;
 }
 
+static int open_weights(struct audit *a, struct spot_err *err)
+{
+    const char *const path = a->note.weights_of_samples;
+    uint64_t xxh3;
+
+    if (!path)
+        return spot_err_set(err, SPOT_EDATA,
+                            "job.json: lacks weights_of_samples, whose hash is there");
+    if (spot_token_weights_read(path, a->corpus.n_token, &a->weight, &xxh3, err))
+        return -1;
+    if (xxh3 != a->config.weight_xxh3 && a->options->warn)
+        a->options->warn(
+            "the weights of samples are not those of the job: their XXH3 is %016" PRIx64
+            ", not %016" PRIx64,
+            xxh3, a->config.weight_xxh3);
+    a->sampler.weight = a->weight;
+    return 0;
+}
+
 static int open_data(struct audit *a, struct spot_err *err)
 {
     const struct spot_audit *const o = a->options;
@@ -91,9 +112,9 @@ static int open_data(struct audit *a, struct spot_err *err)
     if (!rc && a->corpus.xxh3 != a->config.data_xxh3 && o->warn)
         o->warn("the data are not those of the job: their XXH3 is %016" PRIx64 ", not %016" PRIx64,
                 a->corpus.xxh3, a->config.data_xxh3);
-    return rc ? rc
-              : spot_sampler_init(&a->sampler, &a->corpus, a->config.shape.seq, a->config.seed,
-                                  err);
+    if (rc || spot_sampler_init(&a->sampler, &a->corpus, a->config.shape.seq, a->config.seed, err))
+        return -1;
+    return a->config.weight_xxh3 ? open_weights(a, err) : 0;
 }
 
 /* The newest generation of a step up to this one; 0: none, the job's first weights. */
@@ -337,7 +358,8 @@ static int compare(struct audit *a, int64_t step, const struct spot_replayed *r,
     if (differs_in_tags(a, c->state, false)) {
     } else if (r->samples != c->samples) {
         snprintf(a->out->what, sizeof(a->out->what),
-                 "samples: the tokens that it read have other bytes (samples %lld to %lld)",
+                 "samples: the tokens, or weights, that it read have other bytes (samples %lld to "
+                 "%lld)",
                  (long long)((step - 1) * a->config.global_batch),
                  (long long)(step * a->config.global_batch - 1));
     } else if (!differs_in_tags(a, c->sums, true) && !differs_in_numbers(a, c, r) &&
@@ -457,6 +479,7 @@ int spot_audit_run(const struct spot_audit *o, struct spot_audited *out, struct 
     free(a.step);
     spot_audit_log_release(&a.log);
     spot_corpus_release(&a.corpus);
+    free(a.weight);
     spot_bpe_free(a.bpe);
     spot_job_note_release(&a.note);
     return rc;

@@ -12,6 +12,11 @@ int64_t spot_job_microbatches(const struct spot_job_config *config)
     return config->global_batch / config->micro_batch;
 }
 
+int64_t spot_job_words(const struct spot_job_config *config)
+{
+    return spot_stage_words(&config->shape, config->weight_xxh3 != 0);
+}
+
 /* Frames between members are limited: what the job sends must fit. */
 static int check_messages(const struct spot_job_config *c, struct spot_err *err)
 {
@@ -36,7 +41,7 @@ static int check_messages(const struct spot_job_config *c, struct spot_err *err)
                             "model shape: the activations of %lld sequences are too many to move "
                             "in one piece",
                             (long long)c->micro_batch);
-    if (c->global_batch > limit / (int64_t)sizeof(uint32_t) / (s->seq + 1))
+    if (c->global_batch > limit / (int64_t)sizeof(uint32_t) / spot_job_words(c))
         return spot_err_set(err, SPOT_EDATA,
                             "the tokens of a step, %lld sequences of %lld, are too many to move in "
                             "one piece",
@@ -246,6 +251,7 @@ void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
     put_arch(out, &c->shape);
     put_kind(out, &c->shape);
     spot_put_f64(out, c->shape.norm_eps);
+    spot_put_u64(out, c->weight_xxh3);
     put_tunings(out, c);
 }
 
@@ -275,6 +281,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     s->is_tied = spot_get_i64(in);
     get_kind(in, s);
     s->norm_eps = spot_get_f64(in);
+    c->weight_xxh3 = spot_get_u64(in);
     get_tunings(in, c);
 }
 
@@ -303,6 +310,8 @@ static uint64_t id_with(const struct spot_job_config *config, uint32_t n_change)
         put_kind(&out, &c.shape);
     if (has_own_eps(&c.shape))
         spot_put_f64(&out, (double)(float)c.shape.norm_eps);
+    if (c.weight_xxh3)
+        spot_put_u64(&out, c.weight_xxh3);
     if (spot_tuning_is_scheduled(&first))
         put_schedule(&out, &c.schedule);
     for (uint32_t i = 0; i < n_change; i++)

@@ -27,6 +27,7 @@ struct spot_job_config {
     int64_t n_step;
     uint64_t seed;           /* of the initial weights and the sample order */
     uint64_t data_xxh3;      /* of the corpus */
+    uint64_t weight_xxh3;    /* of the factors of its losses; 0: there are none */
     uint64_t init_xxh3;      /* of the initial weights; 0: drawn from the seed */
     struct spot_adamw adamw; /* as at the start of the job */
     struct spot_schedule schedule;
@@ -40,6 +41,9 @@ struct spot_job_config {
 
 /* Microbatches of a step, G. */
 int64_t spot_job_microbatches(const struct spot_job_config *config);
+
+/* 32-bit words of a sequence, see spot_stage_words. */
+int64_t spot_job_words(const struct spot_job_config *config);
 
 /* Reject invalid configurations. Returns 0, or -1 with *err (SPOT_EUSAGE or SPOT_EDATA). */
 int spot_job_config_check(const struct spot_job_config *config, struct spot_err *err);

@@ -97,8 +97,14 @@ static int add_batch(const struct spot_evaluation *e, struct spot_stage *stage, 
         const struct spot_window at = spot_windows_at(&windows, k + i);
         double sum = 0;
 
-        for (int64_t r = at.first; r < at.n_row; r++)
-            sum += row[(size_t)i * seq + (size_t)r];
+        for (int64_t r = at.first; r < at.n_row; r++) {
+            const double one = row[(size_t)i * seq + (size_t)r];
+
+            sum += one;
+            if (e->row)
+                e->row(e->user, at.begin + r + 1, token[(size_t)i * (seq + 1) + (size_t)r + 1],
+                       one);
+        }
         loss->sum += sum;
         loss->n_predicted += at.n_row - at.first;
     }

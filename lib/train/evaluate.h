@@ -47,6 +47,9 @@ struct spot_evaluation {
     bool across;
     int batch, n_thread;                                    /* do not affect the result */
     void (*progress)(void *user, int64_t done, int64_t of); /* windows; may be NULL */
+    /* Told of each token that is predicted, in their order: its place in the corpus and its loss.
+     * NULL: nobody is. */
+    void (*row)(void *user, int64_t at, uint32_t token, double loss);
     void *user;
 };
 

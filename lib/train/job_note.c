@@ -68,6 +68,9 @@ const struct spot_field spot_job_note_field[] = {
     TEXT(load),
     HEX(data_xxh3),
     HEX(load_xxh3),
+    LATER(weights_of_samples, SPOT_F_STR, NULL, 0),
+    { "weights_of_samples_xxh3", SPOT_F_STR,
+      offsetof(struct spot_job_note, weights_of_samples_xxh3), "hex", 16, 16, false },
     { 0 },
 };
 
@@ -230,7 +233,7 @@ void spot_job_note_release(struct spot_job_note *note)
 
 /* Of the numbers in text. */
 struct texts {
-    char seed[24], data[20], load[20];
+    char seed[24], data[20], load[20], weight[20];
 };
 
 static void fill(struct spot_job_note *note, const struct spot_job_config *c, struct texts *text)
@@ -240,6 +243,7 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
     snprintf(text->seed, sizeof(text->seed), "%" PRIu64, c->seed);
     snprintf(text->data, sizeof(text->data), "%016" PRIx64, c->data_xxh3);
     snprintf(text->load, sizeof(text->load), "%016" PRIx64, c->init_xxh3);
+    snprintf(text->weight, sizeof(text->weight), "%016" PRIx64, c->weight_xxh3);
     *note = (struct spot_job_note){
         .layers = s->n_layer,
         .width = s->width,
@@ -270,6 +274,7 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
         .seed = text->seed,
         .data_xxh3 = text->data,
         .load_xxh3 = text->load,
+        .weights_of_samples_xxh3 = c->weight_xxh3 ? text->weight : NULL,
     };
 }
 
@@ -324,6 +329,7 @@ static int put_note(FILE *out, const struct spot_job_config *config,
 {
     char *const own = needs_config(&config->shape) ? spot_hf_config_text(&config->shape) : NULL;
     char *const tokenizer = absolute(o->tokenizer), *const load = absolute(o->load);
+    char *const weights = absolute(o->weights_of_samples);
     struct spot_job_note note;
     struct texts text = { 0 };
     struct spot_jw jw;
@@ -332,6 +338,7 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
     note.tokenizer = tokenizer ? tokenizer : "";
     note.load = load ? load : "";
+    note.weights_of_samples = weights;
     note.config = own;
     note.val_every = o->val_every;
     note.val_batches = o->val_batches;
@@ -346,6 +353,7 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     spot_jw_end(&jw);
     free(tokenizer);
     free(load);
+    free(weights);
     free(own);
     return spot_jw_close(&jw, err);
 }
@@ -441,7 +449,8 @@ static void value_text(const struct spot_field *f, const struct spot_job_note *n
     else if (f->type == SPOT_F_BOOL)
         snprintf(text, VALUE_MAX, "%s", *(const bool *)at ? "yes" : "no");
     else
-        snprintf(text, VALUE_MAX, "%s", *(const char *const *)at);
+        snprintf(text, VALUE_MAX, "%s",
+                 *(const char *const *)at ? *(const char *const *)at : "none");
 }
 
 void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,

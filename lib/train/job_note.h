@@ -32,7 +32,8 @@ struct spot_job_note {
     const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load, *lr_schedule;
     const char *seed;                  /* decimal, since JSON numbers do not have 64 bits */
     const char *data_xxh3, *load_xxh3; /* 16 hex digits; zeros: not loaded */
-    struct spot_json_doc doc;          /* owns the text */
+    const char *weights_of_samples, *weights_of_samples_xxh3; /* NULL: there are none */
+    struct spot_json_doc doc;                                 /* owns the text */
     const struct spot_json_value *data, *val_data; /* paths; val_data may be NULL: none */
     struct spot_tuning change[SPOT_TUNINGS_MAX];   /* [n_change], declared since it began */
     size_t n_change;

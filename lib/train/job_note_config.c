@@ -51,6 +51,8 @@ int spot_job_note_config(const struct spot_job_note *note, const char *dir,
         .seed = strtoull(note->seed, NULL, 10),
         .data_xxh3 = strtoull(note->data_xxh3, NULL, 16),
         .init_xxh3 = strtoull(note->load_xxh3, NULL, 16),
+        .weight_xxh3 =
+            note->weights_of_samples_xxh3 ? strtoull(note->weights_of_samples_xxh3, NULL, 16) : 0,
         .adamw = { note->lr, note->beta1, note->beta2, 1e-8, note->weight_decay },
         .schedule = { (uint32_t)spot_lr_schedule_find(note->lr_schedule), note->warmup_steps,
                       note->decay_steps, note->min_lr },

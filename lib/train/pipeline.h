@@ -25,7 +25,7 @@ struct spot_pipeline {
     const struct spot_shape *shape;
     struct spot_form_place at; /* this member's */
     bool is_fast;              /* sums as floats, only on a device */
-    size_t n_token;            /* of one microbatch, b * (T + 1) */
+    size_t n_token;            /* words of one microbatch, see spot_stage_words */
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };
 

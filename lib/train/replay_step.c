@@ -15,7 +15,7 @@ struct spot_replay {
     int n_bundle;
     size_t *bundle_elem; /* [n_bundle] */
     struct spot_stage *stage;
-    uint32_t *token; /* of all microbatches */
+    uint32_t *token; /* of all microbatches, with their weights */
     uint32_t cut[2], share[2], member[1], buddy[1];
     struct spot_form form; /* of one member */
 };
@@ -30,9 +30,9 @@ void spot_replay_free(struct spot_replay *r)
     free(r);
 }
 
-static size_t tokens_of(const struct spot_job_config *c) /* of a microbatch */
+static size_t words_of(const struct spot_job_config *c) /* of a microbatch */
 {
-    return (size_t)(c->micro_batch * (c->shape.seq + 1));
+    return (size_t)(c->micro_batch * spot_job_words(c));
 }
 
 static void fill(struct spot_replay *r)
@@ -42,7 +42,7 @@ static void fill(struct spot_replay *r)
     r->bundle_elem = spot_xcalloc((size_t)r->n_bundle, sizeof(*r->bundle_elem));
     for (int b = 0; b < r->n_bundle; b++)
         r->bundle_elem[b] = r->bundle[b]->arena.n_elem;
-    r->token = spot_xcalloc((size_t)n_microbatch * tokens_of(r->config), sizeof(*r->token));
+    r->token = spot_xcalloc((size_t)n_microbatch * words_of(r->config), sizeof(*r->token));
     r->cut[1] = (uint32_t)r->n_bundle;
     r->share[1] = (uint32_t)n_microbatch;
     r->member[0] = 1;
@@ -78,6 +78,7 @@ struct spot_replay *spot_replay_new(const struct spot_job_config *config,
                                      .n_microbatch = (int)spot_job_microbatches(config),
                                      .n_thread = n_thread,
                                      .recompute = SPOT_RECOMPUTE_NONE,
+                                     .is_weighted = config->weight_xxh3 != 0,
                                      .kernel = kernel },
         bundle, err);
     if (!r->stage) {
@@ -90,7 +91,7 @@ struct spot_replay *spot_replay_new(const struct spot_job_config *config,
 static int read_tokens(struct spot_replay *r, int64_t step, struct spot_err *err)
 {
     const struct spot_job_config *const c = r->config;
-    const size_t each = (size_t)c->shape.seq + 1;
+    const size_t each = (size_t)spot_job_words(c);
 
     for (int64_t k = 0; k < c->global_batch; k++) {
         const int64_t q = step * c->global_batch + k;
@@ -117,7 +118,7 @@ static int add_gradients(struct spot_replay *r, int64_t step, float *loss, struc
 
     spot_stage_begin(r->stage);
     for (int64_t j = 0; j < n; j++) {
-        spot_stage_forward(r->stage, 0, r->token + (size_t)j * tokens_of(r->config), NULL, NULL,
+        spot_stage_forward(r->stage, 0, r->token + (size_t)j * words_of(r->config), NULL, NULL,
                            &one);
         spot_stage_backward(r->stage, 0, NULL, NULL);
         sum += one;
@@ -178,7 +179,7 @@ int spot_replay_step(struct spot_replay *r, struct spot_replayed *out, struct sp
     scale = spot_job_scale(r->config, norm2_of(r));
     out->parameters = spot_step_parameters(&adamw, scale, out->loss);
     out->samples = spot_hash64(r->token, (size_t)spot_job_microbatches(r->config) *
-                                             tokens_of(r->config) * sizeof(*r->token));
+                                             words_of(r->config) * sizeof(*r->token));
     for (int b = 0; b < r->n_bundle; b++)
         spot_evidence_take(&out->evidence[b], r->bundle[b], spot_stage_sum(r->stage, b));
     for (int b = 0; b < r->n_bundle; b++)

@@ -2,6 +2,7 @@
 #include "train/sampler.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/permute.h"
 #include "common/rng.h"
@@ -30,6 +31,10 @@ int64_t spot_sampler_sequence(const struct spot_sampler *s, int64_t q)
 int spot_sampler_read(const struct spot_sampler *s, int64_t sequence, uint32_t *token,
                       struct spot_err *err)
 {
+    const size_t begin = (size_t)(sequence * s->seq), seq = (size_t)s->seq;
+
     assert(sequence >= 0 && sequence < s->n_sequence);
-    return spot_corpus_read(s->corpus, (size_t)(sequence * s->seq), (size_t)s->seq + 1, token, err);
+    if (s->weight)
+        memcpy(token + seq + 1, s->weight + begin + 1, seq * sizeof(*token));
+    return spot_corpus_read(s->corpus, begin, seq + 1, token, err);
 }

@@ -20,6 +20,8 @@ extern "C" {
 
 struct spot_sampler {
     const struct spot_corpus *corpus;
+    const float *weight; /* [n_token of the corpus] borrowed: the factor of the loss of each as a
+                            target; NULL: there are none */
     uint64_t seed;
     int64_t seq, n_sequence;
 };
@@ -31,7 +33,8 @@ int spot_sampler_init(struct spot_sampler *sampler, const struct spot_corpus *co
 /* The sequence, 0..n_sequence-1, that sample q reads; q >= 0. */
 int64_t spot_sampler_sequence(const struct spot_sampler *sampler, int64_t q);
 
-/* The T + 1 tokens of a sequence into token[T + 1]; *err of spot_corpus_read. */
+/* The T + 1 tokens of a sequence into token[T + 1], and if there are weights those of its targets
+ * behind them, token[T + 1 + T]; *err of spot_corpus_read. */
 int spot_sampler_read(const struct spot_sampler *sampler, int64_t sequence, uint32_t *token,
                       struct spot_err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/trainer.h"
+#include "text/token_weights.h"
 
 #include <errno.h>
 #include <math.h>
@@ -197,6 +198,12 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
         return -1;
     c->config.data_xxh3 = c->corpus.xxh3;
+    if (o->weights_of_samples &&
+        (spot_token_weights_read(o->weights_of_samples, c->corpus.n_token, &c->token_weight,
+                                 &c->config.weight_xxh3, err) ||
+         spot_job_config_check(&c->config, err))) /* a step has more words to send */
+        return -1;
+    c->sampler.weight = c->token_weight;
     if (spot_trainer_open_val(c, err))
         return -1;
     if (o->load) {
@@ -368,6 +375,7 @@ static void release(struct spot_trainer *c)
     spot_saver_release(&c->saver);
     spot_trainer_end_show(c);
     spot_corpus_release(&c->corpus);
+    free(c->token_weight);
     spot_corpus_release(&c->validator.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);

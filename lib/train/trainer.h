@@ -34,7 +34,8 @@ struct spot_trainer_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *const *data;       /* [n_data], corpus files, "-" for stdin */
     size_t n_data;
-    const char *const *val_data; /* [n_val_data], validation data of the same kind */
+    const char *weights_of_samples; /* a file, see text/token_weights.h; NULL: none */
+    const char *const *val_data;    /* [n_val_data], validation data of the same kind */
     size_t n_val_data;
     int64_t val_every, val_batches; /* every so many steps, over so many global batches of it */
     int token_byte;                 /* of it, see text/corpus.h */

@@ -108,6 +108,7 @@ struct spot_trainer {
     struct spot_weights *weights;     /* to start from; NULL: drawn under the seed */
     struct spot_model_dir *model_dir; /* destination of the result; NULL: a file, or none */
     struct spot_corpus corpus;
+    float *token_weight; /* [tokens of the corpus]; NULL: there are none */
     struct spot_sampler sampler;
     struct spot_validator validator;
     struct spot_saver saver;

@@ -32,11 +32,11 @@ static int read_sample(const struct spot_trainer *c, int64_t j, int64_t k, uint3
     return spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err);
 }
 
-/* The tokens of pipeline d: T + 1 of each sequence of each of its microbatches. */
+/* The words of pipeline d: of each sequence of each of its microbatches. */
 static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_read *read,
                       struct spot_buf *out, struct spot_err *err)
 {
-    const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
+    const size_t n_byte = (size_t)spot_job_words(&c->config) * sizeof(uint32_t);
     int64_t begin, end;
 
     spot_form_microbatches(&c->form, d, &begin, &end);

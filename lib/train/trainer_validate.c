@@ -44,6 +44,10 @@ bool spot_trainer_val_is_due(const struct spot_trainer *c)
 static int read_spread(const struct spot_trainer *c, int64_t j, int64_t k, uint32_t *token,
                        struct spot_err *err)
 {
+    static const float one = 1;
+
+    for (int64_t i = c->config.shape.seq + 1; i < spot_job_words(&c->config); i++)
+        memcpy(&token[i], &one, sizeof(one)); /* a loss is validated as it is */
     return spot_validator_read(&c->validator, j * c->config.micro_batch + k, token, err);
 }
 

@@ -152,7 +152,7 @@ void spot_trainer_verify_step(struct spot_trainer *c)
 static int read_again(struct spot_trainer *c, const struct spot_verify_set *set,
                       struct spot_buf *out, struct spot_err *err)
 {
-    const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
+    const size_t n_byte = (size_t)spot_job_words(&c->config) * sizeof(uint32_t);
     const int64_t b = c->config.micro_batch,
                   from = (c->machine->round * c->n_microbatch + set->begin) * b;
 

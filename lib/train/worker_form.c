@@ -22,6 +22,7 @@ struct spot_stage_config spot_worker_stage_config(struct spot_worker *w, int beg
         .n_microbatch = (int)spot_job_microbatches(&w->config),
         .n_thread = w->options->n_thread,
         .recompute = w->options->recompute,
+        .is_weighted = w->config.weight_xxh3 != 0,
         .kernel = spot_kernel_find(w->config.kernel, NULL),
         .group = n_slot ? spot_worker_group(w) : (struct spot_stage_group){ 0 },
     };

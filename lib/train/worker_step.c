@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A worker's part of a step: compute, mirror, vote, update. */
+#include <math.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -116,21 +117,31 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
 }
 
-/* A token is an index into the embedding: none may come that is not of the vocabulary. */
+/* A token is an index into the embedding: none may come that is not of the vocabulary. Behind the
+ * tokens of a sequence are its weights. */
 static int check_tokens(const struct spot_worker *w, const void *data, size_t n_byte,
                         size_t n_token, struct spot_err *err)
 {
     const uint32_t *const token = data;
+    const size_t words = (size_t)spot_job_words(&w->config);
+    float weight;
 
     if (n_byte != n_token * sizeof(*token))
         return spot_err_set(err, SPOT_EDATA, "the coordinator sent %zu bytes of tokens, not %zu",
                             n_byte, n_token * sizeof(*token));
-    for (size_t i = 0; i < n_token; i++)
-        if (token[i] >= w->config.shape.vocab)
+    for (size_t i = 0; i < n_token; i++) {
+        const bool is_weight = i % words > (size_t)w->config.shape.seq;
+
+        memcpy(&weight, &token[i], sizeof(weight));
+        if (is_weight && !isfinite(weight))
+            return spot_err_set(err, SPOT_EDATA,
+                                "the coordinator sent a weight that is not finite");
+        if (!is_weight && token[i] >= w->config.shape.vocab)
             return spot_err_set(err, SPOT_EDATA,
                                 "the coordinator sent token %u of a vocabulary "
                                 "of %lld",
                                 (unsigned)token[i], (long long)w->config.shape.vocab);
+    }
     return 0;
 }
 
@@ -167,7 +178,7 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
         .shape = &w->config.shape,
         .is_fast = w->config.reduce == SPOT_REDUCE_FAST,
         .at = spot_form_place(&w->form, w->position),
-        .n_token = (size_t)(w->config.micro_batch * (w->config.shape.seq + 1)),
+        .n_token = (size_t)(w->config.micro_batch * spot_job_words(&w->config)),
         .bundle_elem = w->bundle_elem,
     };
     const bool reads = pipeline.at.p == 0 || pipeline.at.p + 1 == w->form.P;

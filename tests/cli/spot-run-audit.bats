@@ -110,3 +110,45 @@ differs() { # STEP WORD ARGUMENTS...: in that step, and the message has that wor
     grep -v '"step":5,' log >holes || true
     fails 3 data spot-run audit --state st --events holes --steps 1:12
 }
+
+@test "weights of samples: as 1 they change no bit, of every grid and story they are the same, and audited" {
+    local n weight
+    n=$(wc -c <corpus)
+    jot() { awk -v n="$n" -v k="$1" 'BEGIN { for (i = 0; i < n; i++) print k ? (i * 7 % 11 - 4) / 3 : 1 }'; }
+    jot 0 >ones
+    jot 1 >weights
+    job
+    jq -r 'select(.event == "committed").loss_hex' log >plain
+    hash=$(jq -r 'select(.event == "done").state_xxh3_128' log)
+    rm -rf st log
+    job --weights-of-samples ones
+    jq -r 'select(.event == "committed").loss_hex' log | cmp - plain
+    [ "$(jq -r 'select(.event == "done").state_xxh3_128' log)" = "$hash" ]
+    rm -rf st log
+    job --weights-of-samples weights --val-data corpus --val-every 4
+    [ "$(jq -r 'select(.event == "done").state_xxh3_128' log)" != "$hash" ]
+    audit | grep -q '^equal: 12 steps'
+    jq -r 'select(.event == "committed") | .chain, .samples_xxh3' log >whole
+    # a loss is validated as it is
+    jq -es 'map(select(.event == "validated").loss) | length > 1 and all(. > 1)' log
+    for options in "--workers 4 --grid 2x2 --verify 1" "--workers 2 --grid 1x1x2"; do
+        rm -rf st log
+        job --weights-of-samples weights $options
+        jq -r 'select(.event == "committed") | .chain, .samples_xxh3' log | cmp - whole
+    done
+    # a job that is resumed knows them; another weight is found by the audit, and is another job
+    rm -rf st log
+    job --weights-of-samples weights --steps 5
+    spot-run train -q --resume st --steps 12 --events log
+    jq -r 'select(.event == "committed") | .chain, .samples_xxh3' log | cmp - whole
+    audit | grep -q '^equal: 12 steps'
+    sed -i 's/^1$/1.5/' weights
+    run -1 --separate-stderr audit
+    [[ "$stderr" == *"weights of samples are not those"*differs*samples* ]]
+    run -2 spot-run train -q --resume st --steps 13 --events log
+    [[ "$output" == *"another job"*"weights-of-samples"* ]]
+    sed -i '400s/.*/much/' weights
+    run -3 spot-run train -q --resume st --steps 13 --events log
+    [[ "$output" == *"weights:400: expected a number, got 'much'"* ]]
+    run -2 spot-run train -q --data corpus $MODEL --steps 1 --weights-of-samples ones --device cuda
+}

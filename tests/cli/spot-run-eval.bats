@@ -107,7 +107,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
     refuses 2 "--data is missing" eval --load m
     refuses 2 "--stride 17 is more than the 16 tokens of a window" eval --data corpus --load m --stride 17
     refuses 2 "has 16 positions" eval --data corpus --state s --seq 17
-    refuses 2 "json or table, not csv" eval --data corpus --load m --format csv
+    refuses 2 "json, table or csv, not md" eval --data corpus --load m --format md
     refuses 2 "there is no 'nowhere'" eval --data corpus --state nowhere
     refuses 2 "eval computes on the CPU" eval --data corpus --load m --device cuda
     mkdir empty
@@ -159,6 +159,9 @@ PY
         for grid in 1x1x1 1x2x2; do
             rm -f out
             spot-run serve -q --model dir --dtype "${kind#* }" --grid $grid --workers 4 --batch in.jsonl -o out
+            # token by token, too
+            spot-run eval -q --data line --load dir --device "${kind% *}" --format csv | tail -n +2 | cut -d , -f 3 >losses
+            jq -e --slurpfile loss losses '[.response.body.choices[0].logprobs.token_logprobs[1:15][] | -.] == $loss' out
             jq -e --argjson loss "$(value loss)" '.response.body.choices[0].logprobs.token_logprobs[1:15]
                 | length == 14 and ([.[] | -.] | add / 14) == $loss' out
         done

@@ -212,7 +212,7 @@ static double f64_any_loss(const struct f64_model *m, const uint32_t *token)
 
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < C; c++)
-            x[r * C + c] = wte[token[r / T * (T + 1) + r % T] * C + c] *
+            x[r * C + c] = wte[f64_sequence(m, token, r)[r % T] * C + c] *
                                (k->embed_scale != 0 ? k->embed_scale : 1) +
                            wpe[r % T * C + c];
     for (int b = 1; b < head; b++)
@@ -220,7 +220,7 @@ static double f64_any_loss(const struct f64_model *m, const uint32_t *token)
     any_norm(m, head, "lnf.w", "lnf.b", x, n);
     logit = any_linear(m, head, "head.w", "", x, n, C, V, 1);
     for (int64_t r = 0; r < n; r++) {
-        const int64_t target = token[r / T * (T + 1) + r % T + 1];
+        const int64_t target = f64_sequence(m, token, r)[r % T + 1];
         double sum = 0, own = 0;
 
         for (int64_t v = 0; v < V; v++) {
@@ -230,7 +230,7 @@ static double f64_any_loss(const struct f64_model *m, const uint32_t *token)
             sum += exp(l);
             own = v == target ? l : own;
         }
-        loss += (log(sum) - own) / (double)n;
+        loss += f64_factor(m, token, r) * (log(sum) - own) / (double)n;
     }
     free(wte);
     free(wpe);

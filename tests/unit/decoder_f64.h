@@ -8,6 +8,7 @@
 #define SPOT_TESTS_DECODER_F64_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,27 @@
 struct f64_model {
     struct spot_shape shape;
     int micro_batch;
+    bool is_weighted;        /* T factors of losses are behind the tokens of a sequence */
     double **weight, **grad; /* [bundle][arena.n_elem] */
 };
+
+/* Where the words of the sequence of a row begin. */
+static const uint32_t *f64_sequence(const struct f64_model *m, const uint32_t *word, int64_t row)
+{
+    const int64_t T = m->shape.seq;
+
+    return word + row / T * (T + 1 + (m->is_weighted ? T : 0));
+}
+
+static double f64_factor(const struct f64_model *m, const uint32_t *word, int64_t row)
+{
+    const int64_t T = m->shape.seq;
+    float factor = 1;
+
+    if (m->is_weighted)
+        memcpy(&factor, f64_sequence(m, word, row) + T + 1 + row % T, sizeof(factor));
+    return factor;
+}
 
 static double f64_eps(const struct f64_model *m)
 {
@@ -324,13 +344,14 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
     for (int64_t r = 0; r < n; r++) {
         double *const row = logit + r * V;
         double sum = 0;
-        const int64_t target = token[r / T * (T + 1) + r % T + 1];
+        const double factor = f64_factor(m, token, r);
+        const int64_t target = f64_sequence(m, token, r)[r % T + 1];
 
         for (int64_t v = 0; v < V; v++)
             sum += exp(row[v]);
-        *loss += (log(sum) - row[target]) / (double)n;
+        *loss += factor * (log(sum) - row[target]) / (double)n;
         for (int64_t v = 0; v < V; v++)
-            row[v] = (exp(row[v]) / sum - (v == target)) / (double)n;
+            row[v] = factor * (exp(row[v]) / sum - (v == target)) / (double)n;
     }
     for (int i = 0; i < 3; i++)
         g[i] = f64_new(V * C);
@@ -364,11 +385,11 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
 
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < C; c++)
-            x[r * C + c] = wte[token[r / T * (T + 1) + r % T] * C + c] + wpe[r % T * C + c];
+            x[r * C + c] = wte[f64_sequence(m, token, r)[r % T] * C + c] + wpe[r % T * C + c];
     dx = f64_layers(m, 1, x, token, &loss);
     for (int64_t r = 0; r < n; r++)
         for (int64_t c = 0; c < C; c++) {
-            dte[token[r / T * (T + 1) + r % T] * C + c] += dx[r * C + c];
+            dte[f64_sequence(m, token, r)[r % T] * C + c] += dx[r * C + c];
             dpe[r % T * C + c] += dx[r * C + c];
         }
     f64_grad(m, 0, "wte", V, C, dte);

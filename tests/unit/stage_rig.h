@@ -74,14 +74,15 @@ struct way {
 struct model {
     struct spot_shape shape;
     int micro_batch, n_bundle;
+    bool is_weighted;
     struct spot_bundle bundle[BUNDLES_MAX], *ptr[BUNDLES_MAX];
-    uint32_t *token; /* [G][b * (T + 1)] */
+    uint32_t *token; /* [G][b * spot_stage_words] */
     double loss[G];
 };
 
 static inline size_t token_elem(const struct model *m)
 {
-    return (size_t)m->micro_batch * ((size_t)m->shape.seq + 1);
+    return (size_t)(m->micro_batch * spot_stage_words(&m->shape, m->is_weighted));
 }
 
 static inline void model_init(struct model *m, int i)
@@ -115,6 +116,29 @@ static inline void model_init(struct model *m, int i)
     }
 }
 
+/* Give the losses factors: all 1, or drawn from [-2, 2) with a fifth of them 0. */
+static inline void model_weigh(struct model *m, bool is_one)
+{
+    const size_t n = (size_t)m->shape.seq + 1, each = 2 * n - 1,
+                 n_sequence = (size_t)(G * m->micro_batch);
+    uint32_t *const word = malloc(n_sequence * each * sizeof(*word));
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 11, 0);
+    for (size_t k = 0; k < n_sequence; k++) {
+        memcpy(word + k * each, m->token + k * n, n * sizeof(*word));
+        for (size_t i = n; i < each; i++) {
+            const float drawn = spot_rng_below(&rng, 5) ? (float)(4 * spot_rng_unit(&rng) - 2) : 0,
+                        factor = is_one ? 1 : drawn;
+
+            memcpy(&word[k * each + i], &factor, sizeof(factor));
+        }
+    }
+    free(m->token);
+    m->token = word;
+    m->is_weighted = true;
+}
+
 static inline void model_release(struct model *m)
 {
     for (int b = 0; b < m->n_bundle; b++)
@@ -133,6 +157,7 @@ static inline struct spot_stage_config config_of(const struct model *m, const st
                                        .n_microbatch = G,
                                        .n_thread = way->n_thread,
                                        .recompute = way->recompute,
+                                       .is_weighted = m->is_weighted,
                                        .kernel = spot_kernel_find(way->kernel, NULL) };
 }
 

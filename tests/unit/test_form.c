@@ -273,8 +273,19 @@ START_TEST(a_config_comes_back_and_names_its_trajectory)
     other = c;
     other.comm = SPOT_COMM_NCCL; /* another transport, the same bits */
     ck_assert_uint_eq(spot_job_id(&other), spot_job_id(&c));
-    for (int k = 0; k < 9; k++) {
+    other = got;
+    other.weight_xxh3 = 77; /* weights of its losses, which workers are told of */
+    out.n = 0;
+    spot_job_config_put(&out, &other);
+    in = spot_wire_in(out.data, out.n);
+    spot_job_config_get(&in, &got);
+    ck_assert(spot_wire_in_done(&in));
+    ck_assert_uint_eq(got.weight_xxh3, 77);
+    ck_assert_int_eq(spot_job_words(&got), 2 * got.shape.seq + 1);
+    ck_assert_int_eq(spot_job_words(&c), c.shape.seq + 1);
+    for (int k = 0; k < 10; k++) {
         other = c;
+        other.weight_xxh3 += k == 9;
         other.reduce = k == 8 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
         other.shape.n_layer += k == 0;
         other.seed += k == 1;

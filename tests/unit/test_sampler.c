@@ -83,6 +83,27 @@ START_TEST(a_sequence_is_its_tokens_and_the_one_after)
 }
 END_TEST
 
+START_TEST(weights_of_its_targets_follow_the_tokens)
+{
+    struct spot_corpus c = corpus_of(21);
+    float weight[21];
+    uint32_t word[11];
+    struct spot_sampler s;
+
+    for (int i = 0; i < 21; i++)
+        weight[i] = (float)i / 4 - 2;
+    ck_assert_int_eq(spot_sampler_init(&s, &c, 5, 1, NULL), 0);
+    s.weight = weight;
+    for (int64_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(spot_sampler_read(&s, i, word, NULL), 0);
+        for (int64_t t = 0; t < 6; t++)
+            ck_assert_uint_eq(word[t], (uint8_t)((5 * i + t) * 7));
+        ck_assert_mem_eq(word + 6, weight + 5 * i + 1, 5 * sizeof(*weight));
+    }
+    spot_corpus_release(&c);
+}
+END_TEST
+
 START_TEST(a_corpus_shorter_than_a_sequence_is_refused)
 {
     struct spot_sampler s;

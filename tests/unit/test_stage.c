@@ -15,7 +15,9 @@
 
 static struct f64_model oracle_of(const struct model *m)
 {
-    struct f64_model o = { .shape = m->shape, .micro_batch = m->micro_batch };
+    struct f64_model o = { .shape = m->shape,
+                           .micro_batch = m->micro_batch,
+                           .is_weighted = m->is_weighted };
 
     o.weight = calloc((size_t)m->n_bundle, sizeof(*o.weight));
     o.grad = calloc((size_t)m->n_bundle, sizeof(*o.grad));
@@ -239,6 +241,55 @@ START_TEST(gradients_equal_finite_differences_of_the_loss)
 }
 END_TEST
 
+/* GPT-2, Llama, and one whose logits are scaled and capped. */
+static const int weighed[] = { 0, FIRST_LLAMA, FIRST_ANY + 2 };
+enum { N_WEIGHED = sizeof(weighed) / sizeof(weighed[0]) };
+
+START_TEST(gradients_of_weighted_losses_equal_differences_of_their_sum)
+{
+    const struct way way = { "portable", 1, 2, 1, false, false, 0 };
+    struct spot_stage_fault fault[BUNDLES_MAX];
+    struct pipeline p[2];
+    struct f64_model o;
+    struct model m;
+
+    model_init(&m, weighed[_i]);
+    model_weigh(&m, false);
+    o = oracle_of(&m);
+    pipeline_open(p, &m, &way);
+    run_microbatches(p, &m, &way, fault);
+    for (int j = 0; j < G; j++)
+        ck_assert_double_eq_tol(m.loss[j], f64_any_loss(&o, m.token + (size_t)j * token_elem(&m)),
+                                4e-6);
+    for (int b = 0; b < m.n_bundle; b++)
+        for (int t = 0; t < m.bundle[b].arena.n_tensor; t++)
+            check_direction(&m, &o, b, t, spot_stage_sum(p->stage[0], b));
+    pipeline_close(p);
+    oracle_release(&o, &m);
+    model_release(&m);
+}
+END_TEST
+
+/* By another way: backward in double precision, all kinds of the CPU. */
+START_TEST(gradients_of_weighted_losses_equal_those_of_the_double_precision_decoder)
+{
+    struct model m;
+    struct f64_model o;
+    double loss[G];
+
+    model_init(&m, _i ? FIRST_LLAMA : 0);
+    model_weigh(&m, false);
+    o = oracle_of(&m);
+    for (int j = 0; j < G; j++)
+        loss[j] = f64_microbatch(&o, m.token + (size_t)j * token_elem(&m));
+    for (int k = 0; k < FIRST_CUDA; k++)
+        if (spot_kernel_find(kernels[k].name, NULL))
+            check_gradients(&m, &o, loss, G, k);
+    oracle_release(&o, &m);
+    model_release(&m);
+}
+END_TEST
+
 /* --- same bits ---------------------------------------------------------------- */
 
 static void assert_same_state(const struct model *a, const struct model *b)
@@ -254,6 +305,29 @@ static void assert_same_state(const struct model *a, const struct model *b)
     }
     ck_assert_mem_eq(a->loss, b->loss, sizeof(a->loss));
 }
+
+START_TEST(weights_of_1_change_no_bit)
+{
+    for (int k = 0; k < FIRST_CUDA; k++)
+        for (int n_stage = 1; n_stage <= 2; n_stage++) {
+            const struct way way = { kernels[k].name, n_stage, 2, 1, false, false, 0 };
+            struct model plain, one;
+
+            if (!is_possible(weighed[_i], &way))
+                continue;
+            model_init(&plain, weighed[_i]);
+            model_init(&one, weighed[_i]);
+            model_weigh(&one, true);
+            for (int step = 0; step < 2; step++) {
+                run_step(&plain, &way, true);
+                run_step(&one, &way, true);
+            }
+            assert_same_state(&plain, &one);
+            model_release(&plain);
+            model_release(&one);
+        }
+}
+END_TEST
 
 static const struct way ways[] = {
     { "portable", 1, 2, 1, false, false, 0 },
@@ -484,6 +558,11 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, gradients_of_each_feature_equal_differences_of_the_loss, FIRST_ANY,
                         N_SHAPE);
     tcase_add_loop_test(tc, gradients_equal_finite_differences_of_the_loss, 0, 4);
+    tcase_add_loop_test(tc, gradients_of_weighted_losses_equal_differences_of_their_sum, 0,
+                        N_WEIGHED);
+    tcase_add_loop_test(
+        tc, gradients_of_weighted_losses_equal_those_of_the_double_precision_decoder, 0, 2);
+    tcase_add_loop_test(tc, weights_of_1_change_no_bit, 0, N_WEIGHED);
     tcase_add_loop_test(tc, state_is_the_same_bits_for_every_way_to_compute_it, 0,
                         N_SHAPE * N_RACED);
     tcase_add_loop_test(tc, attention_of_five_products_has_the_bits_of_seven, 0, N_SHAPE);

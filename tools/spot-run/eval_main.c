@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/json_writer.h"
+#include "common/num.h"
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
@@ -35,6 +36,7 @@ struct options {
 struct result {
     struct spot_loss loss;
     int64_t n_token, n_byte; /* of the corpus; bytes -1: not known */
+    struct spot_buf rows;    /* lines of CSV, if they were asked for */
 };
 
 /* What durable state is called; NULL: the model is none. */
@@ -238,6 +240,8 @@ static int print(const struct options *o, const struct spot_saved_model *m,
     spot_prov_add(&prov, corpus->source, corpus->xxh3);
     if (format == SPOT_FORMAT_JSON)
         rc = write_doc(o, m, r, kernel, &prov, out.file, err);
+    else if (format == SPOT_FORMAT_CSV)
+        fprintf(out.file, "at,token,loss\n%.*s", (int)r->rows.n, (const char *)r->rows.data);
     else
         write_table(m, o, r, out.file);
     spot_prov_release(&prov);
@@ -246,13 +250,30 @@ static int print(const struct options *o, const struct spot_saved_model *m,
 
 /* --- the whole ------------------------------------------------------------------ */
 
+/* Of an evaluation that goes on. */
+struct going {
+    double shown_s;
+    struct spot_buf *rows;
+};
+
+static void add_row(void *user, int64_t at, uint32_t token, double loss)
+{
+    struct going *const g = user;
+    char text[SPOT_NUM_TEXT], line[96];
+    const int n = snprintf(line, sizeof(line), "%lld,%u,%s\n", (long long)at, (unsigned)token,
+                           isfinite(loss) ? spot_num_format(loss, text) : "nan");
+
+    spot_buf_add(g->rows, line, (size_t)n);
+}
+
 static void draw_progress(void *user, int64_t done, int64_t of)
 {
-    double *const shown_s = user, now_s = spot_clock_s();
+    struct going *const g = user;
+    const double now_s = spot_clock_s();
 
-    if (now_s - *shown_s < 0.1 && done < of)
+    if (now_s - g->shown_s < 0.1 && done < of)
         return;
-    *shown_s = now_s;
+    g->shown_s = now_s;
     fputs("\r\033[K", stderr);
     if (done < of)
         fprintf(stderr, "window %lld/%lld", (long long)done, (long long)of);
@@ -261,9 +282,9 @@ static void draw_progress(void *user, int64_t done, int64_t of)
 
 static int evaluate(const struct options *o, const struct spot_saved_model *m,
                     const struct spot_corpus *corpus, const struct spot_kernel *kernel,
-                    struct result *r, struct spot_err *err)
+                    enum spot_format format, struct result *r, struct spot_err *err)
 {
-    double shown_s = 0;
+    struct going going = { .rows = &r->rows };
     const struct spot_evaluation e = {
         .shape = &m->shape,
         .bundle = m->bundle,
@@ -274,7 +295,8 @@ static int evaluate(const struct options *o, const struct spot_saved_model *m,
         .batch = (int)o->batch,
         .n_thread = (int)o->job.c.n_thread,
         .progress = isatty(STDERR_FILENO) && !o->common.quiet ? draw_progress : NULL,
-        .user = &shown_s,
+        .row = format == SPOT_FORMAT_CSV ? add_row : NULL,
+        .user = &going,
     };
 
     r->n_token = (int64_t)corpus->n_token;
@@ -293,8 +315,8 @@ static int check(const struct options *o, enum spot_format *format, struct spot_
         return spot_err_set(err, SPOT_EUSAGE, "--device %s: eval computes on the CPU",
                             o->job.device);
     if (o->common.format && strcmp(o->common.format, "json") != 0 &&
-        strcmp(o->common.format, "table") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "an evaluation is json or table, not %s",
+        strcmp(o->common.format, "table") != 0 && strcmp(o->common.format, "csv") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "an evaluation is json, table or csv, not %s",
                             o->common.format);
     if (spot_format_parse(o->common.format, format, err))
         return -1;
@@ -340,8 +362,9 @@ static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpu
     const struct spot_trainer_options *const c = &o->job.c;
     const struct spot_shape *const shape = &c->config.shape;
     const struct spot_kernel *kernel;
-    struct result r;
+    struct result r = { .rows = { 0 } };
     enum spot_format format;
+    int rc;
 
     if (check(o, &format, err) || settle(o, m, bpe, err) ||
         !(kernel = spot_kernel_find(c->config.kernel, err)) || spot_shape_check(shape, err) ||
@@ -349,9 +372,12 @@ static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpu
                              err) ||
         (c->load && load_weights(o, shape, m, err)) ||
         count_bytes(corpus, *bpe ? *bpe : c->bpe, &r.n_byte, err) ||
-        evaluate(o, m, corpus, kernel, &r, err))
-        return -1;
-    return print(o, m, corpus, &r, spot_kernel_name(kernel), format, err);
+        evaluate(o, m, corpus, kernel, format, &r, err))
+        rc = -1;
+    else
+        rc = print(o, m, corpus, &r, spot_kernel_name(kernel), format, err);
+    spot_buf_release(&r.rows);
+    return rc;
 }
 
 /* What is asked for; the table below fills it. */
@@ -379,7 +405,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "common" },
     { SPOT_OPT_STRING, 'o', "output", &o.common.output, "file",
       "write here, complete or not at all (default: stdout)", 0, 0 },
-    SPOT_TEXT("format", &o.common.format, "name", "table on a terminal, else json"),
+    SPOT_TEXT("format", &o.common.format, "name",
+              "table on a terminal, else json; csv: the loss of each token"),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.common.quiet, NULL, "no warnings, no progress", 0, 0 },
     SPOT_FLAG("provenance", &o.common.provenance, "write made_by (default: yes; --no-provenance)"),
     { .type = SPOT_OPT_END },

@@ -100,6 +100,8 @@ static const struct spot_opt option_table[] = {
       "print memory, times and moves of the job; start nothing", 0, 0 },
     { SPOT_OPT_MORE, .help = "more about data and model" },
     JOB_MORE_OPTIONS(o.job),
+    { SPOT_OPT_STRING, 0, "weights-of-samples", &JOB.weights_of_samples, "file",
+      "factors of the losses: a number for each token of the data", 0, 0 },
     { SPOT_OPT_U64, 0, "val-every", &JOB.val_every, "n", "steps between validations (default: 100)",
       1, 1e12 },
     { SPOT_OPT_U64, 0, "val-batches", &JOB.val_batches, "n",
@@ -219,6 +221,15 @@ static int settle_comm(struct spot_trainer_options *c, struct spot_err *err)
     return check_nccl(c, err);
 }
 
+static int check_weights(const struct spot_trainer_options *c, struct spot_err *err)
+{
+    return c->weights_of_samples && !strncmp(c->config.kernel, "cuda", 4)
+               ? spot_err_set(err, SPOT_EUSAGE,
+                              "--weights-of-samples is for kernels of the CPU, not for --device %s",
+                              c->config.kernel)
+               : 0;
+}
+
 static int settle_verify(struct spot_trainer_options *c, struct spot_err *err)
 {
     if (spot_verify_parse(o.verify, &c->verify, err))
@@ -287,7 +298,7 @@ static int settle(struct spot_err *err)
         spot_split_parse(o.shares, &JOB.shares, err) || job_options_settle(&o.job, err))
         return -1;
     settle_rest(&JOB);
-    return settle_comm(&JOB, err) || settle_verify(&JOB, err) ? -1 : 0;
+    return check_weights(&JOB, err) || settle_comm(&JOB, err) || settle_verify(&JOB, err) ? -1 : 0;
 }
 
 static int train(struct spot_err *err)
@@ -338,8 +349,8 @@ const struct spot_cli run_train_command = {
                                             { "store", "listen" },
                                             { "val-every|val-batches", "val-data" },
                                             { NULL, NULL } },
-    .reads =
-        (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
+    .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data",
+                                    "weights-of-samples", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
     .given = given,
     .synopsis = "--data FILE... --steps N [options]",

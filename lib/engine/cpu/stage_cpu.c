@@ -75,8 +75,8 @@ static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st
 
 static void plan_slot(struct spot_memory_plan *plan, struct spot_stage *st, struct spot_slot *slot)
 {
-    uint32_t *const token = spot_memory_take(plan, (size_t)st->config.micro_batch,
-                                             ((size_t)st->config.shape.seq + 1) * sizeof(*token));
+    uint32_t *const token =
+        spot_memory_take(plan, (size_t)st->config.micro_batch, (size_t)st->n_word * sizeof(*token));
     struct spot_save *const save = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*save));
 
     if (slot)
@@ -215,6 +215,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     st->kernel = (const struct spot_cpu_kernel *)config->kernel;
     st->n_bundle = config->bundle_end - config->bundle_begin;
     st->n_row = config->micro_batch * config->shape.seq;
+    st->n_word = spot_stage_words(&config->shape, config->is_weighted);
     st->n_shard = (int)config->shape.n_shard / M;
     st->shard = config->group.m * st->n_shard;
     st->limit_bits = spot_exact_limit_bits(config->n_microbatch, config->shape.is_tied);
@@ -407,8 +408,7 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
         return;
     if (has_embed(st) || has_head(st))
         memcpy(s->token, token,
-               (size_t)st->config.micro_batch * ((size_t)st->config.shape.seq + 1) *
-                   sizeof(*token));
+               (size_t)st->config.micro_batch * (size_t)st->n_word * sizeof(*token));
     if (!has_embed(st))
         memcpy(s->save[0].x, act_in, boundary_elem(st) * sizeof(float));
     for (int i = 0; i < st->n_bundle; i++) {

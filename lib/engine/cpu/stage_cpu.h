@@ -38,7 +38,7 @@ struct spot_save {
 };
 
 struct spot_slot {
-    uint32_t *token; /* [b * (T + 1)] */
+    uint32_t *token; /* [b * n_word] */
     struct spot_save *save;
 };
 
@@ -48,6 +48,7 @@ struct spot_stage {
     const struct spot_cpu_kernel *kernel;
     int n_bundle;
     int64_t n_row;  /* N */
+    int64_t n_word; /* of a sequence, see spot_stage_words */
     int limit_bits; /* |gradient * 2^exponent| of one microbatch is below 2^limit_bits */
     struct spot_team *team;
     struct spot_bundle **bundle;

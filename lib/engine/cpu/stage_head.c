@@ -83,7 +83,7 @@ static void uncap(const struct spot_pass *w, int64_t r)
 static int64_t target_of(const struct spot_pass *w, int64_t r, int64_t *owner)
 {
     const struct spot_shape *const shape = &w->stage->config.shape;
-    const int64_t target = w->token[r / shape->seq * (shape->seq + 1) + r % shape->seq + 1];
+    const int64_t target = w->token[r / shape->seq * w->stage->n_word + r % shape->seq + 1];
 
     assert(target < shape->vocab);
     *owner = target / own_logits(w);
@@ -93,6 +93,18 @@ static int64_t target_of(const struct spot_pass *w, int64_t r, int64_t *owner)
 static int64_t member_of(const struct spot_stage *st)
 {
     return st->shard / st->n_shard;
+}
+
+/* The factor of the row's loss. Of 1 it changes no bit. */
+static float weight_of(const struct spot_pass *w, int64_t r)
+{
+    const int64_t seq = w->stage->config.shape.seq;
+    float weight;
+
+    if (!w->stage->config.is_weighted)
+        return 1;
+    memcpy(&weight, &w->token[r / seq * w->stage->n_word + seq + 1 + r % seq], sizeof(weight));
+    return weight;
 }
 
 /* The row's largest own logit, and the target's. */
@@ -153,13 +165,14 @@ static void row_loss(const struct spot_pass *w, int64_t r, float sum)
 {
     const struct spot_stage *const st = w->stage;
     const int64_t n = own_logits(w), per_shard = n / st->n_shard;
-    const float scale = 1.0F / (float)st->n_row;
+    const float weight = weight_of(w, r), scale = 1.0F / (float)st->n_row * weight;
     float *const logit = w->save->dlogit + r * n;
     int64_t owner;
     const int64_t target = target_of(w, r, &owner);
 
-    st->partial[r] = spot_log((double)sum) + (double)top_of_row(st, r) -
-                     (double)st->row_top[(2 * owner + 1) * st->n_row + r];
+    st->partial[r] = (spot_log((double)sum) + (double)top_of_row(st, r) -
+                      (double)st->row_top[(2 * owner + 1) * st->n_row + r]) *
+                     (double)weight;
     for (int s = 0; s < st->n_shard; s++) {
         float *const part = logit + s * per_shard;
         const int64_t here = tokens_in(w, st->shard + s);

@@ -24,7 +24,7 @@ static void embed(const struct spot_part *part, const struct spot_pass *w)
 
     spot_part_rows(part, &r, &end);
     for (; r < end; r++) {
-        const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
+        const int64_t token = w->token[r / seq * w->stage->n_word + r % seq];
 
         assert(token < w->stage->config.shape.vocab);
         memcpy(w->out + r * c, first + token / wte.rows * wte.shard_elem + token % wte.rows * c,
@@ -61,7 +61,7 @@ static void embed_back(const struct spot_part *part, const struct spot_pass *w)
     for (int64_t v = 0; v < vocab + seq; v++)
         memset(dte + v * c + begin, 0, (size_t)(end - begin) * sizeof(float));
     for (int64_t r = 0; r < stage->n_row; r++) {
-        const int64_t token = w->token[r / seq * (seq + 1) + r % seq] - first;
+        const int64_t token = w->token[r / seq * stage->n_word + r % seq] - first;
 
         if (token >= 0 && token < vocab)
             vec->add(dte + token * c + begin, w->dout + r * c + begin, end - begin);
