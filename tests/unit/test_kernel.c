@@ -110,12 +110,15 @@ static size_t up64(size_t n)
 static void check_product(const struct spot_cpu_kernel *kernel, struct spot_rng *rng, int trial,
                           int n_thread)
 {
-    static const int64_t sizes[] = { 1, 2, 5, 6, 7, 13, 16, 17, 33, 48, 100 };
+    /* all rests of 14, rows of the largest tile */
+    static const int64_t sizes[] = {
+        1, 2, 5, 6, 7, 13, 16, 17, 18, 22, 23, 24, 25, 26, 33, 48, 100
+    };
     static const int64_t ks[] = { 1, 3, 64, 255, 256, 257, 600 };
     const bool is_sum = spot_rng_below(rng, 2), is_a_t = spot_rng_below(rng, 2),
                is_b_t = spot_rng_below(rng, 2);
-    struct spot_gemm g = { .m = pick(rng, sizes, 11),
-                           .n = pick(rng, sizes, 11),
+    struct spot_gemm g = { .m = pick(rng, sizes, 17),
+                           .n = pick(rng, sizes, 17),
                            .k = pick(rng, ks, 7),
                            .parts = is_sum ? SPOT_GEMM_SUM : SPOT_GEMM_COLS,
                            .n_part = 1 + (int)spot_rng_below(rng, trial % 5 ? 4 : 16) };

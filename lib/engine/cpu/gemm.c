@@ -56,11 +56,12 @@ struct spot_gemm_work spot_gemm_work_of(float *memory)
     return (struct spot_gemm_work){ memory, b, b + B_BLOCK + SPOT_PACK_SLACK };
 }
 
-/* One block of k as passed to the micro-kernel: a packed (a_row 0) or in place, b in panels. The
+/* One block of k as passed to the micro-kernel: a packed or in place, b in panels. The
  * block may hold several partial products, in order. */
 struct operands {
     const float *a, *b;
-    int64_t a_row, a_k;     /* strides in place */
+    int64_t a_row, a_k;     /* strides: 1, rows of a tile where it is packed */
+    int64_t a_tile;         /* from tile to tile */
     int64_t b_panel;        /* from panel to panel */
     int64_t a_part, b_part; /* from one partial product to the next */
     int64_t n_k;            /* of one partial product */
@@ -77,10 +78,7 @@ struct tile {
 static void run_tile(const struct spot_micro *micro, const struct operands *in,
                      const struct tile *t, enum spot_tile tile)
 {
-    if (in->a_row)
-        micro->run_in_place(in->n_k, t->a, in->a_row, in->a_k, t->b, t->c, t->c_row, tile);
-    else
-        micro->run(in->n_k, t->a, t->b, t->c, t->c_row, tile);
+    micro->run(t->n_row, in->n_k, t->a, in->a_row, in->a_k, t->b, t->c, t->c_row, tile);
 }
 
 enum { TILE_MAX = SPOT_MICRO_ROWS_MAX * SPOT_MICRO_COLS_MAX, DEPTH_MAX = 10 }; /* 2^10 parts */
@@ -91,7 +89,8 @@ static void sum_tile(const struct spot_cpu_kernel *kernel, const struct operands
                      const struct tile *t, int part, int n, float *to)
 {
     const int half = spot_tree_half(n);
-    struct tile one = { .a = t->a + part * in->a_part,
+    struct tile one = { .n_row = t->n_row,
+                        .a = t->a + part * in->a_part,
                         .b = t->b + part * in->b_part,
                         .c = to,
                         .c_row = kernel->micro->n_col };
@@ -106,10 +105,10 @@ static void sum_tile(const struct spot_cpu_kernel *kernel, const struct operands
         return;
     }
     sum_tile(kernel, in, t, part, half, to + TILE_MAX);
-    kernel->vec->add(to, to + TILE_MAX, (int64_t)kernel->micro->n_row * kernel->micro->n_col);
+    kernel->vec->add(to, to + TILE_MAX, t->n_row * kernel->micro->n_col);
 }
 
-/* A tile that reaches over the edge of c, or has several parts. */
+/* A tile that reaches over the last column of c, or has several parts. */
 static void run_aside(const struct spot_cpu_kernel *kernel, const struct operands *in,
                       const struct tile *t, enum spot_tile tile)
 {
@@ -117,7 +116,9 @@ static void run_aside(const struct spot_cpu_kernel *kernel, const struct operand
     const int64_t n_col = kernel->micro->n_col;
 
     if (tile == SPOT_TILE_CHAIN) {
-        const struct tile inside = { .a = t->a, .b = t->b, .c = whole, .c_row = n_col };
+        const struct tile inside = {
+            .a = t->a, .b = t->b, .c = whole, .c_row = n_col, .n_row = t->n_row
+        };
 
         memset(whole, 0, TILE_MAX * sizeof(float));
         for (int64_t i = 0; i < t->n_row; i++)
@@ -192,7 +193,6 @@ static void multiply(const struct spot_cpu_kernel *kernel, const struct spot_gem
 {
     const struct spot_micro *const micro = kernel->micro;
     const int64_t per_part = panels_of_part(g, micro);
-    const int64_t a_tile = micro->n_row * (in->a_row ? in->a_row : in->n_k * in->n_part);
     const float *b = in->b;
 
     for (int64_t p = r->panel; p < r->panel_end; p++, b += in->b_panel) {
@@ -203,11 +203,11 @@ static void multiply(const struct spot_cpu_kernel *kernel, const struct spot_gem
 
         for (int64_t row = r->row; row < r->row_end; row += micro->n_row) {
             t.n_row = min64(micro->n_row, r->row_end - row);
-            if (t.n_row == micro->n_row && t.n_col == micro->n_col && in->n_part == 1)
+            if (t.n_col == micro->n_col && in->n_part == 1)
                 run_tile(micro, in, &t, at->tile);
             else
                 run_aside(kernel, in, &t, at->tile);
-            t.a += a_tile;
+            t.a += in->a_tile;
             t.c += micro->n_row * at->c_row;
         }
     }
@@ -241,8 +241,9 @@ static void run_block(const struct spot_cpu_kernel *kernel, const struct spot_ge
         const float *const a = g->a + row * g->a_row + a_k * g->a_col;
 
         in.a = g->is_a_in_place ? a : work->a;
-        in.a_row = g->is_a_in_place ? g->a_row : 0;
-        in.a_k = g->a_col;
+        in.a_row = g->is_a_in_place ? g->a_row : 1;
+        in.a_k = g->is_a_in_place ? g->a_col : micro->n_row;
+        in.a_tile = micro->n_row * (g->is_a_in_place ? g->a_row : n_k);
         if (!g->is_a_in_place)
             kernel->vec->pack(work->a, a, rows.row_end - row, g->a_row, g->a_col, n_k,
                               micro->n_row);

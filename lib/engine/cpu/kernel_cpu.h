@@ -30,14 +30,12 @@ enum spot_tile {
 
 enum { SPOT_MICRO_ROWS_MAX = 16, SPOT_MICRO_COLS_MAX = 32, SPOT_PACK_SLACK = 16 };
 
-/* c[n_row][n_col] from packed a [k][n_row] and b [k][n_col]; row stride c_row. */
+/* c[n][n_col], 1 <= n <= n_row, from a and packed b [k][n_col]; row stride c_row. Element (row, k)
+ * of a is at a[row * a_row + k * a_k]; packed it is [k][n_row]. */
 struct spot_micro {
     int n_row, n_col;
-    void (*run)(int64_t k, const float *a, const float *b, float *c, int64_t c_row,
-                enum spot_tile tile);
-    /* The same without packing a: element (row, k) at a[row * a_row + k * a_k]. */
-    void (*run_in_place)(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
-                         float *c, int64_t c_row, enum spot_tile tile);
+    void (*run)(int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                float *c, int64_t c_row, enum spot_tile tile);
 };
 
 /* Functions over rows and arrays; n counts elements, no alignment is required. */
