@@ -20,6 +20,19 @@ struct rig_machine {
     int born; /* lists before it */
 };
 
+/* Where a process may die: before and after the list, before and after each save, before a command,
+ * in a launch behind the cloud's back, and after a command, whose result is not saved. */
+enum rig_point {
+    RIG_LISTS,
+    RIG_LISTED,
+    RIG_SAVES,
+    RIG_SAVED,
+    RIG_RUNS,
+    RIG_LAUNCHED,
+    RIG_RAN,
+    RIG_POINTS
+};
+
 struct rig {
     struct rig_machine machine[RIG_MACHINES];
     int n, n_list, n_run, n_drain; /* n_run: launch commands that ran */
@@ -34,6 +47,7 @@ struct rig {
     char *saved;
     size_t n_saved;
     int fuse; /* the process dies at this point; 0: it does not */
+    enum rig_point died_at;
     bool is_dead;
     struct spot_fleet_listed listed[RIG_MACHINES];
     char note[RIG_NOTES][24];
@@ -47,10 +61,12 @@ struct rig {
 };
 
 /* Does the process die here? Once dead it does nothing more. */
-static inline bool dies(struct rig *r)
+static inline bool dies(struct rig *r, enum rig_point at)
 {
-    if (r->fuse && !--r->fuse)
+    if (r->fuse && !--r->fuse) {
         r->is_dead = true;
+        r->died_at = at;
+    }
     return r->is_dead;
 }
 
@@ -63,12 +79,12 @@ static inline int rig_save(void *user, const char *text, size_t n, struct spot_e
 {
     struct rig *r = user;
 
-    if (dies(r))
+    if (dies(r, RIG_SAVES))
         return spot_err_set(err, SPOT_ESYS, "died");
     free(r->saved);
     r->saved = spot_xstrdup(text);
     r->n_saved = n;
-    return dies(r) ? spot_err_set(err, SPOT_ESYS, "died") : 0;
+    return dies(r, RIG_SAVED) ? spot_err_set(err, SPOT_ESYS, "died") : 0;
 }
 
 static inline int rig_list(void *user, const struct spot_fleet_listed **listed, size_t *n,
@@ -78,7 +94,7 @@ static inline int rig_list(void *user, const struct spot_fleet_listed **listed, 
 
     *n = 0;
     *listed = r->listed;
-    if (dies(r) || r->cannot_list)
+    if (dies(r, RIG_LISTS) || r->cannot_list)
         return spot_err_set(err, SPOT_ESYS, "no list");
     r->n_list++;
     for (int i = 0; i < r->n && !r->lists_nothing; i++) {
@@ -93,7 +109,7 @@ static inline int rig_list(void *user, const struct spot_fleet_listed **listed, 
             ++*n;
         }
     }
-    return dies(r) ? spot_err_set(err, SPOT_ESYS, "died") : 0;
+    return dies(r, RIG_LISTED) ? spot_err_set(err, SPOT_ESYS, "died") : 0;
 }
 
 static inline struct rig_machine *rig_add(struct rig *r, const char *token, const char *zone,
@@ -138,7 +154,7 @@ static inline void rig_launch(struct rig *r, const struct spot_fleet_action *a,
         rig_add(r, a->token, r->gives_wrong_zone || !*a->zone ? "z" : a->zone,
                 r->gives_wrong_type ? "other" : a->type, a->is_on_demand);
     }
-    if (dies(r) || r->cannot_launch)
+    if (dies(r, RIG_LAUNCHED) || r->cannot_launch)
         return;
     result->is_done = true;
     result->id = spot_xcalloc(RIG_MACHINES, sizeof(*result->id));
@@ -156,7 +172,7 @@ static inline int rig_run(void *user, const struct spot_fleet_action *action, si
     for (size_t k = 0; k < n; k++) {
         const size_t i = (first + k) % n;
 
-        if (dies(r))
+        if (dies(r, RIG_RUNS))
             return spot_err_set(err, SPOT_ESYS, "died");
         if (action[i].verb == SPOT_FLEET_LAUNCHES)
             rig_launch(r, &action[i], &result[i]);
@@ -170,7 +186,7 @@ static inline int rig_run(void *user, const struct spot_fleet_action *action, si
         if (action[i].id)
             result[i].is_done =
                 action[i].verb == SPOT_FLEET_DRAINS ? !r->cannot_drain : !r->cannot_end;
-        if (dies(r))
+        if (dies(r, RIG_RAN))
             return spot_err_set(err, SPOT_ESYS, "died");
     }
     return 0;
