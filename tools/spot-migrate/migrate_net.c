@@ -14,6 +14,7 @@
 #include "cli/tool.h"
 #include "comm/endpoint.h"
 #include "comm/fd_port.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/out.h"
 #include "common/xalloc.h"
@@ -148,14 +149,14 @@ struct spot_port *net_connect(const struct net *net, const char *address, struct
 
     if (check_address(net, address, err))
         return NULL;
-    for (;;) {
+    for (int n = 1;; n++) { /* who was started at the same time listens in a moment */
         const int fd = spot_endpoint_dial(address, reach, NULL, err);
 
         if (fd >= 0)
             return make_port(net, fd, is_tls(net, address), false);
         if (err->code == SPOT_EUSAGE || spot_clock_s() >= end_s)
             return NULL;
-        spot_clock_sleep(0.05);
+        spot_clock_sleep(spot_backoff_s(n, 0.001, 0.05));
     }
 }
 

@@ -24,9 +24,10 @@ struct send {
 
     struct spot_threads threads; /* a thread for each stream */
     pthread_mutex_t lock;
-    int n_alive;         /* threads */
-    double alive_s;      /* when there was a receiver last */
-    struct spot_err err; /* of the last stream that failed */
+    pthread_cond_t ended; /* one of the threads */
+    int n_alive;          /* threads */
+    double alive_s;       /* when there was a receiver last */
+    struct spot_err err;  /* of the last stream that failed */
 };
 
 /* --- one stream, one thread --- */
@@ -54,6 +55,7 @@ static void run_stream(void *user)
         s->err = err;
     s->alive_s = spot_clock_s();
     s->n_alive--;
+    pthread_cond_signal(&s->ended);
     pthread_mutex_unlock(&s->lock);
     free(stream);
 }
@@ -116,7 +118,10 @@ static int wait_streams(struct send *s, struct spot_err *err)
 
     while (count_alive(s, &alive_s)) {
         show(s);
-        spot_clock_sleep(0.01);
+        pthread_mutex_lock(&s->lock);
+        if (s->n_alive)
+            (void)spot_cond_wait_until(&s->ended, &s->lock, spot_clock_s() + 0.01);
+        pthread_mutex_unlock(&s->lock);
     }
     spot_threads_join(&s->threads);
     if (spot_sender_is_committed(s->sender))
@@ -289,7 +294,9 @@ static int migrate_send(char **operand, size_t n, struct spot_err *err)
 
     (void)n;
     pthread_mutex_init(&sender.lock, NULL);
+    spot_cond_init(&sender.ended);
     rc = run(&sender, operand[0], err);
+    pthread_cond_destroy(&sender.ended);
     pthread_mutex_destroy(&sender.lock);
     return rc;
 }
