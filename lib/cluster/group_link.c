@@ -82,13 +82,15 @@ size_t spot_group_waiters(const struct spot_group *g)
 
 void spot_group_accept(struct spot_group *g)
 {
+    /* those that are to come may all come at once */
+    const size_t most = PENDING_MAX + g->options->n_local + g->options->n_first;
     size_t n_stranger = g->n_peer - g->n_named - spot_group_waiters(g);
     int fd;
 
     while ((fd = spot_endpoint_accept(g->listener)) >= 0) {
         struct spot_peer *peer;
 
-        if (n_stranger++ >= PENDING_MAX) {
+        if (n_stranger++ >= most) {
             close(fd);
             continue;
         }

@@ -204,6 +204,28 @@ START_TEST(a_wish_to_stop_keeps_the_state_and_says_where)
 }
 END_TEST
 
+/* Else whoever was cut off would come again, and again, and an epoch of many would be long in
+ * coming. */
+START_TEST(as_many_as_are_to_come_may_come_at_once_before_they_speak)
+{
+    enum { COME = 100 };
+    struct spot_trainer_options o = job(0, 1, 1, 1);
+    struct spot_link come[COME];
+    struct running r;
+
+    o.n_first = 40; /* with those 64 that anybody may be */
+    begin_running(&r, &o, "come.socket");
+    for (int i = 0; i < COME; i++)
+        come[i] = dial(r.join);
+    wait_for(&r, "spot.status"); /* they have been taken in, and others are answered */
+    for (int i = 0; i < COME; i++) {
+        ck_assert_int_eq(poll(&(struct pollfd){ .fd = come[i].fd, .events = POLLIN }, 1, 0), 0);
+        spot_link_release(&come[i]);
+    }
+    ck_assert_int_eq(stop_running(&r).err.code, SPOT_EPREEMPTED);
+}
+END_TEST
+
 enum { WAITERS = 64 };
 
 START_TEST(clients_that_wait_for_the_end_are_not_in_the_way_of_others_and_are_not_too_many)
@@ -422,6 +444,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, two_workers_of_one_name_have_two);
     tcase_add_test(tc, a_local_worker_that_dies_again_and_again_ends_the_job);
     tcase_add_test(tc, a_wish_to_stop_keeps_the_state_and_says_where);
+    tcase_add_test(tc, as_many_as_are_to_come_may_come_at_once_before_they_speak);
     tcase_add_test(tc,
                    clients_that_wait_for_the_end_are_not_in_the_way_of_others_and_are_not_too_many);
     tcase_add_test(tc, a_worker_that_is_refused_says_why);
