@@ -19,7 +19,7 @@ enum { ALIGN = 4096, PATH_MAX_BYTE = 4096 };
 /* The head is written last: a file without one is not whole. */
 struct head {
     char magic[8];
-    uint64_t shape_hash, xxh3,
+    uint64_t places_hash, xxh3,
         own_hash; /* the last of hash[n_bundle], which follow, and of these */
 };
 
@@ -30,13 +30,30 @@ static size_t head_byte(const struct spot_plain *p)
     return sizeof(struct head) + (size_t)p->n_bundle * sizeof(*p->hash);
 }
 
-static uint64_t hash_of_shape(const struct spot_shape *shape)
+/* Where every number lies. What a shape says besides is config.json's to tell. */
+static uint64_t hash_of_places(const struct spot_shape *shape)
 {
-    struct spot_shape s; /* without what lies between its fields */
+    struct spot_hash_stream *const s = spot_hash_stream_new();
+    uint64_t hash;
 
-    memset(&s, 0, sizeof(s));
-    s = *shape;
-    return spot_hash64(&s, sizeof(s));
+    for (int b = 0; b < spot_shape_bundles(shape); b++) {
+        struct spot_arena a;
+
+        spot_arena_of(shape, b, &a);
+        for (int t = 0; t < a.n_tensor; t++) {
+            const struct spot_tensor *const of = &a.tensor[t];
+            const uint64_t where[] = { (uint64_t)of->is_sharded, (uint64_t)of->rows,
+                                       (uint64_t)of->cols, of->offset };
+
+            spot_hash_stream_add(s, of->name, strlen(of->name));
+            spot_hash_stream_add(s, where, sizeof(where));
+        }
+        spot_hash_stream_add(s, &a.n_shard, sizeof(a.n_shard));
+        spot_hash_stream_add(s, &a.n_elem, sizeof(a.n_elem));
+    }
+    hash = spot_hash_stream_64(s);
+    spot_hash_stream_free(s);
+    return hash;
 }
 
 static uint64_t hash_of_head(const struct spot_plain *p, const struct head *h)
@@ -44,7 +61,7 @@ static uint64_t hash_of_head(const struct spot_plain *p, const struct head *h)
     struct spot_hash_stream *const s = spot_hash_stream_new();
     uint64_t hash;
 
-    spot_hash_stream_add(s, &h->shape_hash, sizeof(h->shape_hash));
+    spot_hash_stream_add(s, &h->places_hash, sizeof(h->places_hash));
     spot_hash_stream_add(s, &h->xxh3, sizeof(h->xxh3));
     spot_hash_stream_add(s, p->hash, (size_t)p->n_bundle * sizeof(*p->hash));
     hash = spot_hash_stream_64(s);
@@ -117,7 +134,7 @@ int spot_plain_add(struct spot_plain *p, const struct spot_shape *shape,
 
 int spot_plain_finish(struct spot_plain *p, const struct spot_shape *shape, struct spot_err *err)
 {
-    struct head h = { .shape_hash = hash_of_shape(shape) };
+    struct head h = { .places_hash = hash_of_places(shape) };
 
     memcpy(h.magic, magic, sizeof(magic));
     h.xxh3 = p->xxh3 = spot_hash_stream_64(p->all) | 1;
@@ -137,7 +154,7 @@ static bool read_head(struct spot_plain *p, const struct spot_shape *shape)
 
     if (spot_read_at(p->fd, 0, &h, sizeof(h)) != (ssize_t)sizeof(h) ||
         spot_read_at(p->fd, sizeof(h), p->hash, n) != (ssize_t)n ||
-        memcmp(h.magic, magic, sizeof(magic)) != 0 || h.shape_hash != hash_of_shape(shape) ||
+        memcmp(h.magic, magic, sizeof(magic)) != 0 || h.places_hash != hash_of_places(shape) ||
         h.own_hash != hash_of_head(p, &h))
         return false;
     p->xxh3 = h.xxh3;
