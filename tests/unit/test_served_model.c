@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include "byte_level_rig.h"
+#include "serve/model_image.h"
 #include "serve/model_version.h"
+#include "serve/relay.h"
 #include "serve_model_rig.h"
 
 /* Goal: a model directory is served as it says, with the tokens that end an answer; its hash tells
@@ -274,6 +276,68 @@ START_TEST(a_version_is_read_beside_or_says_why_it_cannot_be)
 }
 END_TEST
 
+static void nothing(void *user)
+{
+    (void)user;
+}
+
+/* Bundles each in memory of their own, packed together. */
+static void *packed(const struct spot_served_model *m, enum spot_infer_type type, int begin,
+                    int end)
+{
+    struct spot_bundle bundle[16], *all[16];
+    void *const image = spot_alloc_aligned(spot_infer_image_byte(&m->shape, type, begin, end), 1);
+
+    for (int i = begin; i < end; i++) {
+        all[i - begin] = &bundle[i];
+        ck_assert_int_eq(spot_bundle_init_weights(&bundle[i], &m->shape, i, NULL), 0);
+        ck_assert_int_eq(spot_weights_read(m->weights, &bundle[i], NULL), 0);
+    }
+    spot_infer_image_pack(image, &m->shape, type, begin, end, all);
+    for (int i = begin; i < end; i++)
+        spot_bundle_release(&bundle[i]);
+    return image;
+}
+
+START_TEST(what_is_packed_ahead_is_what_a_replica_maps_until_both_have_gone)
+{
+    const enum spot_infer_type type = (enum spot_infer_type)_i;
+    struct spot_err err = { 0 };
+    struct spot_model_version *const v = read_beside(in_dir("words"), 2, 1, &err);
+    struct spot_shared_image mapped[2];
+
+    ck_assert_msg(!spot_model_version_pack(v, type, 2, &err), "%s", err.msg);
+    ck_assert_uint_eq(v->n_image, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct spot_relay_form form = { .P = 2, .M = 1, .position = (uint32_t)i };
+        char path[sizeof(v->image[i].path)];
+        int begin, end;
+        void *wanted;
+
+        spot_relay_bundles(&v->model.shape, &form, &begin, &end);
+        wanted = packed(&v->model, type, begin, end);
+        memcpy(path, v->image[i].path, sizeof(path));
+        ck_assert_int_eq(access(path, R_OK), 0);
+        ck_assert_msg(
+            !spot_model_image_open(&mapped[i], &v->model, type, begin, end, nothing, NULL, &err),
+            "%s", err.msg);
+        ck_assert(mapped[i].is_shared);
+        ck_assert_str_eq(mapped[i].path, path);
+        ck_assert_mem_eq(mapped[i].byte, wanted, mapped[i].n_byte);
+        spot_free_aligned(wanted);
+    }
+    spot_model_version_free(v);
+    for (int i = 0; i < 2; i++) {
+        char path[sizeof(mapped[i].path)];
+
+        memcpy(path, mapped[i].path, sizeof(path));
+        ck_assert_int_eq(access(path, R_OK), 0);
+        spot_shared_image_close(&mapped[i]);
+        ck_assert_int_ne(access(path, R_OK), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("served_model");
@@ -290,6 +354,8 @@ int main(void)
                         (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_add_loop_test(tc, embeddings_are_pooled_as_the_one_way_that_the_model_names, 0,
                         (int)(sizeof(pooling) / sizeof(pooling[0])));
+    tcase_add_loop_test(tc, what_is_packed_ahead_is_what_a_replica_maps_until_both_have_gone, 0,
+                        SPOT_INFER_TYPES);
     add_tests(tc);
     rc = run_suite("served_model", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
