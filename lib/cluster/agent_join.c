@@ -47,8 +47,7 @@ bool spot_agent_was_noticed(void)
     return was_noticed;
 }
 
-static int send_hello(struct spot_agent *a, const struct spot_buf *of_workload,
-                      struct spot_err *err)
+static int send_hello(struct spot_agent *a, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     char name[SPOT_NAME_MAX];
@@ -60,7 +59,8 @@ static int send_hello(struct spot_agent *a, const struct spot_buf *of_workload,
     spot_put_text(&out, spot_mesh_address(a->mesh));
     spot_put_text(&out, a->options->domain ? a->options->domain : "");
     spot_put_u64(&out, a->key);
-    spot_buf_add(&out, of_workload->data, of_workload->n);
+    if (a->workload->hello)
+        a->workload->hello(a->job, &out);
     return spot_agent_send(a, SPOT_MSG_HELLO, 0, &out, err);
 }
 
@@ -116,17 +116,12 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
         .type_probe = SPOT_MSG_KNOCK,
     };
     struct spot_frame *frame;
-    struct spot_buf hello = { 0 };
     int rc;
 
     a->epoch = 0;
-    if (a->workload->hello) /* before: who is connected and silent takes the place of others */
-        a->workload->hello(a->job, &hello);
     mesh.join = spot_leader_find(a->options->join, a->at, err);
     a->mesh = mesh.join ? spot_mesh_open(&mesh, err) : NULL;
-    rc = a->mesh ? send_hello(a, &hello, err) : -1;
-    spot_buf_release(&hello);
-    if (rc)
+    if (!a->mesh || send_hello(a, err))
         return -1;
     frame = spot_mesh_order(a->mesh, 5, err);
     if (!frame)

@@ -125,6 +125,17 @@ static void put_kernels(struct spot_buf *out, const char *backend)
     spot_put_text(out, list);
 }
 
+/* Before it connects: who is there and silent takes the place of others. */
+static void test_kernels(const char *backend)
+{
+    const char *name;
+    bool runs_here;
+
+    for (size_t i = 0; (name = spot_kernel_list(i, backend, &runs_here)); i++)
+        if (runs_here)
+            (void)spot_self_test_passes(name);
+}
+
 static void hello(void *job, struct spot_buf *out)
 {
     const struct spot_worker *const w = job;
@@ -396,6 +407,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
         return -1;
     w.agent = (struct spot_agent){ .options = &agent, .workload = &workload, .job = &w };
     w.objects = options->state_command ? spot_objects_new(&command) : NULL;
+    test_kernels(options->backend);
     rc = spot_agent_run(&w.agent, err);
     has_joined |= w.agent.has_joined;
     was_dismissed |= w.agent.was_dismissed;
