@@ -347,16 +347,25 @@ static const char *check_view(struct spot_event_order *o, const struct spot_even
     return at ? at : check_round(v, e, why);
 }
 
-static const char *serve_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+static const char *check_epoch(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
-    const char *const at = check_view(o, e, why);
+    return e->epoch < o->epoch
+               ? fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", that of the line above",
+                       e->epoch, o->epoch)
+               : NULL;
+}
+
+/* Of a server, and of a job that runs a command. */
+static const char *other_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = o->is_serving ? check_view(o, e, why) : check_epoch(o, e, why);
 
     return at ? at : add_member(o, e, why);
 }
 
-static const char *serve_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+static const char *other_member(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
-    const char *const at = check_view(o, e, why);
+    const char *const at = o->is_serving ? check_view(o, e, why) : check_epoch(o, e, why);
 
     return at ? at : change_member(o, e, why);
 }
@@ -420,23 +429,15 @@ static const char *serve_found(struct spot_event_order *o, const struct spot_eve
 }
 
 static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
-    [SPOT_EVENT_SERVING] = take_serving, [SPOT_EVENT_JOINED] = serve_joined,
-    [SPOT_EVENT_NOTICE] = serve_member,  [SPOT_EVENT_LEFT] = serve_member,
-    [SPOT_EVENT_LOST] = serve_member,    [SPOT_EVENT_QUIESCE] = serve_quiesce,
+    [SPOT_EVENT_SERVING] = take_serving, [SPOT_EVENT_JOINED] = other_joined,
+    [SPOT_EVENT_NOTICE] = other_member,  [SPOT_EVENT_LEFT] = other_member,
+    [SPOT_EVENT_LOST] = other_member,    [SPOT_EVENT_QUIESCE] = serve_quiesce,
     [SPOT_EVENT_FORMED] = serve_formed,  [SPOT_EVENT_REQUEST] = serve_request,
     [SPOT_EVENT_TOKEN] = serve_token,    [SPOT_EVENT_DIFFERS] = serve_found,
     [SPOT_EVENT_CORRUPT] = serve_found,
 };
 
 /* --- a job that runs a foreign command: steps are its own, and may begin anywhere --- */
-
-static const char *check_epoch(struct spot_event_order *o, const struct spot_event *e, char *why)
-{
-    return e->epoch < o->epoch
-               ? fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", that of the line above",
-                       e->epoch, o->epoch)
-               : NULL;
-}
 
 /* A coordinator begins: the first of a log, and again where another goes on. */
 static const char *take_exec(struct spot_event_order *o, const struct spot_event *e, char *why)
@@ -448,20 +449,6 @@ static const char *take_exec(struct spot_event_order *o, const struct spot_event
     o->n_member = 0;
     o->id_last = 0;
     return check_epoch(o, e, why);
-}
-
-static const char *exec_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
-{
-    const char *const at = check_epoch(o, e, why);
-
-    return at ? at : add_member(o, e, why);
-}
-
-static const char *exec_member(struct spot_event_order *o, const struct spot_event *e, char *why)
-{
-    const char *const at = check_epoch(o, e, why);
-
-    return at ? at : change_member(o, e, why);
 }
 
 static const char *exec_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
@@ -511,10 +498,10 @@ static const char *exec_ended(struct spot_event_order *o, const struct spot_even
 
 static taker *const exec_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_EXEC] = take_exec,
-    [SPOT_EVENT_JOINED] = exec_joined,
-    [SPOT_EVENT_NOTICE] = exec_member,
-    [SPOT_EVENT_LEFT] = exec_member,
-    [SPOT_EVENT_LOST] = exec_member,
+    [SPOT_EVENT_JOINED] = other_joined,
+    [SPOT_EVENT_NOTICE] = other_member,
+    [SPOT_EVENT_LEFT] = other_member,
+    [SPOT_EVENT_LOST] = other_member,
     [SPOT_EVENT_QUIESCE] = exec_quiesce,
     [SPOT_EVENT_FORMED] = exec_formed,
     [SPOT_EVENT_STATE_COMMITTED] = exec_committed,
