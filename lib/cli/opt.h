@@ -49,6 +49,14 @@ struct spot_opt {
 /* Rows of a text and of a flag. */
 #define SPOT_TEXT(name, at, arg, what) { SPOT_OPT_STRING, 0, name, at, arg, what, 0, 0 }
 #define SPOT_FLAG(name, at, what) { SPOT_OPT_FLAG, 0, name, at, NULL, what, 0, 0 }
+/* And of numbers: name, at, arg, what, min, max. */
+#define SPOT_ROW(type, ...) { type, 0, __VA_ARGS__ }
+#define SPOT_U64(...) SPOT_ROW(SPOT_OPT_U64, __VA_ARGS__)
+#define SPOT_REAL(...) SPOT_ROW(SPOT_OPT_REAL, __VA_ARGS__)
+#define SPOT_SECS(...) SPOT_ROW(SPOT_OPT_SECS, __VA_ARGS__)
+#define SPOT_SIZE(...) SPOT_ROW(SPOT_OPT_SIZE, __VA_ARGS__)
+#define SPOT_REALS(...) SPOT_ROW(SPOT_OPT_REALS, __VA_ARGS__)
+#define SPOT_TIMES(...) SPOT_ROW(SPOT_OPT_TIMES, __VA_ARGS__)
 /* clang-format on */
 
 /* Options "NAME|NAME" that have no effect unless another one holds: "NAME" is given, "NAME VALUE"

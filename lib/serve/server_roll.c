@@ -236,8 +236,8 @@ static void say(struct spot_server *s, enum spot_roll_state state, const char *w
     snprintf(s->rolled.why, sizeof(s->rolled.why), "%s", why);
 }
 
-int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *v,
-                           struct spot_err *err)
+/* Give all replicas a version, which is taken. */
+static int give_all(struct spot_server *s, struct spot_model_version *v, struct spot_err *err)
 {
     struct spot_err why = { 0 };
 
@@ -262,7 +262,7 @@ static int take_read(struct spot_server *s, struct spot_err *err)
 
     s->reading = NULL;
     if (v)
-        return spot_server_begin_roll(s, v, err);
+        return give_all(s, v, err);
     say(s, SPOT_ROLL_REFUSED, why.msg);
     return 0;
 }
@@ -276,7 +276,7 @@ static int take_followed(struct spot_server *s, struct spot_err *err)
     if (!v)
         return 0;
     snprintf(s->rolled.dir, sizeof(s->rolled.dir), "%s", v->model.dir);
-    return spot_server_begin_roll(s, v, err);
+    return give_all(s, v, err);
 }
 
 int spot_server_client(void *server, const struct spot_frame *frame, struct spot_buf *answer,

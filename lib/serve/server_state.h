@@ -257,8 +257,6 @@ int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 void spot_replica_take(struct spot_replica *place);
 
 /* server_verify.c: choices are computed again by another replica, and compared. */
-/* Is this one? Then its log probabilities are computed, whether they were asked for or not. */
-bool spot_server_is_drawn(const struct spot_server *s, const struct spot_work *w, uint32_t choice);
 /* As replicas are sent it. */
 struct spot_request spot_server_part(const struct spot_server *s, const struct spot_work *w,
                                      uint32_t choice, uint32_t *choice_of_part);
@@ -394,9 +392,6 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
 /* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
-/* Give all replicas a version. */
-int spot_server_begin_roll(struct spot_server *s, struct spot_model_version *version_take,
-                           struct spot_err *err);
 /* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
  * the caller's; from then on one is wanted only when it is asked again; free one, in the thread
  * that follows where there is one; end. */

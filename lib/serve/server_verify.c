@@ -18,8 +18,9 @@ enum { CHECKS_MAX = 4096, AGAIN_MAX = 4 };
 
 /* --- which --------------------------------------------------------------------------- */
 
-/* Tokens of an earlier server may lack their log probabilities. */
-bool spot_server_is_drawn(const struct spot_server *s, const struct spot_work *w, uint32_t choice)
+/* Is this one checked? Then its log probabilities are computed, whether they were asked for or not;
+ * tokens of an earlier server may lack them. */
+static bool is_drawn(const struct spot_server *s, const struct spot_work *w, uint32_t choice)
 {
     const struct spot_request *const r = &w->completion->request;
 
@@ -36,7 +37,7 @@ struct spot_request spot_server_part(const struct spot_server *s, const struct s
 {
     struct spot_request part = spot_request_part(&w->completion->request, choice, choice_of_part);
 
-    if (part.n_logprob < 0 && spot_server_is_drawn(s, w, choice)) {
+    if (part.n_logprob < 0 && is_drawn(s, w, choice)) {
         part.n_logprob = 0;
         part.does_echo = false; /* without them it is not computed */
     }
@@ -47,7 +48,7 @@ void spot_server_hold(struct spot_server *s, struct spot_work *w)
 {
     const uint32_t n = w->completion->request.n_choice;
 
-    if (!w->completion->request.needs_check || !spot_server_is_drawn(s, w, 0))
+    if (!w->completion->request.needs_check || !is_drawn(s, w, 0))
         return;
     w->completion->n_held = n;
     for (uint32_t i = 0; i < n; i++)
@@ -93,7 +94,7 @@ void spot_server_check(struct spot_server *s, struct spot_work *w, uint32_t choi
     const bool is_held = w->completion->n_held > 0;
     struct spot_check *c;
 
-    if (h->finish == SPOT_FINISH_CANCELLED || !spot_server_is_drawn(s, w, choice))
+    if (h->finish == SPOT_FINISH_CANCELLED || !is_drawn(s, w, choice))
         return;
     if (!h->n_token || (s->checks.n >= CHECKS_MAX && !is_held)) {
         s->checks.n_unchecked += h->n_token > 0;

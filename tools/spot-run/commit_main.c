@@ -22,13 +22,13 @@ static struct {
 static const double answer_s = 5; /* for the answer that says why it took too long */
 
 static const struct spot_opt option[] = {
-    { SPOT_OPT_U64, 0, "step", &o.step, "n", "number of the step (default: the next one)", 0,
-      9007199254740992.0 },
+    SPOT_U64("step", &o.step, "n", "number of the step (default: the next one)", 0,
+             9007199254740992.0),
     SPOT_FLAG("durable", &o.durable, "wait until another node holds it too"),
     SPOT_FLAG("all-ranks", &o.all_ranks,
               "all ranks have files of their own: wait until each has called this"),
-    { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time",
-      "time limit for the other ranks and the coordinator (default: 10m)", 0, 1e7 },
+    SPOT_SECS("timeout", &o.timeout_s, "time",
+              "time limit for the other ranks and the coordinator (default: 10m)", 0, 1e7),
     { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
     { .type = SPOT_OPT_END },
 };

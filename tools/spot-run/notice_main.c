@@ -24,10 +24,9 @@ static const struct spot_opt option[] = {
     SPOT_FLAG("once", &o.is_once, "ask once; exit 0 if there is a notice, else 1"),
     SPOT_FLAG("ack", &o.is_acknowledged,
               "Azure: acknowledge the event once the command has succeeded"),
-    { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time", "time between queries (default: 1s)",
-      0.01, 3600 },
-    { SPOT_OPT_SECS, 0, "lead", &o.lead_s, "time",
-      "time left after a notice without a deadline (default for GCP: 30s)", 0.001, 86400 },
+    SPOT_SECS("interval", &o.interval_s, "time", "time between queries (default: 1s)", 0.01, 3600),
+    SPOT_SECS("lead", &o.lead_s, "time",
+              "time left after a notice without a deadline (default for GCP: 30s)", 0.001, 86400),
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "no warnings", 0, 0 },
     { .type = SPOT_OPT_END },
 };
