@@ -3,7 +3,6 @@
 #include "checkpoint/store_state.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #define SPOT_CLI_PLOT_AXIS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {

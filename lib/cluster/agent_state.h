@@ -3,8 +3,6 @@
 #ifndef SPOT_CLUSTER_AGENT_STATE_H
 #define SPOT_CLUSTER_AGENT_STATE_H
 
-#include <stdbool.h>
-
 #include "cluster/agent.h"
 #include "cluster/protocol.h"
 

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "common/utf8.h"
 #include "common/version.h"
-#include "common/xalloc.h"
 
 static int by_id(const void *key, const void *item)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What a group counts, for Prometheus. */
-#include <math.h>
 #include <stdio.h>
 
 #include "cluster/group_state.h"

@@ -8,8 +8,6 @@
 #ifndef SPOT_CLUSTER_JOURNAL_KEEP_H
 #define SPOT_CLUSTER_JOURNAL_KEEP_H
 
-#include <stdbool.h>
-
 #include "cluster/journal.h"
 #include "common/json.h"
 

@@ -8,8 +8,6 @@
 #ifndef SPOT_CLUSTER_RESTART_H
 #define SPOT_CLUSTER_RESTART_H
 
-#include <stddef.h>
-
 #include "common/err.h"
 
 #ifdef __cplusplus

@@ -10,7 +10,6 @@
 #ifndef SPOT_CLUSTER_STORE_ETCD_H
 #define SPOT_CLUSTER_STORE_ETCD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/json.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/json_tree.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,6 @@
 /* stage.h by way of the backend to which the stage belongs. */
 #include "engine/stage.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "engine/backend.h"

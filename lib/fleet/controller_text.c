@@ -10,7 +10,6 @@
 #include "common/csv_reader.h"
 #include "common/csv_write.h"
 #include "common/hash.h"
-#include "common/num.h"
 #include "common/xalloc.h"
 #include "fleet/controller.h"
 #include "fleet/controller_state.h"

@@ -4,9 +4,6 @@
 #ifndef SPOT_FLEET_FLEET_HISTORY_H
 #define SPOT_FLEET_FLEET_HISTORY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "common/json_writer.h"
 #include "fleet/controller.h"
 #include "model/forecast_doc.h"

@@ -4,7 +4,6 @@
 #define SPOT_FORECAST_BACKTEST_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "forecast/count_grid.h"
 #include "forecast/forecaster.h"

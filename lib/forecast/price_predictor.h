@@ -17,7 +17,6 @@
 
 #include <stddef.h>
 
-#include "common/err.h"
 #include "forecast/price_dist.h"
 
 #ifdef __cplusplus

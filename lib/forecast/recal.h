@@ -16,7 +16,6 @@
 #define SPOT_FORECAST_RECAL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "forecast/daily.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cluster/protocol.h"
 #include "common/clock.h"
 #include "common/dir_lock.h"
 #include "host/exec_job_state.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The error file of torch.distributed.elastic: {"message": TEXT or {"message": TEXT, ...}}. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* States that come to this node and go from it, a few pieces at a time beside the ranks; and how
  * one is laid out for the ranks that begin with it. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

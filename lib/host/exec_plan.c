@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* All nodes of an exec job hand out samples by one plan: the first that the coordinator is told. */
-#include "cluster/protocol.h"
 #include "host/exec_job_state.h"
 #include "host/exec_ledger.h"
 

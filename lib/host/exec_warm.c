@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Newcomers of a command that can wait begin beside the others, and cost them no import. */
-#include "cluster/protocol.h"
 #include "common/clock.h"
 #include "host/exec_job_state.h"
 

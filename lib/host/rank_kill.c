@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes below one, found in /proc. */
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>

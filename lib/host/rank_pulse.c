@@ -2,9 +2,6 @@
 /* Ranks that stand still: no processor time to speak of, nothing read, nothing written. A
  * collective that waits for a peer looks like that as well, so what each one waits in is told. */
 #define _XOPEN_SOURCE 700
-#include <fcntl.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

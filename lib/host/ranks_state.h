@@ -3,7 +3,6 @@
 #ifndef SPOT_HOST_RANKS_STATE_H
 #define SPOT_HOST_RANKS_STATE_H
 
-#include <signal.h>
 #include <stddef.h>
 #include <sys/types.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/decoder.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
 #include "common/xalloc.h"
 
 typedef const char *taker(struct spot_event_order *o, const struct spot_event *e, char *why);

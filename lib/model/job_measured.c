@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/job_measured.h"
 
-#include <math.h>
-
 #include "common/num.h"
 
 /* Squared relative error of a + b x over the points. */

@@ -9,8 +9,6 @@
 #ifndef SPOT_MODEL_MIGRATE_COST_H
 #define SPOT_MODEL_MIGRATE_COST_H
 
-#include <stdbool.h>
-
 #include "model/job_doc.h"
 
 #ifdef __cplusplus

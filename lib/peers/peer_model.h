@@ -16,7 +16,6 @@
 #define SPOT_PEERS_PEER_MODEL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "common/err.h"
 

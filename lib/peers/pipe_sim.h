@@ -11,7 +11,6 @@
 #define SPOT_PEERS_PIPE_SIM_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"

@@ -18,7 +18,6 @@
 #define SPOT_PLAN_ASSIGN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"

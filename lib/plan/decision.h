@@ -9,8 +9,6 @@
 #ifndef SPOT_PLAN_DECISION_H
 #define SPOT_PLAN_DECISION_H
 
-#include <stddef.h>
-
 #include "common/err.h"
 #include "model/forecast_doc.h"
 #include "model/grid.h"

@@ -8,8 +8,6 @@
 #ifndef SPOT_PLAN_FLEET_HOLD_H
 #define SPOT_PLAN_FLEET_HOLD_H
 
-#include <stddef.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -17,7 +17,6 @@
 #ifndef SPOT_PLAN_FLEET_RISK_H
 #define SPOT_PLAN_FLEET_RISK_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

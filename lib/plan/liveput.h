@@ -18,10 +18,6 @@
 #ifndef SPOT_PLAN_LIVEPUT_H
 #define SPOT_PLAN_LIVEPUT_H
 
-#include <stddef.h>
-
-#include "common/err.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif

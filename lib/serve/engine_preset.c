@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/xalloc.h"
 #include "serve/openai_state.h"
 
 static const struct spot_engine_preset preset[] = {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "serve/grammar.h"
 #include "serve/grammar_state.h"
 
 /* --- where we are ----------------------------------------------------------- */

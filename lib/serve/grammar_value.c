@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buf.h"
 #include "common/num.h"
 #include "common/xalloc.h"
 #include "serve/grammar_state.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/xalloc.h"
 #include "serve/openai_state.h"
 
 /* --- items ------------------------------------------------------------------------ */

@@ -3,8 +3,6 @@
 #ifndef SPOT_SERVE_REPLICA_H
 #define SPOT_SERVE_REPLICA_H
 
-#include <stdbool.h>
-
 #include "cluster/agent.h"
 #include "common/err.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/xalloc.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 

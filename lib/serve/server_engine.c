@@ -6,10 +6,8 @@
 
 #include "common/backoff.h"
 #include "common/clock.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "serve/grammar.h"
-#include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 
 static const double pause_least_s = 0.1, pause_most_s = 2; /* between two tries of a choice */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
 #include "serve/server_state.h"

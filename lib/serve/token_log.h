@@ -12,7 +12,6 @@
 #define SPOT_SERVE_TOKEN_LOG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"

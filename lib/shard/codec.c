@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/hash.h"
 #include "common/le.h"
 #include "shard/plane.h"
 

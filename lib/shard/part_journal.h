@@ -14,8 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "shard/receiver.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/le.h"

@@ -8,7 +8,6 @@
 #define SPOT_SHARD_SENDER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"

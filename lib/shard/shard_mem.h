@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "common/buf.h"
-#include "common/err.h"
 #include "shard/chunk.h"
 #include "shard/range.h"
 #include "shard/safetensors.h"

@@ -22,7 +22,6 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "common/hash.h"
 #include "common/json.h"
 #include "common/port.h"
 #include "shard/chunk.h"

@@ -4,7 +4,6 @@
 #ifndef SPOT_SIM_DEADLINE_AHEAD_H
 #define SPOT_SIM_DEADLINE_AHEAD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

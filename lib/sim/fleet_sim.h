@@ -11,7 +11,6 @@
 #ifndef SPOT_SIM_FLEET_SIM_H
 #define SPOT_SIM_FLEET_SIM_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,6 @@
 #ifndef SPOT_SIM_SERVE_BATCH_H
 #define SPOT_SIM_SERVE_BATCH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

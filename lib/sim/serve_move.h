@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
 #include "model/grid.h"
 #include "model/job_serve.h"
 #include "model/layout_doc.h"

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
 #include "model/job_doc.h"
 #include "plan/decision.h"
 #include "sim/serve_batch.h"

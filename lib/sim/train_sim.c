@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim/train_sim.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
-#include "common/xalloc.h"
 #include "sim/sim_policy.h"
 
 const struct spot_sim_policy spot_sim_policies[] = {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/pattern_state.h"

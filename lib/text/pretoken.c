@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/utf8.h"
 #include "text/unicode_form.h"
 
 void spot_text_steps_release(struct spot_text_steps *steps)

@@ -2,14 +2,12 @@
 #include "trace/import.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/csv_reader.h"
 #include "common/line.h"
-#include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Azure's Retail Prices API. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

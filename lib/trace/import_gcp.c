@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* List prices of Google's Cloud Billing API. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
-#include "common/num.h"
 #include "common/xalloc.h"
 
 enum {

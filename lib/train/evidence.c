@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/xalloc.h"
-
 bool spot_evidence_of_kernel(const char *kernel)
 {
     return strncmp(kernel, "cuda", 4) != 0;

@@ -10,7 +10,6 @@
 
 #include "comm/wire.h"
 #include "common/hash.h"
-#include "common/json_writer.h"
 #include "engine/stage.h"
 #include "shard/bundle.h"
 

@@ -3,7 +3,6 @@
 #ifndef SPOT_TRAIN_GRID_CHOICE_H
 #define SPOT_TRAIN_GRID_CHOICE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "model/grid.h"

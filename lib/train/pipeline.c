@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/pipeline.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "common/clock.h"

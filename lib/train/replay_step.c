@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/replay_step.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/hash.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"

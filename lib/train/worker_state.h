@@ -10,7 +10,6 @@
 #include "cluster/agent.h"
 #include "comm/comm.h"
 #include "comm/mesh.h"
-#include "common/buf.h"
 #include "common/err.h"
 #include "engine/stage.h"
 #include "train/config.h"

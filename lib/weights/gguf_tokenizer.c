@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "weights/gguf_docs.h"
 

@@ -8,6 +8,7 @@
  * buckets; RATE 0 takes its own. Zones are shocked together with probability .08, a type in a zone
  * with .05.
  * --dump prints the program for another solver, tests/world/fleet_extensive.py. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-migrate plan - two layouts and a cluster in, ordered transfers out. */
 
-#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/plot.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
-#include "common/hash.h"
 #include "common/out.h"
 #include "migrate.h"
 

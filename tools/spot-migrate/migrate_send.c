@@ -6,7 +6,6 @@
 
 #include "common/clock.h"
 #include "common/threads.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/sender.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/rows.h"
-#include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/stream.h"
 

@@ -14,7 +14,6 @@
 #include "model/plan_buy.h"
 #include "model/price_doc.h"
 #include "plan/fleet.h"
-#include "plan/fleet_hold.h"
 #include "plan/fleet_risk.h"
 #include "plan/fleet_scale.h"
 

@@ -9,7 +9,6 @@
 #include "plan/fleet_scenario.h"
 #include "plan_fleet.h"
 #include "trace/names.h"
-#include "trace/region.h"
 
 enum { QUOTAS_TRIED = 8 };
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan fleet with a fleet that is held: rates as they come in, and the fleet of --current kept
  * until a delay is over. The plan that comes out has all that the next call needs. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/xalloc.h"
 #include "plan_fleet.h"
 #include "trace/load_trace.h"
 

@@ -9,7 +9,6 @@
 #include "cli/table.h"
 #include "common/json.h"
 #include "common/out.h"
-#include "common/xalloc.h"
 #include "model/job_async.h"
 #include "model/job_doc.h"
 #include "model/throughput.h"

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "cli/tool.h"
-#include "common/hash.h"
 #include "common/json.h"
 #include "common/out.h"
 #include "common/xalloc.h"

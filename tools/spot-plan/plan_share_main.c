@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan share - jobs, throughputs and a cluster in, who runs where in the next round out. */
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

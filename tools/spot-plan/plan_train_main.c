@@ -7,7 +7,6 @@
 
 #include "cli/rows.h"
 #include "cli/tool.h"
-#include "common/hash.h"
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"

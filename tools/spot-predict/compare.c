@@ -7,7 +7,6 @@
 
 #include "common/num.h"
 #include "common/rng.h"
-#include "common/xalloc.h"
 #include "predict.h"
 
 enum { DRAWS = 2000 };

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/out.h"
-#include "common/xalloc.h"
 #include "forecast/forecast_make.h"
 #include "forecast/forecaster.h"
 #include "forecast/pmf.h"

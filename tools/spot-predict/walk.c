@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Which models, which series, which origins: what every kind of backtest goes through. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay serve - what policies of serving do with a trace and a load. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/plot.h"
 #include "cli/rows.h"
 #include "cli/tool.h"
-#include "common/num.h"
 #include "common/xalloc.h"
 #include "peers/registry.h"
 #include "replay.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay train - a training job against a recorded trace, under many policies. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/rows.h"
 #include "cli/tool.h"
-#include "common/num.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "model/job_doc.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Weights of a job, durable or running, as a directory that from_pretrained takes. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

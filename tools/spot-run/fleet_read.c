@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 

@@ -4,7 +4,6 @@
 #define SPOT_RUN_PROFILE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"

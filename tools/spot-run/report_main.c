@@ -7,7 +7,6 @@
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/out.h"
-#include "common/xalloc.h"
 #include "model/report.h"
 #include "report_parts.h"
 #include "run.h"

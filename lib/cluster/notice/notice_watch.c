@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The loop of a watch: questions when they are due, answers when they come. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

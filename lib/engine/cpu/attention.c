@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/cpu/attention.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Small, for the triangle that is computed in vain is half a block for each row. */

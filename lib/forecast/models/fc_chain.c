@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "forecast/models/models.h"
-#include "forecast/pmf.h"
 
 struct jumps {
     double n, n_up, n_down, up_sum, down_sum;

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "forecast/models/models.h"
-#include "forecast/pmf.h"
 
 /* Past h-step changes, applied to the newest value; half an observation says "no change", so
  * that a window without any is a distribution, too. What would leave 0..cap stays on the bound. */

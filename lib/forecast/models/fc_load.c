@@ -10,7 +10,6 @@
 #include "forecast/models/fc_load_mix.h"
 #include "forecast/models/fc_load_regress.h"
 #include "forecast/models/models.h"
-#include "forecast/pmf.h"
 
 enum { SLOTS = 48, WEEK_DAYS = 7 };
 

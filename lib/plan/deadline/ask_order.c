@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/ask_order.h"
 
-#include <math.h>
-
 /* What a place that is asked for ask_usd has to be better than. */
 static double index_of(const struct spot_ask *ask, double ask_usd)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/xalloc.h"
 #include "plan/fleet.h"
 
 /* What depends on the number of workers alone. */

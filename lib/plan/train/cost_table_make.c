@@ -7,7 +7,6 @@
 
 #include "common/xalloc.h"
 #include "plan/cost_table.h"
-#include "plan/train/repartition.h"
 
 /* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
 static double resume_s(const struct spot_cost_table *t, int to)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/train_why.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
