@@ -144,7 +144,7 @@ static void pack(struct bench *b, const struct way *w, int i)
         break;
     case WAY_CODEC:
         spot_chunk_map_get(&b->data->map, (uint64_t)i, &b->chunk[i]);
-        if (spot_codec_encode(&b->coder, &b->chunk[i], w->codec, raw, NULL, out, &all_stored, NULL))
+        if (spot_codec_encode(&b->coder, &b->chunk[i], w->codec, raw, out, &all_stored, NULL))
             abort();
         b->chunk[i].stored_byte = (uint32_t)out->n;
         break;
@@ -177,7 +177,7 @@ static void unpack(struct bench *b, const struct way *w, int i)
         rc = b->lz4.decompress((const char *)out->data, (char *)back, (int)out->n, CHUNK) != CHUNK;
         break;
     case WAY_CODEC:
-        rc = spot_codec_decode(&b->coder, &b->chunk[i], out->data, NULL, back, &all_stored, NULL);
+        rc = spot_codec_decode(&b->coder, &b->chunk[i], out->data, back, &all_stored, NULL);
         break;
     case WAY_CHUNK:
         rc = spot_chunk_decode(&b->coder, &b->chunk[i], out->data + SPOT_CHUNK_HEAD_BYTE, back,
