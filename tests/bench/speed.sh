@@ -139,7 +139,7 @@ table() {
         function median(list,   n, x, i, j, t) {
             n = split(list, x, " ")
             for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] + 0 < x[j - 1] + 0; j--) { t = x[j]; x[j] = x[j - 1]; x[j - 1] = t }
-            return x[int((n + 1) / 2)]
+            return (x[int((n + 1) / 2)] + x[int((n + 2) / 2)]) / 2
         }
         function three(x) { return x >= 100 ? sprintf("%.0f", x) : x >= 10 ? sprintf("%.1f", x) : sprintf("%.2f", x) }
         !($1 in aim) { what[++n] = $1; aim[$1] = $3 }
