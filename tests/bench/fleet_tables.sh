@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # The tables of docs/results/fleet.md, as Markdown, with the version that made them.
 # usage: fleet_tables.sh DATA    spot-replay on PATH; DATA: the public traces (parcae, bamboo, skypilot, requests)
-# PART="replicas load mixed" (the default), or law: ten minutes of a core.
+# PART="replicas misses load mixed" (the default), or law: ten minutes of a core.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-data=${1:?usage: fleet_tables.sh DATA} part=" ${PART-replicas load mixed} " tmp=$(mktemp -d)
+data=${1:?usage: fleet_tables.sh DATA} part=" ${PART-replicas misses load mixed} " tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 four=$data/skypilot/avail-1-node-aws-02-15-2023 half=1179165 # 6047 ticks of 195 s
 wanted() { [[ $part == *" $1 "* ]]; }
@@ -29,6 +29,30 @@ if wanted replicas; then
                     { a[$1] = $at["availability"]; c[$1] = $at["cost_ratio"] }
                     END { printf "| %s | %.4f / %.4f | %.4f / %.4f | %.2f | %.3f | %.3f |\n", name, a["spothedge"], c["spothedge"], a["spot"],
                         c["spot"], (1 - a["spot"]) / (1 - a["spothedge"]), c["spot"] / c["spothedge"], c["omniscient"] }'
+        done
+    done
+fi
+if wanted misses; then # is the aim kept, where nothing was tuned but on the first half
+    cp "$data/skypilot/avail-16-node-aws-08-27-2023/us-west-2a_v100_1.csv" "$tmp/avail-16.csv"
+    cp "$data/skypilot/preem-4-node-aws-08-03-2023/us-west-2c_v100_1.csv" "$tmp/preem-4.csv"
+    for type in v100 k80; do cp "$data/skypilot/avail-1-node-aws-10-26-2022/us-west-2a_${type}_1.csv" "$tmp/one-$type.csv"; done
+    for k in 1 2 3; do spot-replay generate -q --zones 4 --regions 2 --cap 2 --interval 195 --hours 327 --seed 90$k -o "$tmp/drawn-$k.csv"; done
+    for k in 4 5; do
+        spot-replay generate -q --zones 3 --cap 1 --interval 195 --hours 327 --law loss_per_h=1,gain_per_h=4,shock_per_h=.1 --seed 90$k -o "$tmp/drawn-$k.csv"
+    done
+    echo "| trace | N | aim | missed ticks / allowed | cost | SpotHedge: missed / allowed, cost |"
+    echo "|---|---|---|---|---|---|"
+    for trace in first second avail-16 preem-4 one-v100 one-k80 drawn-1 drawn-2 drawn-3 drawn-4 drawn-5; do
+        case $trace in avail-16 | preem-4) most=2 ;; one-*) most=1 ;; *) most=3 ;; esac
+        for ((n = 1; n <= most; n++)); do
+            for aim in .99 .998; do
+                replay --trace "$tmp/$trace.csv" --n $n --policy spot,spothedge --availability $aim --steps |
+                    awk -F, -v name="$trace | $n | $aim" -v aim=$aim -v n=$n 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+                        { t[$1]++; missed[$1] += $at["unserved"] > 0; usd[$1] += $at["usd"]; if (NR == 2) from = $at["time_s"]; if (NR == 3) tick = $at["time_s"] - from }
+                        function ratio(p) { return missed[p] / ((1 - aim) * t[p]) }
+                        function cost(p) { return usd[p] / (t[p] * n * 3.06 * tick / 3600) }
+                        END { printf "| %s | %.2f (%d) | %.3f | %.2f, %.3f |\n", name, ratio("spot"), missed["spot"], cost("spot"), ratio("spothedge"), cost("spothedge") }'
+            done
         done
     done
 fi

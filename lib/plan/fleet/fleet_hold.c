@@ -4,7 +4,8 @@
  * zone fall together, the highest first; zones of a region fall by its shock, regions apart. Of all
  * fleets that answer now as well as what runs allows, the one with the least price + worth * P(not
  * served then) is taken. The worth of a tick rises with each that is missed and falls else, so that
- * as many are missed as the aim allows, however wrong the forecast is. */
+ * as many are missed as the aim allows, however wrong the forecast is; what was missed until it had
+ * risen is made up for. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
 /* What is remembered of the decision before. */
 struct past {
     double time_s, worth; /* worth of a served tick, in ticks of the cheapest spot; 0: not begun */
+    double owed;          /* ticks whose allowance was used up before they came; < 0: left */
     double factor;        /* on the load */
     int is_short;         /* fewer answered than were due */
     int n, wanted[PAST_MAX]; /* the newest first */
@@ -261,17 +263,25 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
 /* --- what the last decision came to --- */
 
 /* Time went on: a tick that was missed makes the next ones worth more, any other less, and a load
- * beyond what was held for it raises the factor. A second look at one time changes nothing. */
+ * beyond what was held for it raises the factor. A second look at one time changes nothing.
+ *
+ * ln(worth) adds up what is missed beyond the aim, so that alone it would leave for good what had
+ * to be missed for the worth to rise. What is owed, but for a miss, is paid back by a second sum:
+ * critically damped where e times the worth misses the aim less, and over no less time than the aim
+ * allows a miss in. A miss at most is saved up, so that no calm year pays for a bad day. */
 static void learn(struct spot_decider *d)
 {
     struct past *p = &d->past;
     const double aim = 1 - d->rule.availability;
     const double ticks = fmin(TICKS_MAX, (d->time_s - p->time_s) / d->forecast->interval_s);
+    const double back = fmin(worth_gain / 2, aim), beyond = ticks * (p->is_short / aim - 1);
     const int launched = d->rule.cold < p->n ? d->rule.cold : p->n - 1;
 
     if (!(ticks > 0))
         return;
-    p->worth = fmin(worth_most, p->worth * exp(worth_gain * ticks * (p->is_short / aim - 1)));
+    p->owed = fmax(-1 / aim, p->owed + beyond);
+    p->worth *= exp(worth_gain * beyond + back * back * ticks * fmax(0, p->owed - 1 / aim));
+    p->worth = fmin(worth_most, p->worth);
     if (d->now.load_most >= 0)
         p->factor *= exp(factor_gain * ticks * ((d->now.load > p->wanted[launched]) - aim));
     p->factor = fmin(factor_most, fmax(1, p->factor));
@@ -355,8 +365,8 @@ static int hold_decide(struct spot_decider *d, struct spot_action *action,
 static void hold_save(const struct spot_decider *d, char *line)
 {
     const struct past *p = &d->past;
-    int at = snprintf(line, SPOT_DECISION_STATE_MAX, "fleet %.17g %.17g %.17g %d", p->time_s,
-                      p->worth, p->factor, p->is_short);
+    int at = snprintf(line, SPOT_DECISION_STATE_MAX, "fleet %.17g %.17g %.17g %.17g %d", p->time_s,
+                      p->worth, p->owed, p->factor, p->is_short);
 
     for (int i = 0; i < p->n; i++)
         at += snprintf(line + at, (size_t)(SPOT_DECISION_STATE_MAX - at), " %d", p->wanted[i]);
@@ -367,7 +377,8 @@ static void hold_save(const struct spot_decider *d, char *line)
 static bool is_sound(const struct past *p)
 {
     bool ok = p->n > 0 && isfinite(p->time_s) && p->worth > 0 && p->worth <= worth_most &&
-              p->factor >= 1 && p->factor <= factor_most && (p->is_short & 1) == p->is_short;
+              isfinite(p->owed) && p->factor >= 1 && p->factor <= factor_most &&
+              (p->is_short & 1) == p->is_short;
 
     for (int i = 0; i < p->n; i++)
         ok = ok && p->wanted[i] >= 1 && p->wanted[i] <= SPOT_HOLD_REPLICAS_MAX;
@@ -382,8 +393,8 @@ static int hold_restore(struct spot_decider *d, const char *line, struct spot_er
     if (!*line)
         return 0;
     /* all are counted. NOLINTBEGIN(cert-err34-c) */
-    if (sscanf(line, "fleet %lf %lf %lf %9d%n", &p.time_s, &p.worth, &p.factor, &p.is_short,
-               &end) == 4)
+    if (sscanf(line, "fleet %lf %lf %lf %lf %9d%n", &p.time_s, &p.worth, &p.owed, &p.factor,
+               &p.is_short, &end) == 5)
         while (p.n < PAST_MAX && sscanf(line + end, " %9d%n", &p.wanted[p.n], &more) == 1)
             p.n++, end += more;
     /* NOLINTEND(cert-err34-c) */
