@@ -132,3 +132,23 @@ says() {
     jq -e '.dtype == "bf16"' p
     says 0 equal --proof p
 }
+
+@test "the answer of a server that follows a job: who trains that far anew computes it again" {
+    [ -n "${SPOT_PACE-}" ] || skip "needs tests/preload/pace.c"
+    job="--data $BATS_FILE_TMPDIR/text --layers 2 --width 64 --heads 4 --seq 256 --global-batch 1"
+    LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$SPOT_PACE" spot-run train -q $job --steps 100000 --listen unix:t --workers 1 --events log 2>train.err 3>&- &
+    trainer=$!
+    pids="$pids $trainer"
+    eventually 'grep -q committed log'
+    server --follow unix:t
+    # the model that it began with is of no step
+    eventually 'stream "{\"prompt\":\"the 3. line\",\"max_tokens\":8,\"seed\":1,\"logprobs\":0,\"stream\":true}"; grep -q step- events'
+    proof p
+    kill $trainer
+    step=$(jq .step p)
+    grep -q "step-$step-" events
+    spot-run train -q $job --steps "$step" --save anew --events anew.log
+    run -0 spot-run generate --model anew --proof p
+    [[ "$output" == "equal: $(id), 8 tokens by the weights of step $step, and their log probabilities" ]]
+    says 1 "model: " --proof p
+}
