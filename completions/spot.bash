@@ -42,7 +42,7 @@ _spot() {
     'spot-run notice') options='--from --exec --once --ack --interval --lead --quiet --error-format --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --error-format --help --version' ;;
     'spot-run roll') options='--join --key-file --join-timeout --quiet --error-format --help --version' ;;
-    'spot-run fleet') options='--plan-command --offers --catalogue --load --join --key-file --n --availability --cold-start --launch --terminate --list --drain --grace --state --metrics --name --max-usd-per-h --every --limit --once --yes --format --quiet --verbose --error-format --help --version --launch' ;;
+    'spot-run fleet') options='--plan-command --offers --probes --catalogue --load --join --key-file --n --availability --cold-start --launch --terminate --list --drain --grace --state --metrics --name --max-usd-per-h --every --limit --once --yes --format --quiet --verbose --error-format --help --version --launch' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --error-format --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --error-format --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --usd-per-h --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;

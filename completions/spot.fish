@@ -786,6 +786,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l plan-command -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l offers -r
+complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l probes -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l catalogue -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from fleet' -l join -r

@@ -20,6 +20,7 @@ static const char *const sold[SPOT_CATALOGUE_COLUMNS] = {
     [SPOT_CATALOGUE_SPEED] = "?speed",
     [SPOT_CATALOGUE_EGRESS_USD] = "?egress_usd_per_gb",
     [SPOT_CATALOGUE_EGRESS_RATE] = "?egress_byte_per_s",
+    [SPOT_CATALOGUE_NOTICE] = "?notice_s",
 };
 
 struct offered {
@@ -68,7 +69,9 @@ static int on_sale(const struct spot_csv_row *csv, void *user, struct spot_err *
         (is_given(csv, SPOT_CATALOGUE_EGRESS_USD) &&
          spot_csv_real(csv, SPOT_CATALOGUE_EGRESS_USD, 0, 1e6, &row.egress_usd_per_gb, err)) ||
         (is_given(csv, SPOT_CATALOGUE_EGRESS_RATE) &&
-         spot_csv_real(csv, SPOT_CATALOGUE_EGRESS_RATE, 1, 1e15, &row.egress_byte_per_s, err)))
+         spot_csv_real(csv, SPOT_CATALOGUE_EGRESS_RATE, 1, 1e15, &row.egress_byte_per_s, err)) ||
+        (is_given(csv, SPOT_CATALOGUE_NOTICE) &&
+         spot_csv_real(csv, SPOT_CATALOGUE_NOTICE, 0, 86400, &row.notice_s, err)))
         return -1;
     s->offered = spot_xgrow(s->offered, &s->cap, s->n_row + 1, sizeof(*s->offered));
     s->offered[s->n_row++] =

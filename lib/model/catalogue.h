@@ -3,7 +3,7 @@
  *
  * CSV, one row per type, or one for each zone and market: instance_type, and where known zone,
  * spot_usd_per_h, on_demand_usd_per_h, quota, speed, egress_usd_per_gb, egress_byte_per_s (of state
- * that leaves its region), gpus, gpu_mem_byte, gpu_flop_per_s,
+ * that leaves its region), notice_s (before spot is lost), gpus, gpu_mem_byte, gpu_flop_per_s,
  * gpu_mem_byte_per_s, gpu_link_byte_per_s, nic_byte_per_s. Other columns are ignored, empty fields
  * are unknown.
  */
@@ -32,6 +32,7 @@ enum spot_catalogue_column {
     SPOT_CATALOGUE_SPEED,
     SPOT_CATALOGUE_EGRESS_USD,
     SPOT_CATALOGUE_EGRESS_RATE,
+    SPOT_CATALOGUE_NOTICE,
     SPOT_CATALOGUE_COLUMNS
 };
 
@@ -43,6 +44,7 @@ struct spot_catalogue_row {
     int64_t gpus;            /* 1 if not given */
     double speed;            /* 1 if not given */
     double egress_usd_per_gb, egress_byte_per_s; /* 0 if not given: free, no time */
+    double notice_s; /* that spot is told to leave ahead of its loss; 0 if not given */
     const struct spot_csv_row *csv;
 };
 typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,

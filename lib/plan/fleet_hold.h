@@ -3,7 +3,8 @@
  * question and the answer of the decision of kind `fleet` (plan/decision.h).
  *
  * What may be had of each zone, and how long it stays, is the forecast's; zones are numbered as its
- * series are. A step of the forecast is a tick.
+ * series are. A step of the forecast is a tick. Where the forecast tells the chance that a request
+ * is granted (`start`), what would have to be launched there counts with it.
  */
 #ifndef SPOT_PLAN_FLEET_HOLD_H
 #define SPOT_PLAN_FLEET_HOLD_H
@@ -33,8 +34,11 @@ struct spot_hold_now {
      * exceed it no more often than the aim allows. */
     double load, load_most;
     const double *usd_per_h; /* [n_series] of spot, > 0 */
-    const int *spot;         /* [n_series] */
-    const int *spot_ready;   /* [n_series] of them that answer */
+    /* [n_series] ticks from the notice of a loss, or from a loss without one, until what is
+     * launched then answers, > 0; NULL: `cold` of the rule */
+    const int *cold;
+    const int *spot;       /* [n_series] */
+    const int *spot_ready; /* [n_series] of them that answer */
     int on_demand, on_demand_ready;
 };
 

@@ -291,6 +291,28 @@ events() { jq -r .event state/events.jsonl; }
     [ "$(cut -f 9 steps | sort -u | wc -l)" -gt 4 ]
 }
 
+@test "probes and notices by zone change what a fleet buys, and probes that fail do not" {
+    { echo time_s,zone,instance_type,available
+      for i in $(seq 0 199); do for z in 1a 1b; do echo "$((i * 60)),us-$z,gpu,$(((i + 3 * ${#z}) / 2 % 8 > 0 ? 3 : 1))"; done; done; } >offers.csv
+    { echo time_s,zone,instance_type,asked,granted
+      for i in $(seq 0 5 199); do echo "$((i * 60)),us-1a,gpu,1,0"; echo "$((i * 60)),us-1b,gpu,1,1"; done; } >probes.csv
+    for s in 0 30 120; do printf '%s\n' instance_type,zone,spot_usd_per_h,on_demand_usd_per_h,notice_s gpu,us-1a,.9,9,$s gpu,us-1b,.9,9,$s >c$s.csv; done
+    turn() { # CATALOGUE OPTION...: ZONE=COUNT of each launch
+        timeout 60 spot-run fleet --state none --list 'echo id,token,zone,instance_type,market,state' --launch true --terminate true --offers 'cat offers.csv' \
+            --n 2 --availability .9995 --every 60s --cold-start 3m --catalogue "$@" --format jsonl 2>talk | jq -rs 'map("\(.zone)\(.market)=\(.count)") | join(" ")'
+    }
+    [ "$(turn c0.csv)" = "$(turn c0.csv --probes false)" ]
+    grep -q 'probes failed: planned without' talk
+    turn c0.csv >without
+    turn c0.csv --probes 'cat probes.csv' >with
+    run ! cmp -s with without
+    run ! grep us-1aspot with # it says no
+    # 30 s are less than a tick; with 120 s a replica must last for one
+    turn c30.csv | cmp - without
+    [ "$(cat without)" = 'us-1aspot=2 us-1bspot=2' ]
+    [ "$(turn c120.csv)" = 'us-1aspot=1 us-1bspot=1' ]
+}
+
 @test "a load of request sizes is planned on mixed types, and followed by what the front has counted" {
     printf '%s\n' time_s,zone,instance_type,available 0,a,A10G,9 0,b,A10G,9 60,a,A10G,9 60,b,A10G,9 >offers.csv
     root=$BATS_TEST_DIRNAME/../..

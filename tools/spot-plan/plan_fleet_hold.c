@@ -27,6 +27,8 @@ struct session {
     struct spot_hold_rule rule;
     double usd_per_h[ZONES]; /* of spot */
     bool has_own[ZONES];     /* a price of its own zone */
+    double notice_s[ZONES];  /* of the row that has the price */
+    int cold[ZONES];
     char *on_demand_type;
     char *first_type; /* of the catalogue */
     int spot[ZONES], spot_ready[ZONES];
@@ -71,6 +73,7 @@ static int on_price(const struct spot_catalogue_row *row, void *user, struct spo
         if (!(spot > 0) || (*row->zone ? strcmp(row->zone, series->zone) != 0 : s->has_own[z]))
             continue;
         s->usd_per_h[z] = spot;
+        s->notice_s[z] = row->notice_s;
         s->has_own[z] = *row->zone;
     }
     if (is_of_type && on_demand > 0 &&
@@ -274,7 +277,13 @@ static int run(struct session *s, struct spot_err *err)
                               (long long)s->forecast.horizon, s->forecast.interval_s, o->cold_s);
     s->rule.availability = o->availability;
     s->rule.cold = (int)fmin(1e6, fmax(1, ceil(o->cold_s / s->forecast.interval_s - 1e-9)));
-    if (read_prices(s, err) || read_load(s, err) || read_current(s, err) || decide(s, err) ||
+    if (read_prices(s, err))
+        return -1;
+    for (size_t z = 0; z < s->forecast.n_series; z++)
+        s->cold[z] = (int)fmin(
+            1e6, fmax(1, ceil((o->cold_s - s->notice_s[z]) / s->forecast.interval_s - 1e-9)));
+    s->now.cold = s->cold;
+    if (read_load(s, err) || read_current(s, err) || decide(s, err) ||
         spot_out_open(&out, o->common->output, err))
         return -1;
     return spot_out_finish(&out, write_json(s, out.file, err), err) ||

@@ -93,6 +93,7 @@ const char *fleet_market_name(bool is_on_demand);
 struct fleet_plan_options {
     const char *command;          /* NULL: ours, with the rest */
     const char *offers;           /* prints the trace of what was on offer so far */
+    const char *probes;           /* prints what was asked and granted so far; NULL: nothing was */
     const char *catalogue, *load; /* load: spot.demand/1; NULL: n replicas */
     const char *join;             /* the front, whose requests are the rate; NULL: that of load */
     const char *key_file;         /* of the front; NULL: none */

@@ -25,19 +25,26 @@ struct fleet_plan {
     bool has_plan; /* plan.json is one of this life */
 };
 
-/* What is on offer, forecast, planned. The forecast stays for who looks at the fleet. */
+/* What is on offer, forecast, planned. The forecast stays for who looks at the fleet. Probes help,
+ * but no plan waits for them: a command that fails is told of and left out. */
 #define FORECAST                                                                       \
-    "sh -c \"$SPOT_OFFERS\" | spot-predict -q --interval \"$SPOT_TICK\" --horizon "    \
-    "\"$SPOT_STEPS\" | "                                                               \
+    "if [ -n \"$SPOT_PROBES\" ]; then probes=$(sh -c \"$SPOT_PROBES\") || { "          \
+    "echo 'spot-run fleet: --probes failed: planned without' >&2; probes=; }; fi; "    \
+    "{ if [ \"$probes\" ]; then printf '%s\\n' \"$probes\" | "                         \
+    "{ exec 3<&0; sh -c \"$SPOT_OFFERS\" </dev/null | forecast - /dev/fd/3; }; "       \
+    "else sh -c \"$SPOT_OFFERS\" | forecast; fi; } | "                                 \
     "{ if [ \"$SPOT_DIR\" ]; then tee \"$SPOT_DIR/forecast.json\"; else cat; fi; } | " \
     "spot-plan fleet -q --catalogue \"$SPOT_CATALOGUE\" --forecast - --cold-start \"$SPOT_COLD\" "
-static const char replicas[] = FORECAST "--kind replicas --n \"$SPOT_N\" --availability "
-                                        "\"$SPOT_AVAILABILITY\" --current \"$SPOT_CURRENT\" "
-                                        "${SPOT_DIR:+--state \"$SPOT_DIR/plan.state\"}";
+#define FUNCTION                                                                 \
+    "probes=; forecast() { spot-predict -q --interval \"$SPOT_TICK\" --horizon " \
+    "\"$SPOT_STEPS\" \"$@\"; }; "
+static const char replicas[] = FUNCTION FORECAST
+    "--kind replicas --n \"$SPOT_N\" --availability \"$SPOT_AVAILABILITY\" --current "
+    "\"$SPOT_CURRENT\" ${SPOT_DIR:+--state \"$SPOT_DIR/plan.state\"}";
 static const char serve[] =
-    "held=; [ -z \"$SPOT_DIR\" ] || [ ! -s \"$SPOT_DIR/plan.json\" ] || held=1; " FORECAST
-    "--kind serve --load \"$SPOT_LOAD\" ${held:+--current \"$SPOT_DIR/plan.json\"} "
-    "${SPOT_TIME:+--requests \"$SPOT_DIR/load.csv\" --time \"$SPOT_TIME\"}";
+    FUNCTION "held=; [ -z \"$SPOT_DIR\" ] || [ ! -s \"$SPOT_DIR/plan.json\" ] || held=1; " FORECAST
+             "--kind serve --load \"$SPOT_LOAD\" ${held:+--current \"$SPOT_DIR/plan.json\"} "
+             "${SPOT_TIME:+--requests \"$SPOT_DIR/load.csv\" --time \"$SPOT_TIME\"}";
 
 struct fleet_plan *fleet_plan_new(const struct fleet_plan_options *options)
 {
@@ -178,6 +185,7 @@ static void set_up(const struct fleet_plan *p, struct fleet_command *c, double t
     }
     c->script = o->load ? serve : replicas;
     fleet_command_set(c, "SPOT_OFFERS", o->offers);
+    fleet_command_set(c, "SPOT_PROBES", o->probes ? o->probes : "");
     fleet_command_set(c, "SPOT_CATALOGUE", o->catalogue);
     fleet_command_set(c, "SPOT_LOAD", o->load ? o->load : "");
     set_number(c, "SPOT_N", o->n, "");

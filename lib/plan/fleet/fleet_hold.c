@@ -37,10 +37,11 @@ struct past {
 
 struct slot {
     size_t zone;
-    int level;     /* of its zone */
-    bool is_there; /* it runs */
-    bool is_kept;  /* it answers now and is needed */
-    double last;   /* P(there when a launch of now is ready) */
+    int level;       /* of its zone */
+    bool is_there;   /* it runs */
+    bool is_kept;    /* it answers now and is needed */
+    bool is_refused; /* a request for it would be, more likely than not */
+    double last;     /* P(there when a launch of now is ready) */
 };
 
 struct spot_decider {
@@ -105,9 +106,8 @@ static int hold_observe(struct spot_decider *d, const struct spot_seen *seen, st
 static double lasts(const struct spot_decider *d, size_t zone, int level)
 {
     const struct spot_forecast_series *s = &d->forecast->series[zone];
-    const int64_t until = d->rule.cold < 1                      ? 1
-                          : d->rule.cold < d->forecast->horizon ? d->rule.cold
-                                                                : d->forecast->horizon;
+    const int cold = d->now.cold ? d->now.cold[zone] : d->rule.cold;
+    const int64_t until = cold < 1 ? 1 : cold < d->forecast->horizon ? cold : d->forecast->horizon;
     double least = 1;
 
     for (int64_t h = 1; h <= until; h++) {
@@ -121,17 +121,30 @@ static double lasts(const struct spot_decider *d, size_t zone, int level)
     return least;
 }
 
+/* That a request for one more of a zone is granted. */
+static double granted(const struct spot_decider *d, size_t zone)
+{
+    const struct spot_forecast_start *start = d->forecast->series[zone].start;
+
+    return start ? start->granted : 1;
+}
+
 static void add_slots(struct spot_decider *d, size_t zone, int limit)
 {
     const int64_t now = d->forecast->series[zone].now;
     const int room = now < limit ? (int)now : limit;
 
     d->slot = spot_xgrow(d->slot, &d->cap_slot, d->n_slot + (size_t)room + 1, sizeof(*d->slot));
-    for (int level = 0; level < room; level++)
-        d->slot[d->n_slot++] = (struct slot){ .zone = zone,
-                                              .level = level,
-                                              .is_there = level < d->now.spot[zone],
-                                              .last = lasts(d, zone, level) };
+    for (int level = 0; level < room; level++) {
+        const bool is_there = level < d->now.spot[zone];
+
+        d->slot[d->n_slot++] =
+            (struct slot){ .zone = zone,
+                           .level = level,
+                           .is_there = is_there,
+                           .is_refused = !is_there && granted(d, zone) < 0.5,
+                           .last = lasts(d, zone, level) * (is_there ? 1 : granted(d, zone)) };
+    }
 }
 
 /* What lasts first; of equals what runs. */
@@ -146,13 +159,15 @@ static int by_last(const struct slot *x, const struct slot *y)
 }
 
 /* What answers now first, then the best of each zone before the second of any: slots of a zone fall
- * together, so that one more of the same saves nothing. */
+ * together, so that one more of the same saves nothing. Who says no is asked last. */
 static int by_use(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;
 
     if (x->is_kept != y->is_kept)
         return x->is_kept ? -1 : 1;
+    if (x->is_refused != y->is_refused)
+        return x->is_refused ? 1 : -1;
     if (x->level != y->level)
         return x->level < y->level ? -1 : 1;
     return by_last(x, y);
@@ -179,21 +194,36 @@ static void list_slots(struct spot_decider *d)
         qsort(d->slot, d->n_slot, sizeof(*d->slot), by_use);
 }
 
-/* How many of what is taken of a zone survive if a loss is `lift` times as likely: sum[] becomes
- * that of it, too. */
-static void add_zone(const struct spot_decider *d, size_t zone, double lift, double *sum)
+/* next [wanted + 1] += share * sum, with how many of `taken` of a zone survive if a loss is `lift`
+ * times as likely. */
+static void add_taken(const struct spot_decider *d, size_t zone, int taken, double lift,
+                      double share, const double *sum, double *next)
 {
-    const int wanted = d->now.wanted, taken = d->taken[zone];
-    double next[SPOT_HOLD_REPLICAS_MAX + 1] = { 0 }, from = 1;
+    const int wanted = d->now.wanted;
+    double from = share;
 
     for (int k = 0; k <= taken; k++) {
-        const double to = k < taken ? fmin(from, fmax(0, 1 - lift * (1 - lasts(d, zone, k)))) : 0;
+        const double to =
+            k < taken ? fmin(from, share * fmax(0, 1 - lift * (1 - lasts(d, zone, k)))) : 0;
 
         for (int i = 0; i <= wanted; i++)
             next[i + k < wanted ? i + k : wanted] += sum[i] * (from - to);
         from = to;
     }
-    memcpy(sum, next, ((size_t)wanted + 1) * sizeof(double));
+}
+
+/* sum[] becomes that of what is taken of a zone, too: of all, or of what runs if the request for
+ * the rest is refused. */
+static void add_zone(const struct spot_decider *d, size_t zone, double lift, double *sum)
+{
+    const int taken = d->taken[zone], runs = d->now.spot[zone];
+    const double all = taken > runs ? granted(d, zone) : 1;
+    double next[SPOT_HOLD_REPLICAS_MAX + 1] = { 0 };
+
+    add_taken(d, zone, taken, lift, all, sum, next);
+    if (all < 1)
+        add_taken(d, zone, runs, lift, 1 - all, sum, next);
+    memcpy(sum, next, ((size_t)d->now.wanted + 1) * sizeof(double));
 }
 
 /* The zones of a region, with its shock and without. */
