@@ -9,6 +9,7 @@
 #include "trace/region.h"
 
 enum { HOUR_S = 3600 };
+static const double GUESS = 0.3; /* what scores are worth while no answer tells */
 
 /* --- answers --- */
 
@@ -174,13 +175,16 @@ static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
     }
 }
 
-static void fit(struct spot_probes *p)
+/* is_score: no answer tells what scores are worth. */
+static void fit(struct spot_probes *p, bool is_score)
 {
     struct spot_capacity_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
 
     for (size_t i = 0; i < p->n; i++)
         place[i] = p->probed[i].place;
     spot_capacity_fit(&p->market, place, p->n);
+    if (is_score)
+        p->market.by_score = GUESS;
     for (size_t i = 0; i < p->n; i++) {
         p->probed[i].place = place[i];
         spot_capacity_filter(&p->market, &place[i], p->now_s, p->probed[i].p);
@@ -188,10 +192,21 @@ static void fit(struct spot_probes *p)
     free(place);
 }
 
+/* Was nothing asked for, and scores are all that is known? */
+static bool is_of_scores(const struct spot_probe_trace *trace)
+{
+    for (size_t i = 0; i < trace->n_series; i++)
+        for (size_t k = 0; k < trace->series[i].n; k++)
+            if (trace->series[i].row[k].asked)
+                return false;
+    return true;
+}
+
 void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace *trace,
                        const struct spot_trace *counts, const struct spot_advice *advice)
 {
     const struct scale scale = scale_of(trace);
+    const bool is_score = is_of_scores(trace);
 
     *probes = (struct spot_probes){ .now_s = fmax(trace->end_s, end_of(counts)) };
     probes->probed = spot_xcalloc(trace->n_series + 1, sizeof(*probes->probed));
@@ -207,14 +222,16 @@ void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace
             .zone = s->zone,
             .instance_type = s->instance_type,
             .place = { .seen = a.seen, .n = a.n, .score = score, .loss_level = 1, .gain_level = 1 },
-            .age_s = a.n ? probes->now_s - a.seen[a.n - 1].time_s : NAN,
+            .age_s = a.n        ? probes->now_s - a.seen[a.n - 1].time_s
+                     : is_score ? probes->now_s - s->row[s->n - 1].time_s
+                                : NAN,
             .usd_per_h = spot_probe_usd_per_h(s, probes->now_s),
             .owned = a.seen,
         };
     }
     if (advice)
         take_advice(probes, advice);
-    fit(probes);
+    fit(probes, is_score);
 }
 
 void spot_probes_release(struct spot_probes *probes)
@@ -227,8 +244,9 @@ void spot_probes_release(struct spot_probes *probes)
 
 /* --- what is told --- */
 
+/* is_score: of a place of which a score is all that is known there is none, of one. */
 static int count_series(struct spot_trace_builder *builder, size_t series,
-                        const struct spot_probe_series *s, struct spot_err *err)
+                        const struct spot_probe_series *s, bool is_score, struct spot_err *err)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct spot_trace_row row = { .series = series,
@@ -236,11 +254,12 @@ static int count_series(struct spot_trace_builder *builder, size_t series,
                                             .instance_type = s->instance_type,
                                             .time_s = s->row[i].time_s,
                                             .available = s->row[i].granted,
-                                            .requested = s->row[i].asked,
+                                            .requested = is_score ? 1 : s->row[i].asked,
                                             .price_usd_per_h = NAN,
                                             .kind = SPOT_TRACE_COUNT };
 
-        if (s->row[i].asked && spot_trace_build(builder, &row, err))
+        if ((s->row[i].asked || (is_score && !isnan(s->row[i].score))) &&
+            spot_trace_build(builder, &row, err))
             return -1;
     }
     return 0;
@@ -252,9 +271,11 @@ int spot_probes_count(struct spot_trace *counts, const struct spot_probe_trace *
     struct spot_trace_builder builder = { .trace = counts,
                                           .source = "probes",
                                           .series_cap = counts->n_series };
+    const bool is_score = is_of_scores(trace);
 
     for (size_t i = 0; i < trace->n_series; i++)
-        if (count_series(&builder, counts->n_series, &trace->series[i], err))
+        if ((!is_score || !is_region_of_others(trace, i)) &&
+            count_series(&builder, counts->n_series, &trace->series[i], is_score, err))
             return -1;
     if (counts->n_series)
         spot_trace_find_span(counts);
@@ -285,7 +306,7 @@ void spot_probes_tell(const struct spot_probes *probes, struct spot_forecast *fo
         struct spot_forecast_series *s = &forecast->series[i];
 
         for (size_t k = 0; k < probes->n && !s->start; k++)
-            if (probes->probed[k].place.n && !strcmp(s->zone, probes->probed[k].zone) &&
+            if (!isnan(probes->probed[k].age_s) && !strcmp(s->zone, probes->probed[k].zone) &&
                 !strcmp(s->instance_type, probes->probed[k].instance_type))
                 s->start = start_of(probes, &probes->probed[k], forecast);
     }

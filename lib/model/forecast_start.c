@@ -12,7 +12,7 @@ const struct spot_field spot_forecast_start_field[] = {
     { "granted", SPOT_F_REAL, START(granted), "1", 0, 1, true },
     { "stays_1h", SPOT_F_REAL, START(stays_1h), "1", 0, 1, true },
     { "probe_age_s", SPOT_F_REAL, START(probe_age_s), "s", 0, 1e15, true },
-    { "probes", SPOT_F_INT, START(probes), "1", 1, 1e15, true },
+    { "probes", SPOT_F_INT, START(probes), "1", 0, 1e15, true },
     { 0 },
 };
 

@@ -16,7 +16,7 @@ struct spot_forecast_start {
     double granted;     /* P(a request of now is granted, and there is capacity) */
     double stays_1h;    /* P(what is granted now is there an hour later) */
     double probe_age_s; /* of the newest answer */
-    int64_t probes;     /* answers it is based on */
+    int64_t probes;     /* answers it is based on; 0: a score alone */
     double usd_per_h;   /* told last; NaN: never */
     double *stays;      /* [horizon] the same after each step */
 };

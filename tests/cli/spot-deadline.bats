@@ -160,6 +160,29 @@ nine_zones() {
     play "$T/dear.csv" "$T/dear-c.csv" --policy spot --steps | cmp - "$T/steps"
 }
 
+@test "four zones: under other names in another order, and at other prices, every decision is the same, byte for byte" {
+    nine_zones
+    grep -E ',(us-1|eu-2)[ab],|^time' "$T/nine.csv" >"$T/four.csv"
+    # the last zone is the first, within its region and between regions
+    turn() { sed -E 's/us-1a/Xb/; s/us-1b/Xa/; s/eu-2a/us-1b/; s/eu-2b/us-1a/; s/Xa/eu-2a/; s/Xb/eu-2b/' "$@"; }
+    play() { # TRACE CATALOGUE
+        spot-replay deadline --trace "$1" --work 12h --deadline 17h --restart 12m --catalogue "$2" --state-gb 50 --policy spot --steps
+    }
+    play "$T/four.csv" "$T/c.csv" >"$T/steps"
+    [ "$(awk -F, '$6 != "" { print $6 }' "$T/steps" | sort -u | wc -l)" -gt 2 ] # more than one zone and the header
+    turn "$T/four.csv" | { read -r head && echo "$head" && sort -t, -k2,2r -k1,1n; } >"$T/turned.csv"
+    turn "$T/c.csv" | { read -r head && echo "$head" && sort -r; } >"$T/turned-c.csv"
+    play "$T/turned.csv" "$T/turned-c.csv" | turn | cmp - "$T/steps"
+    for scale in 2 .125 3 10; do
+        awk -F, -v OFS=, -v s=$scale 'NR > 1 { $5 *= s } 1' "$T/four.csv" >"$T/dear.csv"
+        awk -F, -v OFS=, -v s=$scale 'NR > 1 { $3 *= s; $4 *= s; $5 *= s } 1' "$T/c.csv" >"$T/dear-c.csv"
+        play "$T/dear.csv" "$T/dear-c.csv" | cmp - "$T/steps"
+    done
+    # so is the plan of now, whose alternatives are in the order of places
+    plan() { spot-plan deadline --trace "$1" --work 12h --deadline 17h --restart 12m --catalogue "$2" --state-gb 50 --no-provenance | jq -c '[.mode, .zone, (.expected.usd * 1e6 | round)]'; }
+    cmp <(plan "$T/four.csv" "$T/c.csv") <(plan "$T/turned.csv" "$T/turned-c.csv" | turn)
+}
+
 @test "probes: places that may refuse are asked in order, and what they told is what they cost" {
     clouds=$BATS_TEST_DIRNAME/../../examples/clouds
     spot-predict -q --interval 10m --horizon 24 "$clouds/probes.csv" >"$T/f.json"

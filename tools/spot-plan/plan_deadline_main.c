@@ -204,6 +204,27 @@ static void read_trace_prices(struct plan_deadline *s)
     }
 }
 
+static int read_prices(struct plan_deadline *s, struct spot_err *err)
+{
+    if (spot_json_load_path(&s->price_json, o.prices, err) ||
+        spot_price_read(&s->price_json, &s->price, err))
+        return -1;
+    spot_prov_add(&s->prov, s->price_json.source, s->price_json.hash);
+    return 0;
+}
+
+/* Where nothing else tells a price of spot, --prices does. */
+static void take_price_now(struct plan_deadline *s)
+{
+    for (size_t k = 0; o.prices && k < s->market.n_place; k++) {
+        const struct spot_price_entry *e =
+            spot_price_find(&s->price, s->names.zone[k], s->names.type[k], "spot");
+
+        if (e && s->market.place[k].spot_usd_per_h < 0)
+            s->market.place[k].spot_usd_per_h = e->now_usd_per_h;
+    }
+}
+
 static int read_market(struct plan_deadline *s, struct spot_err *err)
 {
     s->market.work_s = o.work_s;
@@ -211,6 +232,7 @@ static int read_market(struct plan_deadline *s, struct spot_err *err)
     s->market.egress_usd = o.egress_usd;
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_dist(s, err))
         return -1;
+    take_price_now(s);
     if (o.catalogue && spot_market_read_catalogue(&s->market, &s->names, o.state_gb, o.catalogue,
                                                   o.forecast ? o.forecast : o.trace, &s->prov, err))
         return -1;
@@ -232,14 +254,10 @@ static void fill_path(const struct plan_deadline *s, const struct spot_price_ent
     }
 }
 
-static int read_prices(struct plan_deadline *s, struct spot_err *err)
+static int take_paths(struct plan_deadline *s, struct spot_err *err)
 {
     static const char *const market[2] = { "spot", "on_demand" };
 
-    if (spot_json_load_path(&s->price_json, o.prices, err) ||
-        spot_price_read(&s->price_json, &s->price, err))
-        return -1;
-    spot_prov_add(&s->prov, s->price_json.source, s->price_json.hash);
     s->market.path_ticks = spot_market_ticks(&s->market, &s->now);
     s->market.n_path = (size_t)s->market.path_ticks;
     s->path = spot_xcalloc(2 * s->market.n_place * s->market.n_path, sizeof(double));
@@ -400,8 +418,8 @@ static int run(struct plan_deadline *s, struct spot_err *err)
         return -1;
     if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
-    if (read_market(s, err) || set_now(s, err) || (o.prices && read_prices(s, err)) ||
-        decide_all(s, policy, err) || look_ahead(s, err))
+    if ((o.prices && read_prices(s, err)) || read_market(s, err) || set_now(s, err) ||
+        (o.prices && take_paths(s, err)) || decide_all(s, policy, err) || look_ahead(s, err))
         return -1;
     plan_deadline_explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)

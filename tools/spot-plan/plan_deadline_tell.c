@@ -77,10 +77,11 @@ static void explain_on_demand(struct plan_deadline *s)
     double ticks;
 
     if (place == s->market.n_place) {
-        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
-                 "nobody sells on demand: late with a probability of %.2f, which is counted as "
-                 "%.2f usd",
-                 s->outlook.late, spot_market_late_usd(&s->market));
+        snprintf(
+            s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
+            "nobody sells on demand, so nothing is sure: %.2g of 100 such jobs would end late; "
+            "that counts as %.2f usd",
+            100 * s->outlook.late, spot_market_late_usd(&s->market));
         return;
     }
     ticks =
