@@ -29,12 +29,18 @@ if [ -n "$picture" ]; then
     for deadline in 25 26 28 32 36 42 48 56; do
         play 24 "$deadline" 12 | sed "s/^/$deadline,/"
     done >"$tmp/all"
-    { echo "set terminal svg size 760,460; set output '$picture'; set xlabel 'deadline (h) of 24 h of work'; set ylabel 'usd of a job, mean'"
-      echo "set key outside right; set grid; set datafile separator ','; set yrange [0:*]"
+    { echo "set terminal svg size 760,420; set output '$picture'; set xlabel 'deadline (h) of 24 h of work'; set ylabel 'usd of a job, mean'"
+      echo "set key outside right; set grid; set datafile separator ','; set xrange [24:57]; set yrange [20:80]"
       echo -n plot
-      for p in on-demand greedy uniform-progress skynomad gepa openevolve levi shinka spot offline; do
+      for p in on-demand levi openevolve shinka gepa greedy skynomad uniform-progress spot offline; do
           grep ",$p," "$tmp/all" >"$tmp/$p"
-          echo -n " '$tmp/$p' using 1:3 with linespoints title '$p'$([ $p = offline ] || echo ,)"
+          case $p in # ours and the two bounds are drawn apart from the others
+          spot) name='ours' style="lc 'black' lw 3 pt 7" ;;
+          offline) name='optimum' style="lc 'black' dt 2 pt 6" ;;
+          on-demand) name='on demand' style="lc 'black' dt 3 pt 0" ;;
+          *) name=$p style='' ;;
+          esac
+          echo -n " '$tmp/$p' using 1:3 with linespoints $style title '$name'$([ $p = offline ] || echo ,)"
       done; } >"$tmp/plot"
     gnuplot "$tmp/plot"
     exit
