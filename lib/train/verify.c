@@ -89,25 +89,33 @@ void spot_verify_order_get(struct spot_wire_in *in, const struct spot_form *form
 
 /* --- prints -------------------------------------------------------------------- */
 
-enum { LOW_BITS = 12 };
+enum { LOW_BITS = 12, LANES = 4 };
 
-/* Elements from `at` on, of a tensor's shard. */
-static void add_print(struct spot_sum_print *p, const int64_t *sum, size_t n, size_t at)
+/* n elements from `at` on, within one interval of 4096, while they are near. The sum of k s[k] by
+ * additions alone: of m rows the j-th is in m - j of the running totals. */
+static void add_block(struct spot_sum_print *p, const int64_t *sum, size_t n, size_t at)
 {
-    for (size_t i = 0; i < n;) {
-        const size_t here = at + i, low = here & ((1 << LOW_BITS) - 1);
-        const size_t left = (1 << LOW_BITS) - low, m = left < n - i ? left : n - i;
-        uint64_t total = 0, weighted = 0;
+    const uint64_t both[2] = { p->hash, spot_hash64(sum, n * sizeof(*sum)) };
+    const size_t m = n / LANES;
+    uint64_t lane[LANES] = { 0 }, running[LANES] = { 0 }, total = 0, weighted = 0;
 
-        for (size_t k = 0; k < m; k++) {
-            total += (uint64_t)sum[i + k];
-            weighted += (uint64_t)sum[i + k] * (low + k);
+    for (size_t j = 0; j < m; j++)
+        for (size_t l = 0; l < LANES; l++) {
+            lane[l] += (uint64_t)sum[j * LANES + l];
+            running[l] += lane[l];
         }
-        p->total += total;
-        p->low += weighted;
-        p->high += total * (here >> LOW_BITS);
-        i += m;
+    for (size_t l = 0; l < LANES; l++) {
+        total += lane[l];
+        weighted += LANES * (m * lane[l] - running[l]) + l * lane[l];
     }
+    for (size_t k = m * LANES; k < n; k++) {
+        total += (uint64_t)sum[k];
+        weighted += (uint64_t)sum[k] * k;
+    }
+    p->hash = spot_hash64(both, sizeof(both));
+    p->total += total;
+    p->low += weighted + total * (at & ((1 << LOW_BITS) - 1));
+    p->high += total * (at >> LOW_BITS);
 }
 
 struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64_t *sum, int t)
@@ -118,10 +126,14 @@ struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64
 
     for (int s = 0; s < n_shard; s++) {
         const int64_t *const from = sum + spot_arena_offset(arena, t, s);
-        const uint64_t both[2] = { p.hash, spot_hash64(from, n * sizeof(*from)) };
 
-        p.hash = spot_hash64(both, sizeof(both));
-        add_print(&p, from, n, (size_t)s * n);
+        for (size_t i = 0, m; i < n; i += m) {
+            const size_t at = (size_t)s * n + i;
+
+            m = (1 << LOW_BITS) - (at & ((1 << LOW_BITS) - 1));
+            m = m < n - i ? m : n - i;
+            add_block(&p, from + i, m, at);
+        }
     }
     return p;
 }

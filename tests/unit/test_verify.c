@@ -92,6 +92,24 @@ START_TEST(an_order_out_of_bounds_is_malformed)
 }
 END_TEST
 
+/* The three sums of a print, as they are defined. */
+static void check_totals(const struct spot_arena *arena, const int64_t *sum, int t,
+                         const struct spot_sum_print *p)
+{
+    const size_t each = (size_t)(arena->tensor[t].rows * arena->tensor[t].cols);
+    const size_t n = each * (arena->tensor[t].is_sharded ? (size_t)arena->n_shard : 1);
+    uint64_t total = 0, low = 0, high = 0;
+
+    for (size_t e = 0; e < n; e++) {
+        const uint64_t s = (uint64_t)sum[spot_arena_offset(arena, t, (int)(e / each)) + e % each];
+
+        total += s;
+        low += e % 4096 * s;
+        high += e / 4096 * s;
+    }
+    ck_assert(p->total == total && p->low == low && p->high == high);
+}
+
 START_TEST(the_only_element_that_differs_is_found_with_its_difference)
 {
     const struct spot_shape shape = {
@@ -122,6 +140,7 @@ START_TEST(the_only_element_that_differs_is_found_with_its_difference)
         ck_assert_int_eq(spot_sum_print_element(&before, &after, n, &difference), e);
         ck_assert_int_eq(difference, *at - was);
         ck_assert(before.hash != after.hash);
+        check_totals(&arena, sum, t, &after);
         at[e % each ? -1 : 1] += 12345; /* two are not one */
         after = spot_sum_print(&arena, sum, t);
         ck_assert_int_ne(spot_sum_print_element(&before, &after, n, &difference), e);
