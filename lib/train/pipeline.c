@@ -69,23 +69,22 @@ static void note_tokens(const struct flow *f, int64_t i, uint64_t *hash)
 }
 
 /* All that is checked has been computed, and nothing else. */
-static void report(struct flow *f)
+static void report(const struct spot_pipeline *pl, uint32_t p, struct spot_stage *stage,
+                   const struct spot_verify_edge *edge, struct spot_buf *out)
 {
-    const struct spot_form *const form = f->pl->form;
-    struct spot_verify_report r = { .edge = f->edge };
+    const uint32_t begin = pl->form->stage[p], end = pl->form->stage[p + 1];
+    struct spot_verify_report r = { .edge = *edge };
 
-    r.print = spot_xcalloc((form->stage[f->pl->at.p + 1] - form->stage[f->pl->at.p]) *
-                               (size_t)SPOT_TENSORS_MAX,
-                           sizeof(*r.print));
-    for (uint32_t b = form->stage[f->pl->at.p]; b < form->stage[f->pl->at.p + 1]; b++) {
-        const int64_t *const sum = spot_stage_sum(f->pl->stage, (int)b);
+    r.print = spot_xcalloc((end - begin) * (size_t)SPOT_TENSORS_MAX, sizeof(*r.print));
+    for (uint32_t b = begin; b < end; b++) {
+        const int64_t *const sum = spot_stage_sum(stage, (int)b);
         struct spot_arena arena;
 
-        spot_arena_of(f->pl->shape, (int)b, &arena);
+        spot_arena_of(pl->shape, (int)b, &arena);
         for (int t = 0; t < arena.n_tensor; t++)
             r.print[r.n_print++] = spot_sum_print(&arena, sum, t);
     }
-    spot_verify_report_put(f->report, &r);
+    spot_verify_report_put(out, &r);
     spot_verify_report_release(&r);
 }
 
@@ -193,7 +192,7 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
     note(f, i, &f->edge.dact_in, f->is_first ? NULL : f->din);
     f->times->backward_s += spot_clock_s() - start_s;
     if (i + 1 == f->first.n && f->report)
-        report(f);
+        report(pl, pl->at.p, pl->stage, &f->edge, f->report);
     if (spot_stage_status(pl->stage, err))
         return -1;
     spot_mesh_progress(pl->mesh);
@@ -289,6 +288,77 @@ static int compute_again(const struct spot_pipeline *pl, int64_t step,
     free(loss);
     return rc;
 }
+
+/* --- alone ------------------------------------------------------------------ */
+
+struct alone {
+    struct spot_stage *const *stage; /* [P] */
+    size_t n_byte;                   /* of what crosses a boundary */
+    float **cross;                   /* [P - 1], between stage p and the next */
+    struct spot_verify_edge *edge;   /* [P] */
+};
+
+/* The edges of a microbatch are those that its pipeline notes. */
+static void compute_alone(const struct spot_pipeline *pl, const struct alone *a,
+                          const uint32_t *token)
+{
+    const uint32_t P = pl->form->P;
+    const size_t n_byte = pl->n_token * sizeof(*token);
+    double loss;
+
+    a->edge[0].act_in = fold(a->edge[0].act_in, token, n_byte);
+    for (uint32_t p = 0; p < P; p++) {
+        const bool is_end = p + 1 == P;
+
+        spot_stage_forward(a->stage[p], 0, p == 0 || is_end ? token : NULL,
+                           p ? a->cross[p - 1] : NULL, is_end ? NULL : a->cross[p],
+                           is_end ? &loss : NULL);
+        spot_mesh_progress(pl->mesh);
+        if (is_end)
+            break;
+        a->edge[p].act_out = fold(a->edge[p].act_out, a->cross[p], a->n_byte);
+        a->edge[p + 1].act_in = fold(a->edge[p + 1].act_in, a->cross[p], a->n_byte);
+    }
+    a->edge[P - 1].dact_out = fold(a->edge[P - 1].dact_out, token, n_byte);
+    for (uint32_t p = P; p-- > 0;) {
+        spot_stage_backward(a->stage[p], 0, p + 1 == P ? NULL : a->cross[p],
+                            p ? a->cross[p - 1] : NULL);
+        spot_mesh_progress(pl->mesh);
+        if (!p)
+            break;
+        a->edge[p].dact_in = fold(a->edge[p].dact_in, a->cross[p - 1], a->n_byte);
+        a->edge[p - 1].dact_out = fold(a->edge[p - 1].dact_out, a->cross[p - 1], a->n_byte);
+    }
+}
+
+int spot_pipeline_alone(const struct spot_pipeline *pl, struct spot_stage *const *stage,
+                        const struct spot_pipeline_check *check, struct spot_err *err)
+{
+    const uint32_t P = pl->form->P;
+    struct alone a = { .stage = stage,
+                       .n_byte = spot_stage_boundary_elem(stage[0]) * sizeof(float),
+                       .cross = spot_xcalloc(P, sizeof(float *)),
+                       .edge = spot_xcalloc(P, sizeof(*a.edge)) };
+    int rc = 0;
+
+    for (uint32_t p = 0; p < P; p++) {
+        a.cross[p] = p + 1 < P ? spot_xcalloc(1, a.n_byte) : NULL;
+        spot_stage_begin(stage[p]);
+    }
+    for (int64_t i = 0; i < check->order.again.n; i++)
+        compute_alone(pl, &a, check->token + (size_t)i * pl->n_token);
+    for (uint32_t p = 0; p < P; p++) {
+        if (!rc)
+            rc = spot_stage_status(stage[p], err);
+        report(pl, p, stage[p], &a.edge[p], check->report);
+        free(a.cross[p]);
+    }
+    free(a.cross);
+    free(a.edge);
+    return rc;
+}
+
+/* --- a step ------------------------------------------------------------------ */
 
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                        double *loss, const struct spot_pipeline_check *check,

@@ -56,6 +56,12 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
                        double *loss, const struct spot_pipeline_check *check,
                        struct spot_pipeline_times *times, struct spot_err *err);
 
+/* The microbatches `order.again` by one member that holds all stages and has no place: through
+ * stage[P], an object of a slot over each, which begin anew. Appends the reports of all stages to
+ * check->report. Of pl comm, stage, at and bundle_elem are not used. Returns 0, or -1 with *err. */
+int spot_pipeline_alone(const struct spot_pipeline *pl, struct spot_stage *const *stage,
+                        const struct spot_pipeline_check *check, struct spot_err *err);
+
 /* Forward only, for the same microbatches: the losses of the current weights. Does not affect what
  * a step uses; otherwise as above. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,

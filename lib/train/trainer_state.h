@@ -39,10 +39,11 @@ struct spot_trainer_member {
     bool keeps;      /* the state it held when it joined is valid */
     char device[32]; /* PCI address of its CUDA device, "" if it has none */
     bool cannot_mirror;
-    bool sends;       /* it sends bundles that it was asked to write */
-    double warm_byte; /* of sums, as a warm spare: more did not fit; 0: no limit known */
-    int64_t *held;    /* [n_bundle], step of its copy, -1 */
-    int64_t *vouched; /* [n_bundle], step of the state on which it last agreed with all */
+    bool cannot_check; /* it has no room to compute, beside what it mirrors */
+    bool sends;        /* it sends bundles that it was asked to write */
+    double warm_byte;  /* of sums, as a warm spare: more did not fit; 0: no limit known */
+    int64_t *held;     /* [n_bundle], step of its copy, -1 */
+    int64_t *vouched;  /* [n_bundle], step of the state on which it last agreed with all */
     struct spot_trainer_reported *reported; /* [n_bundle] of its last vote */
     struct spot_member_seen seen;           /* of its last vote; filled if there is an observer */
     double moved_byte_per_s;                /* measured rate of receiving; 0: not known */
@@ -58,15 +59,18 @@ struct spot_trainer_reported {
 
 /* Microbatches that are computed again, see trainer_verify.c. */
 struct spot_trainer_verify {
-    struct spot_verify_rate rate;             /* of the form */
-    struct spot_verify_order *order;          /* [n_pipeline] of the step */
-    struct spot_verify_report *first, *again; /* [n_pipeline * n_stage] */
+    struct spot_verify_rate rate; /* of the form */
+    /* of the step; behind the pipelines, as one more that checks, an idle member */
+    struct spot_verify_order *order;          /* [n_pipeline + 1] */
+    struct spot_verify_report *first, *again; /* [(n_pipeline + 1) * n_stage] */
+    uint32_t spare;                           /* that member, 0: none */
+    bool has_declined;                        /* it has no room */
     uint32_t n_pipeline, n_stage;             /* of the form; 0: nothing is allocated */
     bool is_checked, is_judged; /* the step that runs: two compare, all compute again */
     uint32_t turn;              /* pipeline d is checked by d + turn */
     struct {                    /* that is being judged */
         struct spot_verify_set set;
-        uint32_t owner, checker, stage, epoch;
+        uint32_t owner, checker, stage;
         struct spot_verify_report reported[2]; /* of owner and checker, at first */
         int n_try;
     } dispute;

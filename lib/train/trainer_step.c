@@ -94,14 +94,15 @@ static int send_one(struct spot_trainer *c, uint32_t order, uint32_t id,
     const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
     struct spot_trainer_member *const who = spot_trainer_member(c, id);
     const size_t n = reads ? token[at.d].n : 0;
+    const bool is_spare = position < 0 && id == c->verify.spare;
     struct spot_buf more = { 0 };
     int rc = 0;
 
     spot_peer_ask(who->peer);
-    if (position >= 0 && order == SPOT_MSG_ROUND) {
+    if ((position >= 0 || is_spare) && order == SPOT_MSG_ROUND) {
         if (n)
             spot_buf_add(&more, token[at.d].data, n);
-        rc = spot_trainer_put_check(c, at.d, reads, &more, err);
+        rc = spot_trainer_put_check(c, is_spare ? f->D : at.d, reads || is_spare, &more, err);
     }
     if (!rc && more.n > n)
         spot_peer_send(who->peer, order, (uint64_t)c->machine->round, more.data, more.n);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Some microbatches are computed again by another pipeline, and compared before the commit; if two
- * differ, all compute them, and what most say is right: docs/design/33-evidence.md. */
+/* Some microbatches are computed again by another pipeline, or by a member without a place that
+ * mirrors all stages, and compared before the commit; if two differ, all compute them, and what
+ * most say is right: docs/design/33-evidence.md. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/metric.h"
 #include "common/xalloc.h"
 #include "train/trainer_evidence_state.h"
+#include "train/trainer_member_state.h"
 #include "train/trainer_place_state.h"
 
 enum { TRY_MAX = 2 }; /* to judge a difference */
@@ -15,7 +17,7 @@ enum { TRY_MAX = 2 }; /* to judge a difference */
 
 static void release_reports(struct spot_trainer_verify *v)
 {
-    for (uint32_t i = 0; i < v->n_pipeline * v->n_stage; i++) {
+    for (uint32_t i = 0; v->first && i < (v->n_pipeline + 1) * v->n_stage; i++) {
         spot_verify_report_release(&v->first[i]);
         spot_verify_report_release(&v->again[i]);
     }
@@ -45,6 +47,7 @@ void spot_trainer_verify_quiesced(struct spot_trainer *c)
 {
     spot_trainer_verify_release(c);
     c->verify.is_checked = c->verify.must_break = c->verify.is_confirming = false;
+    c->verify.spare = 0;
     c->verify.confirmed_step = 0;
 }
 
@@ -61,20 +64,34 @@ static int64_t checked_with(const struct spot_trainer *c, int64_t n)
     return sum;
 }
 
+static bool is_auto(const struct spot_trainer *c)
+{
+    return c->options->verify < 0;
+}
+
+static struct spot_verify_rate rate_of(const struct spot_trainer *c)
+{
+    if (c->form.M > 1)
+        return (struct spot_verify_rate){ 0, 0 };
+    return is_auto(c) ? spot_verify_spare_rate(
+                            c->n_microbatch, c->config.micro_batch * c->config.shape.seq, c->form.D)
+                      : spot_verify_rate(c->options->verify, c->n_microbatch, c->form.D);
+}
+
 static void fit_form(struct spot_trainer *c)
 {
     struct spot_trainer_verify *const v = &c->verify;
+    const size_t n_row = (size_t)c->form.D + 1;
 
     if (v->n_pipeline)
         return;
     v->n_pipeline = c->form.D;
     v->n_stage = c->form.P;
-    v->order = spot_xcalloc(c->form.D, sizeof(*v->order));
-    v->first = spot_xcalloc((size_t)c->form.D * c->form.P, sizeof(*v->first));
-    v->again = spot_xcalloc((size_t)c->form.D * c->form.P, sizeof(*v->again));
-    v->rate = c->form.M > 1 ? (struct spot_verify_rate){ 0, 0 }
-                            : spot_verify_rate(c->options->verify, c->n_microbatch, c->form.D);
-    while (v->rate.every == 1 && v->rate.n < c->n_microbatch &&
+    v->order = spot_xcalloc(n_row, sizeof(*v->order));
+    v->first = spot_xcalloc(n_row * c->form.P, sizeof(*v->first));
+    v->again = spot_xcalloc(n_row * c->form.P, sizeof(*v->again));
+    v->rate = rate_of(c);
+    while (!is_auto(c) && v->rate.every == 1 && v->rate.n < c->n_microbatch &&
            (double)checked_with(c, v->rate.n) < c->options->verify * (double)c->n_microbatch - 1e-9)
         v->rate.n++; /* shares are uneven */
 }
@@ -132,18 +149,70 @@ static void pair_up(struct spot_trainer *c)
         v->order[(d + v->turn) % D].again = v->order[d].first;
 }
 
+/* The i-th member without a place that holds all of the state, and has room to compute; 0: there
+ * are not so many. */
+static uint32_t spare_at(const struct spot_trainer *c, size_t i)
+{
+    const struct spot_form *const f = &c->form;
+
+    for (size_t k = 0; k < c->machine->n_member; k++) {
+        const uint32_t id = c->machine->member[k].id;
+        bool is_whole = f->D && spot_form_position(f, id) < 0 && spot_form_is_active(f, id) &&
+                        !spot_trainer_member(c, id)->cannot_check;
+
+        for (uint32_t p = 0; is_whole && p < f->P; p++)
+            is_whole = spot_trainer_mirrors(c, id, p);
+        if (is_whole && !i--)
+            return id;
+    }
+    return 0;
+}
+
+static size_t count_spares(const struct spot_trainer *c)
+{
+    size_t n = 0;
+
+    while (spare_at(c, n))
+        n++;
+    return n;
+}
+
+/* Pipelines and spares take turns. */
+static void ask_spare(struct spot_trainer *c)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const size_t n_spare = count_spares(c);
+    const int64_t turn = (c->machine->round + 1) / v->rate.every;
+    const uint32_t D = c->form.D, d = (uint32_t)(turn % D);
+
+    if (!n_spare)
+        return;
+    for (uint32_t e = 0; e < D; e++)
+        v->order[e] = (struct spot_verify_order){ none_of(c, e), none_of(c, e) };
+    v->order[d].first = spot_verify_draw(&c->form, d, v->rate.n, c->config.seed, c->machine->round);
+    v->order[D] = (struct spot_verify_order){ { 0, 0 }, v->order[d].first };
+    v->spare = spare_at(c, (size_t)(turn / D) % n_spare);
+    v->is_checked = true;
+}
+
 void spot_trainer_verify_step(struct spot_trainer *c)
 {
     struct spot_trainer_verify *const v = &c->verify;
 
-    v->is_checked = false;
-    if (c->options->verify <= 0 && !v->is_judged)
+    v->is_checked = v->has_declined = false;
+    if (!v->is_judged)
+        v->spare = 0;
+    if (c->options->verify == 0 && !v->is_judged)
         return;
     fit_form(c);
     if (v->is_judged) {
         for (uint32_t d = 0; d < c->form.D; d++)
             v->order[d] = (struct spot_verify_order){ none_of(c, d), v->dispute.set };
     } else if (v->rate.n && (c->machine->round + 1) % v->rate.every == 0) {
+        if (is_auto(c)) {
+            ask_spare(c);
+            return;
+        }
         pair_up(c);
         v->is_checked = true;
     }
@@ -171,7 +240,7 @@ int spot_trainer_put_check(struct spot_trainer *c, uint32_t d, bool reads, struc
 {
     const struct spot_trainer_verify *const v = &c->verify;
 
-    if (!v->is_checked && !v->is_judged)
+    if ((!v->is_checked && !v->is_judged) || (!v->order[d].first.n && !v->order[d].again.n))
         return 0;
     spot_verify_order_put(out, &v->order[d]);
     return reads ? read_again(c, &v->order[d].again, out, err) : 0;
@@ -190,6 +259,21 @@ static size_t prints_of(const struct spot_trainer *c, uint32_t p)
     return n;
 }
 
+/* One without room says so, before it has ever computed. */
+static void take_spare_reports(struct spot_trainer *c, struct spot_wire_in *in)
+{
+    struct spot_trainer_verify *const v = &c->verify;
+    const uint32_t P = c->form.P;
+
+    if (!spot_get_u32(in)) {
+        in->bad |= v->is_judged;
+        spot_trainer_member(c, v->spare)->cannot_check = v->has_declined = true;
+        return;
+    }
+    for (uint32_t p = 0; p < P; p++)
+        spot_verify_report_get(in, prints_of(c, p), &v->again[c->form.D * P + p]);
+}
+
 void spot_trainer_take_reports(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
 {
     struct spot_trainer_verify *const v = &c->verify;
@@ -197,6 +281,8 @@ void spot_trainer_take_reports(struct spot_trainer *c, uint32_t id, struct spot_
     struct spot_form_place at;
     size_t n;
 
+    if (v->spare && id == v->spare)
+        take_spare_reports(c, in);
     if (position < 0 || (!v->is_checked && !v->is_judged))
         return;
     at = spot_form_place(&c->form, position);
@@ -209,12 +295,30 @@ void spot_trainer_take_reports(struct spot_trainer *c, uint32_t id, struct spot_
 
 /* --- a difference ------------------------------------------------------------------ */
 
+/* Pipelines, and the spare behind them. */
+static uint32_t n_voter(const struct spot_trainer *c)
+{
+    return c->form.D + (c->verify.spare != 0);
+}
+
+static uint32_t voter(const struct spot_trainer *c, uint32_t d)
+{
+    return d < c->form.D ? spot_form_member(&c->form, d, c->verify.dispute.stage, 0)
+                         : c->verify.spare;
+}
+
+static const char *voter_name(const struct spot_trainer *c, uint32_t d)
+{
+    const struct spot_peer *const peer = spot_group_find(c->group, voter(c, d));
+
+    return peer ? spot_peer_name(peer) : "";
+}
+
 static int log_difference(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_verify *const v = &c->verify;
     struct spot_jw *const jw =
         spot_journal_begin(c->journal, "differs", c->machine->epoch, c->machine->round);
-    const uint32_t of[2] = { v->dispute.owner, v->dispute.checker };
 
     if (!jw)
         return 0;
@@ -222,12 +326,8 @@ static int log_difference(struct spot_trainer *c, struct spot_err *err)
     spot_jw_int(jw, "microbatch", v->dispute.set.begin);
     spot_jw_int(jw, "microbatches", v->dispute.set.n);
     spot_jw_array(jw, "between");
-    for (int i = 0; i < 2; i++) {
-        const struct spot_peer *const peer =
-            spot_group_find(c->group, spot_form_member(&c->form, of[i], v->dispute.stage, 0));
-
-        spot_jw_str(jw, NULL, peer ? spot_peer_name(peer) : "");
-    }
+    spot_jw_str(jw, NULL, voter_name(c, v->dispute.owner));
+    spot_jw_str(jw, NULL, voter_name(c, v->dispute.checker));
     spot_jw_end(jw);
     return spot_journal_end(c->journal, err);
 }
@@ -239,8 +339,9 @@ static int compare_pairs(struct spot_trainer *c, struct spot_err *err)
     const uint32_t D = c->form.D, P = c->form.P;
 
     for (uint32_t d = 0; d < D; d++) {
-        const uint32_t e = (d + v->turn) % D;
-        const int stage = spot_verify_stage(&v->first[d * P], &v->again[e * P], P);
+        const uint32_t e = v->spare ? D : (d + v->turn) % D;
+        const int stage =
+            v->order[d].first.n ? spot_verify_stage(&v->first[d * P], &v->again[e * P], P) : -1;
 
         v->n_checked += (uint64_t)v->order[d].first.n;
         if (stage < 0)
@@ -259,17 +360,17 @@ static int compare_pairs(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* What most pipelines say of the stage now; NULL: there is no majority. */
+/* What most say of the stage now; NULL: there is no majority. */
 static const struct spot_verify_report *truth_of(const struct spot_trainer *c, uint32_t *n_same)
 {
     const struct spot_trainer_verify *const v = &c->verify;
-    const uint32_t D = c->form.D, P = c->form.P, p = v->dispute.stage;
+    const uint32_t n = n_voter(c), P = c->form.P, p = v->dispute.stage;
 
-    for (uint32_t d = 0; d < D; d++) {
+    for (uint32_t d = 0; d < n; d++) {
         *n_same = 0;
-        for (uint32_t e = 0; e < D; e++)
+        for (uint32_t e = 0; e < n; e++)
             *n_same += spot_verify_report_equal(&v->again[d * P + p], &v->again[e * P + p]);
-        if (2 * *n_same > D)
+        if (2 * *n_same > n)
             return &v->again[d * P + p];
     }
     return NULL;
@@ -323,7 +424,7 @@ static int accuse(struct spot_trainer *c, uint32_t d, const struct spot_verify_r
                   const struct spot_verify_report *truth, uint32_t n_same, int *n_guilty,
                   struct spot_err *err)
 {
-    const uint32_t id = spot_form_member(&c->form, d, c->verify.dispute.stage, 0);
+    const uint32_t id = voter(c, d);
     struct spot_fault_found f = { .what = deviates(&c->verify, r, truth),
                                   .stage = c->verify.dispute.stage,
                                   .tensor = -1,
@@ -342,16 +443,13 @@ static int accuse(struct spot_trainer *c, uint32_t d, const struct spot_verify_r
 static int give_up(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_verify *const v = &c->verify;
-    const struct spot_form *const f = &c->form;
-    const uint32_t id[2] = { spot_form_member(f, v->dispute.owner, v->dispute.stage, 0),
-                             spot_form_member(f, v->dispute.checker, v->dispute.stage, 0) };
 
     return spot_err_set(
         err, SPOT_ESYS,
         "step %lld: workers %s and %s compute different numbers of microbatch %lld, "
         "again and again, and no third one says which are right",
-        (long long)c->machine->round + 1, spot_peer_name(spot_group_find(c->group, id[0])),
-        spot_peer_name(spot_group_find(c->group, id[1])), (long long)v->dispute.set.begin);
+        (long long)c->machine->round + 1, voter_name(c, v->dispute.owner),
+        voter_name(c, v->dispute.checker), (long long)v->dispute.set.begin);
 }
 
 static int judge(struct spot_trainer *c, struct spot_err *err)
@@ -367,10 +465,10 @@ static int judge(struct spot_trainer *c, struct spot_err *err)
         (accuse(c, v->dispute.owner, &v->dispute.reported[0], truth, n_same, &n_guilty, err) ||
          accuse(c, v->dispute.checker, &v->dispute.reported[1], truth, n_same, &n_guilty, err)))
         return -1;
-    for (uint32_t d = 0; truth && d < c->form.D; d++)
+    for (uint32_t d = 0; truth && d < n_voter(c); d++)
         if (accuse(c, d, &v->again[d * P + p], truth, n_same, &n_guilty, err))
             return -1;
-    has_passed = !n_guilty && truth && n_same == c->form.D; /* on the way between two stages */
+    has_passed = !n_guilty && truth && n_same == n_voter(c); /* on the way between two stages */
     if (has_passed ? ++v->n_redo > TRY_MAX : !n_guilty && ++v->dispute.n_try >= TRY_MAX)
         return give_up(c, err);
     if (n_guilty || has_passed)
@@ -382,7 +480,7 @@ int spot_trainer_verify_votes(struct spot_trainer *c, struct spot_err *err)
 {
     if (c->verify.is_judged)
         return judge(c, err);
-    return c->verify.is_checked ? compare_pairs(c, err) : 0;
+    return c->verify.is_checked && !c->verify.has_declined ? compare_pairs(c, err) : 0;
 }
 
 /* --- what is told --------------------------------------------------------------------- */
@@ -391,11 +489,14 @@ void spot_trainer_verify_status(const struct spot_trainer *c, struct spot_jw *jw
 {
     const struct spot_trainer_verify *const v = &c->verify;
 
-    if (c->options->verify <= 0)
+    if (c->options->verify == 0)
         return;
     spot_jw_object(jw, "verify");
-    spot_jw_real(jw, "share", c->options->verify);
-    spot_jw_int(jw, "every", v->n_pipeline ? v->rate.every : 0);
+    if (is_auto(c))
+        spot_jw_int(jw, "spares", (int64_t)count_spares(c));
+    else
+        spot_jw_real(jw, "share", c->options->verify);
+    spot_jw_int(jw, "every", v->n_pipeline ? v->rate.every * (is_auto(c) ? v->n_pipeline : 1) : 0);
     spot_jw_int(jw, "checked", (int64_t)v->n_checked);
     spot_jw_int(jw, "differences", (int64_t)v->n_difference);
     spot_jw_int(jw, "corrupt", (int64_t)v->n_convicted);

@@ -10,14 +10,17 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 
+/* For each element of the state a print takes as long as SPARE_TOKENS / 100 tokens. */
+enum { SPARE_TOKENS = 1024 };
+
 int spot_verify_parse(const char *text, double *share, struct spot_err *err)
 {
-    *share = 0;
-    if (!strcmp(text, "off"))
+    *share = strcmp(text, "auto") ? 0 : SPOT_VERIFY_AUTO;
+    if (!strcmp(text, "off") || !strcmp(text, "auto"))
         return 0;
     if (spot_num_parse(text, share) || !(*share > 0) || *share > 1)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--verify must be off or a share of the microbatches in (0, 1], "
+                            "--verify must be off, auto or a share of the microbatches in (0, 1], "
                             "got '%s'",
                             text);
     return 0;
@@ -32,6 +35,13 @@ struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uin
     if (each >= 1)
         return (struct spot_verify_rate){ 1, (int64_t)ceil(each - 1e-9) };
     return (struct spot_verify_rate){ (int64_t)floor(fmin(1 / each + 1e-9, 1e15)), 1 };
+}
+
+struct spot_verify_rate spot_verify_spare_rate(int64_t n_microbatch, int64_t n_token, uint32_t D)
+{
+    const int64_t own = n_microbatch / D, n = own / 4;
+
+    return (struct spot_verify_rate){ 1 + (SPARE_TOKENS - 1) / (own * n_token), n > 1 ? n : 1 };
 }
 
 struct spot_verify_set spot_verify_draw(const struct spot_form *form, uint32_t d, int64_t n,

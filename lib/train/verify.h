@@ -24,6 +24,8 @@ extern "C" {
 /* "off", "auto" (-1) or a share in (0, 1]. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_verify_parse(const char *text, double *share, struct spot_err *err);
 
+#define SPOT_VERIFY_AUTO (-1.0)
+
 /* In each step with step % every == 0, n microbatches of each pipeline; so each member is covered
  * in every `every` steps, and at least the share of all microbatches is computed again. 0, 0: none,
  * there is only one pipeline. */
@@ -31,6 +33,11 @@ struct spot_verify_rate {
     int64_t every, n;
 };
 struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uint32_t D);
+/* What an idle member computes again, of one pipeline in turn: a quarter of that one's
+ * microbatches, so that it need not be as fast, and so seldom that the hashes, of which each costs
+ * as much as a few tokens, are a hundredth of a step. Each member is covered in every `every` D
+ * steps. n_token: of a microbatch. */
+struct spot_verify_rate spot_verify_spare_rate(int64_t n_microbatch, int64_t n_token, uint32_t D);
 
 /* Microbatches [begin, begin + n); n 0: none. */
 struct spot_verify_set {

@@ -21,6 +21,7 @@ void spot_worker_drop_mirrors(struct spot_worker *w)
 {
     struct spot_stage *mirror;
 
+    spot_worker_drop_alone(w);
     for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
         spot_stage_free(mirror);
     free(w->mirror);

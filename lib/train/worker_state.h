@@ -46,7 +46,10 @@ struct spot_worker {
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
                                    bundle received by pre-copy */
     size_t n_precopied;         /* completed pre-copies of the form */
-    double *loss;               /* [G] */
+    struct spot_stage **alone;  /* [n_alone] stages of the form, over what is mirrored, to compute
+                                   it again; NULL: not yet asked to, or no room */
+    uint32_t n_alone;
+    double *loss; /* [G] */
     int32_t (
         *exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while repeating a step */
     bool is_redoing;
@@ -100,6 +103,13 @@ int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *fra
 /* In that step: receive the pre-copies for this worker. */
 int spot_worker_take_precopies(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
+/* worker_alone.c: a member without a place that mirrors all stages computes what the order of a
+ * step says, and appends to the reports: u32 1, and those of all stages, or u32 0: no room for
+ * that. Returns 0, or -1 with *err. */
+int spot_worker_compute_alone(struct spot_worker *worker, const struct spot_frame *frame,
+                              struct spot_buf *reports, struct spot_err *err);
+void spot_worker_drop_alone(struct spot_worker *worker);
+
 /* worker_form.c: take this member's place in a new epoch, as in spot_agent_workload.form. */
 int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err);
 /* Create a stage object over bundles that must be held at a step; 0 slots: it only mirrors. */
@@ -113,7 +123,10 @@ struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, in
 int spot_worker_show(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
 
-/* worker_step.c: the orders of a running epoch. */
+/* worker_step.c: the orders of a running epoch. A token is an index into the embedding: none may
+ * come that is not of the vocabulary. */
+int spot_worker_check_tokens(const struct spot_worker *worker, const void *data, size_t n_byte,
+                             size_t n_token, struct spot_err *err);
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
 int spot_worker_validate(struct spot_worker *worker, const struct spot_frame *frame,

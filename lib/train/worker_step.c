@@ -119,8 +119,8 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
 
 /* A token is an index into the embedding: none may come that is not of the vocabulary. Behind the
  * tokens of a sequence are its weights. */
-static int check_tokens(const struct spot_worker *w, const void *data, size_t n_byte,
-                        size_t n_token, struct spot_err *err)
+int spot_worker_check_tokens(const struct spot_worker *w, const void *data, size_t n_byte,
+                             size_t n_token, struct spot_err *err)
 {
     const uint32_t *const token = data;
     const size_t words = (size_t)spot_job_words(&w->config);
@@ -159,7 +159,7 @@ static int take_check(const struct spot_worker *w, const struct spot_frame *fram
         return spot_err_set(err, SPOT_EDATA, "malformed order to check from the coordinator");
     n_again = reads ? (size_t)check->order.again.n * pl->n_token : 0;
     check->token = (const uint32_t *)(const void *)in.at;
-    return check_tokens(w, in.at, (size_t)(in.end - in.at), n_again, err);
+    return spot_worker_check_tokens(w, in.at, (size_t)(in.end - in.at), n_again, err);
 }
 
 /* This member's microbatches and the sum over its replicas; without `times` forwards alone. What is
@@ -189,9 +189,9 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
     spot_form_microbatches(&w->form, pipeline.at.d, &begin, &end);
     n_token = reads ? (size_t)(end - begin) * pipeline.n_token : 0;
     if (frame->n_byte < n_token * sizeof(*token) || !times || frame->n_byte == n_token * 4) {
-        if (check_tokens(w, frame->data, frame->n_byte, n_token, err))
+        if (spot_worker_check_tokens(w, frame->data, frame->n_byte, n_token, err))
             return -1;
-    } else if (check_tokens(w, frame->data, n_token * sizeof(*token), n_token, err) ||
+    } else if (spot_worker_check_tokens(w, frame->data, n_token * sizeof(*token), n_token, err) ||
                take_check(w, frame, n_token, &pipeline, reads, &check, err)) {
         return -1;
     }
@@ -227,6 +227,8 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
         rc = compute(w, frame, &times, &reports, &why);
     if (!rc)
         rc = spot_worker_take_precopies(w, step, &why);
+    if (!rc && w->position < 0 && frame->n_byte)
+        rc = spot_worker_compute_alone(w, frame, &reports, &why);
     if (!rc)
         rc = mirror(w, step, &why);
     rc = rc ? spot_worker_report(w, &why, err)

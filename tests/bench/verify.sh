@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What train --verify costs in a step, and how fast an audit is: with and without in turn, two workers of a grid
-# 2x1 on two cores; then the last steps of a job of one worker computed anew.
+# 2x1 on two cores; then one worker and an idle one that mirrors it, where what counts is the first one's time; then
+# the steps of a job of one worker computed anew.
 #   tests/bench/verify.sh [ROUNDS] [STEPS]
 set -eu
 rounds=${1:-5} steps=${2:-40}
@@ -33,6 +34,29 @@ for share in .05 1; do
         awk -v what=$what -v share=$share -v with="$(quartile "$tmp/$what-$share")" -v without="$(quartile "$tmp/$what-off")" \
             'BEGIN { printf "--verify %-4s %-4s %6.1f ms a step, %6.1f ms without  %+.1f %%\n", share, what, with, without, 100 * (with / without - 1) }'
     done
+done
+
+beside() { # WHAT: ms of processor time a step of the worker that has a place, and ms from commit to commit
+    local TIMEFORMAT='%U %S' coordinator
+    rm -f "$tmp/events"
+    spot-run train "${job[@]}" --steps "$steps" --grid 1x1 --verify "$1" --listen "unix:$tmp/j" --events "$tmp/events" &
+    coordinator=$!
+    { time spot-run worker -q --join "unix:$tmp/j" --join-timeout 60s; } 2>"$tmp/used" &
+    until grep -q '"event":"formed"' "$tmp/events" 2>/dev/null; do sleep .05; done
+    spot-run worker -q --join "unix:$tmp/j" --join-timeout 60s &
+    wait $coordinator
+    wait
+    awk -v n="$steps" '{ print 1e3 * ($1 + $2) / n }' "$tmp/used" >>"$tmp/beside-cpu-$1"
+    sed -n 's/.*"event":"committed","time_s":\([0-9.]*\).*/\1/p' "$tmp/events" |
+        awk 'NR > 10 { print 1e3 * ($1 - at) } { at = $1 }' >>"$tmp/beside-wall-$1"
+}
+for ((round = 0; round < rounds; round++)); do
+    beside off
+    beside auto
+done
+for what in wall cpu; do
+    awk -v what=$what -v with="$(quartile "$tmp/beside-$what-auto")" -v without="$(quartile "$tmp/beside-$what-off")" \
+        'BEGIN { printf "--verify auto, one idle member: %-4s %6.1f ms a step, %6.1f ms without  %+.1f %%\n", what, with, without, 100 * (with / without - 1) }'
 done
 
 n=$steps

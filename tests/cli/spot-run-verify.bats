@@ -175,8 +175,66 @@ named() {
     kill $train
 }
 
+# spares NUMBER: $train has so many idle members that check. With 128 tokens of a pipeline in a step it is each 8 steps
+spares() { eventually "spot-run status --join unix:j --format json | jq -e '.verify.spares == $1'"; }
+stops_right_16() { # LOG
+    kill -TERM $train
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    jq -r 'select(.event == "committed") | .loss_hex' "$1" >got
+    spot-run train -q --data corpus $MODEL --global-batch 16 --steps "$(wc -l <got)" --events calm
+    jq -r 'select(.event == "committed") | .loss_hex' calm >want
+    cmp want got
+}
+AUTO="--steps 100000 --global-batch 16 --verify auto"
+
+@test "auto: an idle member finds who computes wrong numbers" {
+    SPOT_TEST_FIRST=3 train log $AUTO --grid 2x1
+    background faulty unix:j bad sum 4 100 30
+    seen log joined 1
+    worker good2
+    worker good3
+    seen log corrupt 1
+    named sum
+    jq -es 'map(select(.event == "formed"))[0].place | index("bad")' log
+    kill $train
+}
+
+@test "auto: without an idle member nothing is checked, which the status says; one that errs itself is named" {
+    train log $AUTO --grid 2x1
+    worker good1
+    worker good2
+    at_step log 20
+    spares 0
+    spot-run status --join unix:j --format json | jq -e '.verify.checked == 0'
+    background faulty unix:j bad sum 2 100 30
+    seen log corrupt 1
+    named sum
+    more_steps log
+    spares 0
+    kill $train
+}
+
+@test "auto: beside one pipeline of stages, too; two that differ again and again end the job; bits are right" {
+    train log $AUTO --grid 1x2
+    worker w1
+    worker w2
+    worker w3
+    spares 1
+    eventually "spot-run status --join unix:j --format json | jq -e '.verify.checked > 3 and .verify.differences == 0'"
+    stops_right_16 log
+    background faulty unix:j bad sum 4 100 30
+    train log $AUTO --grid 1x1
+    at_step log 3
+    worker good
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 4 ]
+    [ "$(events log differs)" -ge 1 ]
+    [ "$(events log corrupt)" -eq 0 ]
+}
+
 @test "what cannot be verified is refused" {
-    for share in 0 1.5 auto x; do
+    for share in 0 1.5 x; do
         run -2 spot-run train -q --data corpus --steps 1 --verify $share
     done
     run -2 spot-run train -q --data corpus --steps 1 --workers 4 --grid 2x1x2 --verify 1

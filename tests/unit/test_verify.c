@@ -41,6 +41,23 @@ START_TEST(a_share_is_reached_and_each_pipeline_is_covered)
 }
 END_TEST
 
+/* An idle member computes a quarter of a pipeline, and where a step has few tokens seldom. */
+START_TEST(what_an_idle_member_computes_is_less_than_a_pipeline_and_never_nothing)
+{
+    for (uint32_t D = 1; D <= 8; D++)
+        for (int64_t G = D; G <= 64; G += 7)
+            for (int64_t n_token = 1; n_token <= 1 << 14; n_token *= 2) {
+                const struct spot_verify_rate rate = spot_verify_spare_rate(G, n_token, D);
+                const int64_t own = G / D;
+
+                ck_assert_int_ge(rate.n, 1);
+                ck_assert(rate.n == 1 || 4 * rate.n <= own);
+                ck_assert_int_ge(rate.every * own * n_token, 1024);
+                ck_assert(rate.every == 1 || (rate.every - 1) * own * n_token < 1024);
+            }
+}
+END_TEST
+
 START_TEST(what_is_drawn_is_within_the_pipeline_and_all_of_it_is_drawn)
 {
     uint32_t share[4];
@@ -240,6 +257,7 @@ START_TEST(a_share_is_read)
     ck_assert(!spot_verify_parse("off", &share, &err) && share == 0);
     ck_assert(!spot_verify_parse("0.05", &share, &err) && share == 0.05);
     ck_assert(!spot_verify_parse("1", &share, &err) && share == 1);
+    ck_assert(!spot_verify_parse("auto", &share, &err) && share < 0);
     for (size_t i = 0; i < 5; i++) {
         static const char *const bad[] = { "0", "1.1", "-1", "x", "" };
 

@@ -120,7 +120,7 @@ static const struct spot_opt option_table[] = {
     SPOT_ROW_GRACE(&JOB.grace_s),
     SPOT_ROW_LEASE(&JOB.lease_s),
     SPOT_TEXT("verify", &o.verify, "share",
-              "share of microbatches that another worker recomputes (default: off)"),
+              "share of microbatches that another recomputes, or auto (default: off)"),
     { SPOT_OPT_MORE, .help = "state beyond this host" },
     SPOT_TEXT("store", &JOB.store, "url",
               "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads"),
@@ -230,10 +230,10 @@ static int settle_verify(struct spot_trainer_options *c, struct spot_err *err)
 {
     if (spot_verify_parse(o.verify, &c->verify, err))
         return -1;
-    if (c->verify > 0 && !strncmp(c->config.kernel, "cuda", 4))
+    if (c->verify != 0 && !strncmp(c->config.kernel, "cuda", 4))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--verify is for kernels of the CPU: sums on a device are not hashed");
-    return c->verify > 0 && c->grid.M > 1
+    return c->verify != 0 && c->grid.M > 1
                ? spot_err_set(err, SPOT_EUSAGE,
                               "--verify needs one worker for each stage: those of a tensor group "
                               "cannot be told apart")
