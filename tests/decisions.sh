@@ -19,7 +19,9 @@ deadline() {
     tick=$(awk -F, 'NR == 3 { print $2 }' "$tmp/steps") n=$(($(wc -l <"$tmp/steps") - 1)) same=0 all=0 step=$(((n - 1) / prefixes))
     [ "$step" -gt 0 ] || step=1
     for ((i = n - 1; i > 0 && all < prefixes; i -= step)); do # the last tick is one of them
-        awk -F, -v end="$(awk -v f="$from" -v i="$i" -v t="$tick" 'BEGIN { print f + i * t }')" 'NR == 1 || $1 <= end' "$trace" >"$tmp/prefix.csv"
+        # and a row at this tick, which tells what time it is where a trace has rows of changes alone
+        awk -F, -v OFS=, -v end="$(awk -v f="$from" -v i="$i" -v t="$tick" 'BEGIN { print f + i * t }')" 'NR == 1 || $1 <= end { print; last = $0 }
+            END { $0 = last; if ($1 < end) { $1 = end; print } }' "$trace" >"$tmp/prefix.csv"
         # what the last tick left: mode, work done, time since a launch; the zone where it ran last
         read -r mode done_s launching zone <<<"$(awk -F, -v i="$i" 'NR > 1 && NR <= i + 1 { if ($6 != "") zone = $6; m = $4; d = $5; l = $7 }
             END { printf "%s %.2f %s %s", m, d * 3600, l, zone }' "$tmp/steps")"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# At 200 prefixes a row: does spot-replay decide as the shipped pipe does that sees the prefix alone? docs/results/shipped.md.
+# At 200 prefixes a row: does spot-replay decide as the shipped pipe does that sees the prefix alone? docs/results/decisions.md.
 # usage: decisions_table.sh DATA [PREFIXES]    DATA: traces/, golden/, market/windows of the reference data; the tools on PATH. Half an hour of a core.
 # KINDS="train fleet deadline price serve share" (the default) names some. Fails if one decision differs.
 set -euo pipefail
@@ -40,7 +40,8 @@ fleet() {
     cp "$sky/preem-4-node-aws-08-03-2023/us-west-2c_v100_1.csv" "$tmp/one.csv"
     row fleet "2 of one zone of four" fleet "$tmp/one.csv" "$n" 2 .99
     awk -F, 'NR == 1 || $1 < 172800' "$tmp/one.csv" >"$tmp/two-days.csv"
-    spot-replay generate -q --kind load --rate .5 --swing .6:6h --hours 48 >"$tmp/l.csv"
+    spot-replay generate -q --kind load --rate .5 --swing .6:6h --hours 48 |
+        awk -F, -v OFS=, 'NR == 2 { first = $1 } NR > 1 { $1 = sprintf("%.6f", $1 - first) } 1' >"$tmp/l.csv" # it begins with the trace
     row fleet "one zone of four, a load" fleet "$tmp/two-days.csv" "$n" 2 .99 300 "$tmp/l.csv" .2
 }
 deadline() {
