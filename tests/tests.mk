@@ -43,6 +43,11 @@ $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(libspot)
 	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $(filter %.o,$^) $(libspot) $(LDLIBS) -o $@
 
 $(B)/bench/bench_engine: LDLIBS += -lopenblas
+# spot-replay whose policies hear less of a forecast
+$(B)/bench/spot-replay-ablated: LDFLAGS += -Wl,--wrap=spot_seen_at
+$(B)/bench/spot-replay-ablated: $(call tool_obj,spot-replay) $(B)/tests/bench/ablate.o $(libspot)
+	$(call say,LD)
+	$(link)
 $(B)/bench/%: $(B)/tests/bench/%.o $(libspot)
 	$(call say,LD)
 	$(link)
