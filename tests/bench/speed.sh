@@ -86,7 +86,8 @@ http() { # TYPE
     theirs=$(peers)
     [ -x "$theirs/llama-server" ] && [ -e "$file" ] || return 0
     rm -f "$dir/s"
-    SPOT_SIMD=$simd spot-run serve -q --model "$LLAMA_MODEL/f32.gguf" --dtype "$1" --threads 2 --max-batch 16 --http unix:"$dir/s" \
+    [ -e "$dir/model" ] || spot-run import -q "$LLAMA_MODEL/f32.gguf" "$dir/model"
+    SPOT_SIMD=$simd spot-run serve -q --model "$dir/model" --dtype "$1" --threads 2 --max-batch 16 --http unix:"$dir/s" \
         --linger 0s 2>"$dir/log" &
     server=$!
     read -r -a ours < <(ask unix:"$dir/s")
