@@ -539,7 +539,8 @@ static int read_choice(struct spot_proof *p, const struct spot_json_doc *doc,
     if (h->finish == SPOT_FINISH_NONE)
         return spot_json_fail(doc, at, err, "expected \"stop\" or \"length\" as its finish");
     if (!row.logprobs && p->request.n_logprob >= 0)
-        return spot_json_fail(doc, at, err, "lacks the hash of its log probabilities");
+        return spot_json_fail(doc, at, err,
+                              "has no logprobs_xxh3_128, though its logprobs are wanted");
     if (row.logprobs && p->request.n_logprob < 0)
         return spot_json_fail(doc, at, err,
                               "has a hash of log probabilities that were not asked for");

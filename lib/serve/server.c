@@ -12,6 +12,7 @@
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 static const double tell_s = 1; /* clients that wait, why nothing comes */
 

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 struct told {
     uint64_t sequence;

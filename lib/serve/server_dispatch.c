@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
 static const double silent_s = 0.3;  /* and this many steps: a worker may hang */

@@ -9,6 +9,7 @@
 #include "model/event.h"
 #include "serve/openai_state.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 static const double interval_s = 1;
 

@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 static const double wait_s = 60, end_wait_s = 1; /* for a replica that can; at the end */
 enum { CHECKS_MAX = 4096, AGAIN_MAX = 4 };

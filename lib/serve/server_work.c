@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 
 static const double nobody_s = 5;
 enum { LOG_SLACK = 1 << 20 };

@@ -13,6 +13,7 @@
 #include "common/xalloc.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
+#include "serve/server_verify.h"
 #include "suite.h"
 
 enum { MEMBERS = 6, BATCH = 4, QUEUE = 16 };
