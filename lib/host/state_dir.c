@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#define _GNU_SOURCE /* flock, mkdtemp, statx. NOLINT(bugprone-reserved-identifier) */
 #include "host/state_dir.h"
 
 #include <dirent.h>
@@ -66,23 +66,34 @@ static int lock_new(int root_fd)
 
 /* --- which directory is ROOT/live ----------------------------------------------------------- */
 
+/* When it was made, in ns: a number of a directory that is gone may be another's. 0: not known. */
+static uintmax_t born_ns(int dir_fd, const char *name)
+{
+    struct statx x;
+
+    if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &x) || !(x.stx_mask & STATX_BTIME))
+        return 0;
+    return (uintmax_t)x.stx_btime.tv_sec * 1000000000 + x.stx_btime.tv_nsec;
+}
+
 /* With the number of ROOT: of a copy elsewhere it says nothing. */
 static void note_live(const struct spot_state_dir *d)
 {
     struct stat root, live;
-    char text[64];
+    char text[96];
 
     if (fstat(d->root_fd, &root) || fstat(d->live_fd, &live) || ftruncate(d->lock_fd, 0))
         return;
-    snprintf(text, sizeof(text), "%ju %ju\n", (uintmax_t)root.st_ino, (uintmax_t)live.st_ino);
+    snprintf(text, sizeof(text), "%ju %ju %ju\n", (uintmax_t)root.st_ino, (uintmax_t)live.st_ino,
+             born_ns(d->root_fd, "live"));
     (void)spot_write_at(d->lock_fd, 0, text, strlen(text));
 }
 
 /* Is there a directory at ROOT/live that was put there by somebody else? */
 static bool is_foreign(int root_fd, int lock_fd)
 {
-    char text[64] = "", *end;
-    uintmax_t root_ino, live_ino;
+    char text[96] = "", *end;
+    uintmax_t root_ino, live_ino, noted_ns, live_ns;
     struct stat root, live;
 
     if (fstatat(root_fd, "live", &live, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(live.st_mode) ||
@@ -94,7 +105,10 @@ static bool is_foreign(int root_fd, int lock_fd)
         return false;
     root_ino = strtoumax(text, &end, 10);
     live_ino = strtoumax(end, &end, 10);
-    return root_ino && live_ino && root_ino == root.st_ino && live_ino != live.st_ino;
+    noted_ns = strtoumax(end, &end, 10);
+    live_ns = born_ns(root_fd, "live");
+    return root_ino && live_ino && root_ino == root.st_ino &&
+           (live_ino != live.st_ino || (noted_ns && live_ns && noted_ns != live_ns));
 }
 
 static int say_replaced(const struct spot_state_dir *d, struct spot_err *err)
