@@ -112,7 +112,7 @@ ends_right() {
 
 # poor LOG: joins with a limit that leaves a descriptor or two for peers
 poor() {
-    background sh -c 'ulimit -n 8; exec spot-run worker -q --join unix:j --join-timeout 60s --name poor' 2>poor.err
+    background sh -c 'ulimit -n 9; exec spot-run worker -q --join unix:j --join-timeout 60s --name poor' 2>poor.err
     poor=$pid
     eventually "grep -q poor $1"
 }
