@@ -21,10 +21,10 @@ extern "C" {
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
 
-/* The same, with a long answer as it came: *frame, to be freed; NULL at -1. */
+/* The same, with a long answer as it came: *answer, to be freed; NULL at -1. */
 struct spot_frame;
 int spot_client_take(const char *join, const char *key_file, double wait_s, enum spot_message type,
-                     const void *data, size_t n_byte, struct spot_frame **frame,
+                     const void *data, size_t n_byte, struct spot_frame **answer,
                      struct spot_err *err);
 
 #ifdef __cplusplus
