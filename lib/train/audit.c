@@ -109,6 +109,8 @@ static int open_data(struct audit *a, struct spot_err *err)
         rc = spot_corpus_open_all(&a->corpus, path, n, a->bpe, token_byte, a->config.shape.vocab,
                                   err);
     free(path);
+    if (rc && !o->n_data && o->warn)
+        o->warn("the data are looked for where the job had them: --data says where they are now");
     if (!rc && a->corpus.xxh3 != a->config.data_xxh3 && o->warn)
         o->warn("the data are not those of the job: their XXH3 is %016" PRIx64 ", not %016" PRIx64,
                 a->corpus.xxh3, a->config.data_xxh3);
@@ -151,7 +153,7 @@ static int open_job(struct audit *a, struct spot_err *err)
     from = nearest(a, a->options->begin - 1);
     return open_data(a, err) ||
                    spot_audit_log_read(&a->log, a->options->events, from > 1 ? from : 1,
-                                       a->options->end, a->n_bundle, err)
+                                       a->options->end, a->n_bundle, a->config.global_batch, err)
                ? -1
                : 0;
 }
@@ -309,11 +311,17 @@ static bool differs_in_numbers(struct audit *a, const struct spot_audit_commit *
     memcpy(&bits, &r->loss, sizeof(bits));
     if (c->lr > 0 && c->lr != r->parameters.lr)
         snprintf(a->out->what, sizeof(a->out->what),
-                 "parameters: learning rate %.17g in the log, %.17g by the job", c->lr,
+                 "parameters: learning rate %.16g in the log, %.16g by the job", c->lr,
                  r->parameters.lr);
     else if (bits != c->loss_bits)
         snprintf(a->out->what, sizeof(a->out->what), "loss: %08" PRIx32 " in the log, %08" PRIx32,
                  c->loss_bits, bits);
+    else if (c->loss < (double)r->loss || c->loss > (double)r->loss)
+        snprintf(a->out->what, sizeof(a->out->what),
+                 "loss: %.17g in the log, which its own loss_hex contradicts", c->loss);
+    else if (!c->is_in_turn)
+        snprintf(a->out->what, sizeof(a->out->what),
+                 "samples: the list is not that of the step, though what was read is");
     else if (c->parameters != spot_step_parameters_hash(&r->parameters))
         snprintf(a->out->what, sizeof(a->out->what),
                  "parameters: another learning rate, decay, beta, epsilon or clip than lr %.17g, "

@@ -33,6 +33,17 @@ static char (*take_tags(const struct spot_audit_log *log,
     return tags;
 }
 
+/* Step n reads sequences [(n - 1) G, n G) of the draw. */
+static bool is_in_turn(const struct spot_json_value *samples, int64_t step, int64_t global_batch)
+{
+    if (spot_json_array_size(samples) != (size_t)global_batch)
+        return false;
+    for (int64_t k = 0; k < global_batch; k++)
+        if (spot_json_integer(spot_json_entry(samples, (size_t)k)) != (step - 1) * global_batch + k)
+            return false;
+    return true;
+}
+
 static int take_commit(struct spot_audit_log *log, const struct spot_event_log *from,
                        const struct spot_event *e, struct spot_err *err)
 {
@@ -53,6 +64,8 @@ static int take_commit(struct spot_audit_log *log, const struct spot_event_log *
     c->samples = strtoull(is->samples_hex, NULL, 16);
     c->parameters = strtoull(is->parameters_hex, NULL, 16);
     c->loss_bits = (uint32_t)strtoul(e->loss_hex, NULL, 16);
+    c->loss = e->loss;
+    c->is_in_turn = is_in_turn(e->samples, e->step, log->global_batch);
     c->lr = e->lr;
     c->state = take_tags(log, is->state);
     c->sums = take_tags(log, is->sums);
@@ -60,13 +73,15 @@ static int take_commit(struct spot_audit_log *log, const struct spot_event_log *
 }
 
 int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t begin, int64_t end,
-                        int n_bundle, struct spot_err *err)
+                        int n_bundle, int64_t global_batch, struct spot_err *err)
 {
     struct spot_event_log from = { .source = path, .drops_cut = true };
     struct spot_event event;
     int rc;
 
-    *log = (struct spot_audit_log){ .begin = begin, .end = end, .n_bundle = n_bundle };
+    *log = (struct spot_audit_log){
+        .begin = begin, .end = end, .n_bundle = n_bundle, .global_batch = global_batch
+    };
     from.in = fopen(path, "re");
     if (!from.in)
         return spot_err_sys(err, "cannot open '%s'", path);

@@ -20,6 +20,8 @@ struct spot_audit_commit {
     struct spot_hash128 chain;
     uint64_t samples, parameters;
     uint32_t loss_bits;
+    double loss;                                                    /* in decimals */
+    bool is_in_turn;                                                /* its list of samples is */
     double lr;                                                      /* 0: not given */
     char (*state)[SPOT_EVIDENCE_TAGS], (*sums)[SPOT_EVIDENCE_TAGS]; /* [n_bundle] */
 };
@@ -27,13 +29,14 @@ struct spot_audit_commit {
 struct spot_audit_log {
     int64_t begin, end; /* steps [begin, end] */
     int n_bundle;
+    int64_t global_batch;
     struct spot_audit_commit *commit; /* [end - begin + 1] */
 };
 
 /* Returns 0, or -1 with *err: SPOT_EDATA for what is not a log, SPOT_ESYS. Release it in both
  * cases. */
 int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t begin, int64_t end,
-                        int n_bundle, struct spot_err *err);
+                        int n_bundle, int64_t global_batch, struct spot_err *err);
 void spot_audit_log_release(struct spot_audit_log *log);
 /* NULL: the log has no commit of that step with a chain. */
 const struct spot_audit_commit *spot_audit_log_find(const struct spot_audit_log *log, int64_t step);

@@ -77,6 +77,10 @@ differs() { # STEP WORD ARGUMENTS...: in that step, and the message has that wor
     differs 1 "learning rate 0.002"
     sed -E '/"committed".*"step":5,/s/"loss_hex":"..../"loss_hex":"0000/' whole >log
     differs 5 loss
+    sed -E '/"committed".*"step":5,/s/"loss":[0-9.]*/"loss":1.5/' whole >log
+    differs 5 "loss: 1.5 in the log"
+    sed -E '/"committed".*"step":5,/s/"samples":\[[0-9]*/&7/' whole >log
+    differs 5 "samples: the list"
     sed -E '/"committed".*"step":9,/s/"sums":\["[^"]*","..../&/; /"committed".*"step":9,/s/("sums":\["[^"]*",")..../\1zzzz/' whole >log
     differs 9 "bundle 1, tensor l000."
     sed -E '/"committed".*"step":9,/s/("state":\["[^"]*",")..../\1zzzz/' whole >log

@@ -100,8 +100,11 @@ static int audit(struct spot_err *err)
     if (r.differs)
         return spot_err_set(err, SPOT_EINFEASIBLE, "step %lld differs: %s", (long long)r.differs,
                             r.what);
-    printf("equal: %lld steps up to %lld, from step %lld, in %.3f s\n", (long long)r.n_step,
+    printf("equal: %lld steps up to %lld, from step %lld, in %.3f s", (long long)r.n_step,
            (long long)o.audit.end, (long long)r.from, r.compute_s);
+    if (o.n_sample)
+        printf("; drawn with --seed %llu", (unsigned long long)o.common.seed);
+    putchar('\n');
     return 0;
 }
 
@@ -122,7 +125,9 @@ const struct spot_cli run_audit_command = {
     .given = said,
     .synopsis = "--state DIR --events FILE --steps A:B [options]",
     .summary = "Compute steps of a job anew and compare them with its log.",
-    .examples = "  spot-run audit --state state --events log --steps 101:200\n",
+    .examples =
+        "  spot-run audit --state state --events log --steps 101:200\n"
+        "  spot-run audit --state state --events log --data corpus --steps 1:5000 --sample 20\n",
     .option = option_table,
     .common = &o.common,
     .run_alone = run_audit,
