@@ -229,7 +229,7 @@ AUTO="--steps 100000 --global-batch 16 --verify auto"
     worker good
     wait $train && status=0 || status=$?
     [ "$status" -eq 4 ]
-    [ "$(events log differs)" -ge 1 ]
+    grep -q "no third one says" log.err # by what was computed again, or by the vote on what mirrors hold
     [ "$(events log corrupt)" -eq 0 ]
 }
 
