@@ -215,7 +215,7 @@ AUTO="--steps 100000 --global-batch 16 --verify auto"
     kill $train
 }
 
-@test "auto: beside one pipeline of stages, too; two that differ again and again end the job; bits are right" {
+@test "auto: beside one pipeline of stages, too; bits are right" {
     train log $AUTO --grid 1x2
     worker w1
     worker w2
@@ -223,13 +223,18 @@ AUTO="--steps 100000 --global-batch 16 --verify auto"
     spares 1
     eventually "spot-run status --join unix:j --format json | jq -e '.verify.checked > 3 and .verify.differences == 0'"
     stops_right_16 log
+}
+
+# The vote on what the idle one mirrors is sooner than what it computes again. Workers of a job before this one, as
+# more spares, would make it a matter of chance.
+@test "auto: two that differ again and again end the job" {
     background faulty unix:j bad sum 4 100 30
     train log $AUTO --grid 1x1
     at_step log 3
     worker good
     wait $train && status=0 || status=$?
     [ "$status" -eq 4 ]
-    grep -q "no third one says" log.err # by what was computed again, or by the vote on what mirrors hold
+    grep -q "workers bad and good have another sum .* no third one says whose" log.err
     [ "$(events log corrupt)" -eq 0 ]
 }
 
