@@ -585,35 +585,32 @@ static int read_all(struct spot_proof *p, const struct spot_json_doc *doc, struc
                                 "changed");
 }
 
-int spot_proof_parse(struct spot_proof *p, const char *text, size_t n_byte, const char *source,
-                     struct spot_err *err)
+/* The document is released in any case. */
+static int take(struct spot_proof *p, struct spot_json_doc *doc, struct spot_err *err)
 {
-    struct spot_json_doc doc;
-    int rc;
+    const int rc = read_all(p, doc, err);
 
-    *p = (struct spot_proof){ 0 };
-    if (spot_json_parse(&doc, text, n_byte, source, err))
-        return -1;
-    rc = read_all(p, &doc, err);
-    spot_json_release(&doc);
+    spot_json_release(doc);
     if (rc)
         spot_proof_release(p);
     return rc;
 }
 
+int spot_proof_parse(struct spot_proof *p, const char *text, size_t n_byte, const char *source,
+                     struct spot_err *err)
+{
+    struct spot_json_doc doc;
+
+    *p = (struct spot_proof){ 0 };
+    return spot_json_parse(&doc, text, n_byte, source, err) ? -1 : take(p, &doc, err);
+}
+
 int spot_proof_load(struct spot_proof *p, const char *path, struct spot_err *err)
 {
     struct spot_json_doc doc;
-    int rc;
 
     *p = (struct spot_proof){ 0 };
-    if (spot_json_load_path(&doc, path, err))
-        return -1;
-    rc = read_all(p, &doc, err);
-    spot_json_release(&doc);
-    if (rc)
-        spot_proof_release(p);
-    return rc;
+    return spot_json_load_path(&doc, path, err) ? -1 : take(p, &doc, err);
 }
 
 void spot_proof_release(struct spot_proof *p)

@@ -170,27 +170,34 @@ static void check_direction(struct model *m, struct f64_model *o, int b, int t, 
                   "bundle %d %s: %g, expected %g, of %g", b, tensor->name, got, want, sqrt(size));
 }
 
-START_TEST(gradients_of_each_feature_equal_differences_of_the_loss)
+/* Losses and gradients of a model, which it releases, beside the decoder in double precision. */
+static void check_differences(struct model *m, double tolerance)
 {
     const struct way way = { "portable", 1, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct pipeline p[2];
     struct f64_model o;
+
+    o = oracle_of(m);
+    pipeline_open(p, m, &way);
+    run_microbatches(p, m, &way, fault);
+    for (int j = 0; j < G; j++)
+        ck_assert_double_eq_tol(m->loss[j], f64_any_loss(&o, m->token + (size_t)j * token_elem(m)),
+                                tolerance);
+    for (int b = 0; b < m->n_bundle; b++)
+        for (int t = 0; t < m->bundle[b].arena.n_tensor; t++)
+            check_direction(m, &o, b, t, spot_stage_sum(p->stage[0], b));
+    pipeline_close(p);
+    oracle_release(&o, m);
+    model_release(m);
+}
+
+START_TEST(gradients_of_each_feature_equal_differences_of_the_loss)
+{
     struct model m;
 
     model_init(&m, _i);
-    o = oracle_of(&m);
-    pipeline_open(p, &m, &way);
-    run_microbatches(p, &m, &way, fault);
-    for (int j = 0; j < G; j++)
-        ck_assert_double_eq_tol(m.loss[j], f64_any_loss(&o, m.token + (size_t)j * token_elem(&m)),
-                                2e-6);
-    for (int b = 0; b < m.n_bundle; b++)
-        for (int t = 0; t < m.bundle[b].arena.n_tensor; t++)
-            check_direction(&m, &o, b, t, spot_stage_sum(p->stage[0], b));
-    pipeline_close(p);
-    oracle_release(&o, &m);
-    model_release(&m);
+    check_differences(&m, 2e-6);
 }
 END_TEST
 
@@ -247,26 +254,11 @@ enum { N_WEIGHED = sizeof(weighed) / sizeof(weighed[0]) };
 
 START_TEST(gradients_of_weighted_losses_equal_differences_of_their_sum)
 {
-    const struct way way = { "portable", 1, 2, 1, false, false, 0 };
-    struct spot_stage_fault fault[BUNDLES_MAX];
-    struct pipeline p[2];
-    struct f64_model o;
     struct model m;
 
     model_init(&m, weighed[_i]);
     model_weigh(&m, false);
-    o = oracle_of(&m);
-    pipeline_open(p, &m, &way);
-    run_microbatches(p, &m, &way, fault);
-    for (int j = 0; j < G; j++)
-        ck_assert_double_eq_tol(m.loss[j], f64_any_loss(&o, m.token + (size_t)j * token_elem(&m)),
-                                4e-6);
-    for (int b = 0; b < m.n_bundle; b++)
-        for (int t = 0; t < m.bundle[b].arena.n_tensor; t++)
-            check_direction(&m, &o, b, t, spot_stage_sum(p->stage[0], b));
-    pipeline_close(p);
-    oracle_release(&o, &m);
-    model_release(&m);
+    check_differences(&m, 4e-6);
 }
 END_TEST
 
