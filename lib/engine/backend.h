@@ -76,12 +76,12 @@ extern const struct spot_backend spot_backend_cpu;
 
 #define SPOT_CUDA_MODULE_SYMBOL "spot_cuda_module"
 
-/* What spot_cuda.so exports. */
+/* Exported by spot_cuda.so. */
 struct spot_cuda_module {
     const char *version; /* must equal spot_version(); will always be the first member */
     const struct spot_backend *backend;
     /* Select a device, see spot_cuda_choose, and check that a stage can run on it. Returns 0, or -1
-     * with *err (SPOT_EGPU): what is missing. */
+     * with *err (SPOT_EGPU), which names what is missing. */
     int (*probe)(const char *device, struct spot_err *err);
     const struct spot_nccl *nccl;
     const char *(*device)(void);
@@ -97,7 +97,7 @@ const struct spot_backend *spot_cuda_backend(struct spot_err *err);
 /* Which device the backend uses when it is first requested: "auto", one that no other worker of
  * this host uses; its number among the visible ones; NULL, the first. Borrowed. */
 void spot_cuda_choose(const char *device);
-/* Is this such a value of --device, "auto" or a number below 1000? Returns 0, or -1 with *err
+/* Check that `device` is "auto" or a number below 1000. Returns 0, or -1 with *err
  * (SPOT_EUSAGE). */
 int spot_cuda_check_device(const char *device, struct spot_err *err);
 /* PCI address of the selected device, "" if none. */
@@ -106,8 +106,8 @@ const char *spot_cuda_device(void);
 /* Collectives between devices. NULL with *err (SPOT_EGPU): as above, or NCCL is missing. */
 const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
 
-/* Is a device blocked by a collective that does not end? Then the process must leave by _exit: the
- * driver's own exit handler would wait. */
+/* True if a device is blocked by a collective that does not end. The process must then end by
+ * _exit, since the driver's exit handler would wait. */
 bool spot_cuda_is_held(void);
 /* Returns 0, or -1 with *err (SPOT_EGPU) if it is. */
 int spot_cuda_check_held(struct spot_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads spot_cuda.so when a device is requested, and says what is missing if that fails. */
+/* Loads spot_cuda.so when a device is requested, and reports what is missing if that fails. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef const struct spot_cuda_module *module_fn(void);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct spot_cuda_module *loaded;
-static struct spot_err why; /* of loaded == NULL */
+static struct spot_err why; /* the reason if loaded == NULL */
 static const char *wanted;  /* device */
 
 void spot_cuda_choose(const char *device)

@@ -4,7 +4,7 @@
 #include <math.h>
 
 enum {
-    HEADROOM_BITS = 10,   /* growth of a gradient from one step to the next without a redo */
+    HEADROOM_BITS = 10,   /* a gradient may grow by this much in a step without a redo */
     BACK_OFF_BITS = 12,   /* */
     EXPONENT_LIMIT = 200, /* 2^-200 is far below the least float */
 };
@@ -26,7 +26,7 @@ static int32_t clamp_exponent(int exponent)
                                        : exponent;
 }
 
-/* The largest sum of this step would be HEADROOM_BITS below the limit of one microbatch. */
+/* Places the largest sum of this step HEADROOM_BITS below the limit of one microbatch. */
 int32_t spot_exact_next(int32_t exponent, int limit_bits, double top)
 {
     int bits;

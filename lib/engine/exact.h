@@ -27,7 +27,7 @@ int spot_exact_limit_bits(int n_microbatch, bool is_tied);
 /* The exponent of the next step, from the largest |sum| of this one; 0: unchanged. */
 int32_t spot_exact_next(int32_t exponent, int limit_bits, double top);
 
-/* spot_stage_back_off */
+/* Implements spot_stage_back_off. */
 void spot_exact_back_off(struct spot_bundle *bundle, uint32_t overflow);
 
 /* The gradient of a tensor is its sum times this. */
@@ -42,7 +42,7 @@ struct spot_adamw_step {
     float weight_decay;               /* 0 if the tensor is not decayed */
 };
 
-/* Of the bundle's step + 1. */
+/* Constants of the update to the bundle's step + 1. */
 struct spot_adamw_step spot_exact_adamw(const struct spot_bundle *bundle, int tensor,
                                         int n_microbatch, const struct spot_adamw *adamw,
                                         double scale);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine's memory, its checks, and one run. */
+/* The memory of an engine, its checks, and one run. */
 #include "engine/infer.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int64_t max_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Is [begin, end) a node of the tree over shards [0, n)? */
+/* True if [begin, end) is a node of the tree over shards [0, n). */
 static bool is_node(int begin, int end, int n)
 {
     int low = 0, high = n;
@@ -109,14 +109,14 @@ static int64_t largest_rank(const struct spot_infer *f)
     return most;
 }
 
-/* Stride of what an MLP's second product reads of a shard. */
+/* Stride of the inputs of an MLP's second product, of a shard. */
 static int64_t widest_mlp(const struct spot_shape *s)
 {
     return spot_infer_stride(
         max_of(max_of(spot_shape_ffn(s), s->kind.dense_ffn), s->kind.shared_ffn) / s->n_shard);
 }
 
-/* Floats of a token's rows of MLPs of a shard, `per` for each number that the second product reads.
+/* Floats of a token's rows of MLPs of a shard, `per` for each input of the second product.
  */
 static int64_t mlp_elem(const struct spot_shape *s, int64_t per)
 {
@@ -162,7 +162,7 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->q8_blocks = spot_infer_stride(widest) / SPOT_Q8_BLOCK;
 }
 
-/* Counts floats that cannot be had. */
+/* Allocates floats; counts failures in *n_missing. */
 static float *floats(int *n_missing, int64_t n, int64_t size)
 {
     float *const x = spot_alloc_aligned((size_t)n, (size_t)size * sizeof(float));
@@ -171,7 +171,8 @@ static float *floats(int *n_missing, int64_t n, int64_t size)
     return x;
 }
 
-/* Zeros that take memory only where they are written: a cache is as large as its pages in use. */
+/* Zeros that take memory only when they are written, so that a cache uses memory only for its used
+ * pages. */
 static float *lazy_floats(int *n_missing, int64_t n, size_t size, void **block)
 {
     const uintptr_t line = 64;
@@ -238,7 +239,7 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
                 : 0;
 }
 
-/* Everything but weights, sequences and pages. */
+/* Allocates everything except weights, sequences and pages. */
 static int take_means(struct spot_infer *f, struct spot_err *err)
 {
     const struct spot_backend *cuda;
@@ -286,7 +287,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
         spot_infer_free(f);
         return NULL;
     }
-    for (int i = c.n_page - 1; i >= 0; i--) /* not before there is memory for them */
+    for (int i = c.n_page - 1; i >= 0; i--) /* only after their memory was allocated */
         f->free_page[f->n_free++] = i;
     spot_infer_begin_index(f);
     return f;
@@ -396,7 +397,8 @@ static int check_item(const struct spot_infer *f, const struct spot_infer_item *
     return 0;
 }
 
-/* Lists the last n_row of the tokens listed last, an item's n_token. */
+/* Adds the last n_row tokens of the item that was listed last, of n_token tokens, to the rows of
+ * logits. */
 static int list_rows(struct spot_infer *f, int64_t n_row, int64_t n_token, struct spot_err *err)
 {
     if (n_row < 1 || n_row > n_token)
@@ -410,7 +412,7 @@ static int list_rows(struct spot_infer *f, int64_t n_row, int64_t n_token, struc
     return 0;
 }
 
-/* Lists the tokens of the items, and counts the pages they take beside those that are there. */
+/* Lists the tokens of the items, and counts the additional pages that they need. */
 static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
                        const int64_t *n_row, struct spot_err *err)
 {
@@ -432,7 +434,7 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
             return spot_err_set(err, SPOT_EDATA, "a run has at most %d tokens",
                                 f->config.token_max);
         n = spot_infer_pages_taken(f, item[i].sequence, item[i].first, end);
-        n_page += n > 0 ? n : 0; /* one that gives some back may come behind one that takes some */
+        n_page += n > 0 ? n : 0; /* an item that frees pages may come after one that needs them */
         for (int64_t t = item[i].first; t < end; t++) {
             f->token_item[f->n_token] = i;
             f->token_position[f->n_token++] = t;
@@ -458,7 +460,7 @@ static int compute(struct spot_infer *f, struct spot_err *err)
     return f->has_failed ? -1 : 0;
 }
 
-/* Its pages are known to others, once they are computed. */
+/* Once computed, the pages of the item are indexed for others. */
 static void end_item(struct spot_infer *f, const struct spot_infer_item *item, bool is_computed)
 {
     struct spot_infer_sequence *const s = &f->sequence[item->sequence];
@@ -484,7 +486,7 @@ static void list_adapted(struct spot_infer *f, const struct spot_infer_item *ite
     f->adapted_begin[f->config.n_lora] = n;
 }
 
-/* What this run has of what runs may lack. */
+/* Records the kinds of items in this run. */
 static void note_kinds(struct spot_infer *f, const struct spot_infer_item *item, int n_item)
 {
     f->has_pool = f->has_lora = false;

@@ -3,8 +3,8 @@
  *
  * Every logit is one chain of operations regardless of the rest of the batch, how a prompt is cut
  * into chunks, the location of pages, the number of threads, stages and members of a tensor group,
- * and the instruction set: docs/design/17-inference.md explains what fixes the bits. A device gives
- * other bits than a CPU, with the same guarantee.
+ * and the instruction set: docs/design/17-inference.md explains what determines the bits. A device
+ * gives other bits than a CPU, with the same guarantee.
  *
  * One engine is used by one thread at a time. Its limits are set when it is created, and all memory
  * is allocated then.
@@ -41,14 +41,14 @@ int spot_infer_type_find(const char *name);
 size_t spot_infer_image_byte(const struct spot_shape *shape, enum spot_infer_type type, int begin,
                              int end);
 
-/* An image of bundles [begin, end), aligned to 64 bytes and zero before, whose weights are put in
- * one bundle after another, in any order. */
+/* Begin an image of bundles [begin, end), in memory that is aligned to 64 bytes and zero. Then add
+ * each bundle, in any order. */
 void spot_infer_image_begin(void *image, const struct spot_shape *shape, enum spot_infer_type type,
                             int begin, int end);
-/* Pack the master weights of one of them. */
+/* Pack the master weights of one bundle. */
 void spot_infer_image_put(void *image, const struct spot_bundle *bundle);
 
-/* All of it; bundle[i] is bundle begin + i. */
+/* Pack a whole image; bundle[i] is bundle begin + i. */
 void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
                            int begin, int end, struct spot_bundle *const *bundle);
 
@@ -94,41 +94,43 @@ const char *spot_infer_kernel(const struct spot_infer *f);
 /* Open a sequence without tokens, 0..n_sequence-1; -1 with *err (SPOT_EINFEASIBLE) when all are in
  * use. */
 int spot_infer_open(struct spot_infer *f, struct spot_err *err);
-/* An open sequence without tokens gets adapter lora[adapter - 1], 0: none, until it is closed.
- * Sequences find pages of their own adapter alone. */
+/* Give an open sequence without tokens the adapter lora[adapter - 1] (0: none) until it is closed.
+ * Sequences find only pages of their own adapter. */
 void spot_infer_adopt(struct spot_infer *f, int sequence, int adapter);
 void spot_infer_close(struct spot_infer *f, int sequence);           /* frees its pages */
 int64_t spot_infer_length(const struct spot_infer *f, int sequence); /* tokens in the cache */
-int spot_infer_free_pages(const struct spot_infer *f); /* those that are kept included */
+int spot_infer_free_pages(const struct spot_infer *f);               /* kept pages included */
 
-/* --- pages by their tokens: a full page is found by its 16 tokens and the page before it, so what
- * is found is compared, token by token, and never merely hashed. Sequences that have equal pages
- * hold the same one. Pages that no sequence holds any more are kept, up to n_kept, until they are
- * the least recently used when a page is needed. --- */
+/* --- pages found by their tokens: a full page is identified by its 16 tokens and the page before
+ * it. Tokens are compared, not only hashed. Sequences with equal pages share one. Up to n_kept
+ * pages that no sequence holds any more are kept; the least recently used is freed when a page is
+ * needed. --- */
 
-/* How many of the first tokens an open sequence has, or could get from pages that are here: at most
- * n_token - 1, so that logits of the last one are computed, and with at most n_page of the free
- * pages. The length of a sequence that cannot be continued by pages. */
+/* Number of first tokens that an open sequence has, or could take from cached pages: at most
+ * n_token - 1, so that the logits of the last token are computed, and using at most n_page free
+ * pages. Returns its length if cached pages cannot extend it. */
 int64_t spot_infer_find(const struct spot_infer *f, int sequence, const uint32_t *token,
                         int64_t n_token, int64_t n_page);
-/* Get them: n as found. `token` has all tokens of its last page, which is copied if it is needed
- * in part. Returns 0, or -1 with *err (SPOT_EDATA): they are not here. */
+/* Take the first n tokens, as found, from cached pages. `token` has all tokens of the last page,
+ * which is copied if only part of it is needed. Returns 0, or -1 with *err (SPOT_EDATA): they are
+ * not cached. */
 int spot_infer_reuse(struct spot_infer *f, int sequence, const uint32_t *token, int64_t n,
                      struct spot_err *err);
 int spot_infer_kept(const struct spot_infer *f); /* pages that no sequence holds */
 void spot_infer_forget(struct spot_infer *f);    /* those */
 
-/* What an item gives instead of logits: the state behind the last norm, of its last token, or the
- * mean over all tokens of the sequence, added one by one, of which each must have been computed in
- * an item of this kind, from the first on. CPUs only. */
+/* Output of an item instead of logits: the state after the last norm, of its last token, or the
+ * mean over all tokens of the sequence. For a mean, all tokens from the first on must be computed
+ * in items of this kind. CPUs only. */
 enum spot_pool { SPOT_POOL_NONE, SPOT_POOL_LAST, SPOT_POOL_MEAN };
 
-/* Tokens from position `first` of a sequence; `first` is at most its length: what was beyond it is
- * dropped. A sequence has one item in a run. */
+/* Tokens from position `first` of a sequence; `first` is at most its length; tokens from there on
+ * are dropped first. A sequence has one item in a run. */
 struct spot_infer_item {
     int sequence;
     int64_t first, n_token;
-    const uint32_t *token; /* [n_token]; NULL on later stages: others do not find its pages */
+    const uint32_t *token; /* [n_token]; may be NULL on later stages: then other sequences cannot
+                              find its pages */
     enum spot_pool pool;
     float *state; /* [C] with a pool, filled by the last stage, by each of its members */
 };
@@ -156,8 +158,8 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
 size_t spot_infer_page_byte(const struct spot_infer *f);
 
 /* Make room for n_token tokens that will be imported as pages; replaces the sequence's content.
- * Other sequences share it only after spot_infer_tell.
- * Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EDATA). */
+ * Other sequences can share the pages only after spot_infer_tell. Returns 0, or -1 with *err
+ * (SPOT_EINFEASIBLE, SPOT_EDATA). */
 int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err);
 
 /* Page `page` (tokens 16 page ..) of a layer, from 0 in the model, and a shard of this engine;
@@ -168,7 +170,7 @@ void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, i
 void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte);
 void spot_infer_import_end(struct spot_infer *f);
-/* The tokens of what was imported, as many as the sequence has. */
+/* Set the tokens of the imported pages, one for each position of the sequence. */
 void spot_infer_tell(struct spot_infer *f, int sequence, const uint32_t *token);
 
 #ifdef __cplusplus

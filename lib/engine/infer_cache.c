@@ -62,7 +62,7 @@ static void copy_page(const struct spot_infer *f, int to, int from)
            (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
 }
 
-/* The last one first: where pages are kept, one is behind those that follow it. */
+/* The last page first, so that a kept page comes after those that continue it. */
 static void drop_behind(struct spot_infer *f, struct spot_infer_sequence *s, int n_page)
 {
     while (s->n_page > n_page)
@@ -92,7 +92,7 @@ static int page_count(int64_t n_token)
     return (int)((n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE);
 }
 
-/* Is `first` within a page that is found by others? What is not known is of one sequence. */
+/* True if `first` is within an indexed page; only those are shared. */
 static bool is_within_known(const struct spot_infer_sequence *s, int64_t first)
 {
     return first % SPOT_INFER_PAGE && first / SPOT_INFER_PAGE < s->n_known;
@@ -163,8 +163,8 @@ size_t spot_infer_page_byte(const struct spot_infer *f)
     return f->page_elem * sizeof(float);
 }
 
-/* Where a page of a sequence is in the pool, and its layer and shard among the own ones; they are
- * counted in the model. */
+/* A page of a sequence in the pool, with its layer and shard counted from this engine's first ones.
+ * Callers count them in the model. */
 struct place {
     int page, layer, shard;
 };

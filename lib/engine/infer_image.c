@@ -19,8 +19,8 @@ int spot_infer_type_find(const char *name)
     return -1;
 }
 
-/* Does an image that ends before bundle `end` hold the tensor? A tied embedding lies in the head
- * where both are there. */
+/* True if an image that ends before bundle `end` holds the tensor. If it has both embedding and
+ * head, a tied embedding is stored only in the head. */
 static bool holds(const struct spot_shape *shape, const struct spot_arena *arena, int tensor,
                   int end)
 {
@@ -80,7 +80,7 @@ size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type
             }
         }
     }
-    return at + 8192; /* kernels fetch ahead, and stay within what is there */
+    return at + 8192; /* kernels prefetch beyond the end, and must stay in the image */
 }
 
 size_t spot_infer_image_byte(const struct spot_shape *shape, enum spot_infer_type type, int begin,
@@ -111,7 +111,7 @@ static float widen(uint16_t x)
     return y;
 }
 
-/* A matrix as it lies: element (out, in). */
+/* A matrix in its original layout: element (out, in). */
 struct source {
     const float *w;
     const struct spot_infer_place *place;
@@ -151,7 +151,7 @@ static void pack_q8_row(uint8_t *block, int lane, const struct source *from, int
     }
 }
 
-/* A panel without padding, of numbers that stay as they are or are rounded one by one. */
+/* A panel without padding, in fp32 or bf16. */
 static void pack_whole(uint8_t *to, enum spot_infer_type type, const struct source *from,
                        int64_t panel)
 {

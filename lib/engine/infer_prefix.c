@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that are found by their tokens.
+/* Pages found by their tokens.
  *
- * A known page is identified by the known page before it and its own tokens: by all tokens up to
- * its end, without any of them being merely hashed. That takes the page before to stay as long as
- * this one. It does: whoever holds a page holds those before it, and pages are dropped from the
- * last to the first, so that among those that are kept a page is always behind, that is evicted
- * after, those that follow it. What is before the first page says which adapter computed it, so no
- * page is of two.
+ * An indexed page is identified by the indexed page before it and its own tokens, that is by all
+ * tokens up to its end, which are compared and not only hashed. The page before must therefore
+ * exist as long as this one. It does: a sequence that holds a page holds all before it, and drops
+ * the last one first, so kept pages are evicted before those that precede them. The predecessor of
+ * a first page is the number of its adapter, so adapters do not share pages.
  */
 #include <string.h>
 
@@ -69,7 +68,7 @@ static void remove_from_index(struct spot_infer *f, int page)
     f->note[at].next = note->next;
 }
 
-/* --- pages that nobody holds ------------------------------------------------- */
+/* --- pages without a holder ------------------------------------------------- */
 
 void spot_infer_keep(struct spot_infer *f, int page)
 {
@@ -112,13 +111,13 @@ void spot_infer_forget(struct spot_infer *f)
         spot_infer_evict(f);
 }
 
-/* What the next page of a sequence comes behind. */
+/* The predecessor of the next page of a sequence. */
 static int before_next(const struct spot_infer_sequence *s)
 {
     return s->n_known ? s->page[s->n_known - 1] : -1 - s->adapter;
 }
 
-/* --- what sequences compute --------------------------------------------------- */
+/* --- pages that are computed --------------------------------------------------- */
 
 void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const uint32_t *token,
                      int64_t n_token)
@@ -126,7 +125,7 @@ void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const ui
     struct spot_infer_sequence *const s = &f->sequence[sequence];
 
     if (!token || s->n_told != first)
-        return; /* without those before, it is not known what the pages stand for */
+        return; /* a page can be indexed only after the one before it */
     for (int64_t i = 0; i < n_token; i++) {
         const int64_t at = first + i;
 
@@ -135,7 +134,8 @@ void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const ui
     s->n_told = first + n_token;
 }
 
-/* A page that another sequence had computed before is taken instead: equal tokens have equal bits.
+/* If another sequence has already computed an equal page, that one is used: equal tokens give equal
+ * bits.
  */
 void spot_infer_know(struct spot_infer *f, int sequence)
 {
@@ -162,9 +162,9 @@ void spot_infer_tell(struct spot_infer *f, int sequence, const uint32_t *token)
     spot_infer_know(f, sequence);
 }
 
-/* --- what sequences find ------------------------------------------------------ */
+/* --- pages that are found ------------------------------------------------------ */
 
-/* A sequence whose pages are full and known can be continued by others. */
+/* True if all pages of the sequence are full and indexed, so that indexed pages can extend it. */
 static bool can_continue(const struct spot_infer_sequence *s)
 {
     return s->is_open && s->length == (int64_t)s->n_known * SPOT_INFER_PAGE;
@@ -180,7 +180,7 @@ int64_t spot_infer_find(const struct spot_infer *f, int sequence, const uint32_t
     if (!can_continue(s))
         return n;
     while (n + SPOT_INFER_PAGE <= n_token) {
-        const bool is_copied = n + SPOT_INFER_PAGE == n_token; /* its last token is computed */
+        const bool is_copied = n + SPOT_INFER_PAGE == n_token; /* the last token must be computed */
         const int page = find_page(f, before, token + n);
 
         if (page < 0)

@@ -16,17 +16,18 @@ extern "C" {
 
 /* --- image --- */
 
-/* One tensor of a shard in the image: a vector or replicated tensor unchanged, or a matrix of n_out
- * outputs, packed in panels of 64, padded with zeros; of a mixture one for each expert. */
+/* One tensor of a shard in the image: a vector or replicated tensor, stored unchanged, or a matrix
+ * of n_out outputs, packed in panels of 64 and padded with zeros; a mixture has one matrix for each
+ * expert. */
 struct spot_infer_place {
     size_t offset, n_byte;
     bool is_matrix, is_out_first;
     int64_t n_out, n_in;
-    int64_t n_copy; /* matrices: the number of experts, else 1; 0: not a matrix */
+    int64_t n_copy; /* of a matrix: the number of experts, or 1; 0: not a matrix */
     size_t copy_byte;
 };
 
-/* Bytes that a panel takes for n_in inputs, a multiple of 64. */
+/* Bytes of a panel of n_in inputs, a multiple of 64. */
 size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in);
 
 /* Call fn for all tensors in order; returns the bytes of the image. */
@@ -68,17 +69,17 @@ struct spot_infer_sequence {
     int *page;
 };
 
-/* What a page has. In the index the page before it is part of its identity, so that it stands for
- * all tokens up to its end. */
+/* Contents of a page. In the index the preceding page is part of its identity, so that a page
+ * identifies all tokens up to its end. */
 struct spot_infer_note {
     uint32_t token[SPOT_INFER_PAGE];
-    int before; /* -1 - adapter: none */
+    int before; /* preceding page; -1 - adapter: none */
     bool is_known;
-    int next;         /* of its bucket; -1: none */
-    int older, newer; /* of those that are kept; -1: none */
+    int next;         /* next page of its bucket; -1: none */
+    int older, newer; /* in the list of kept pages; -1: none */
 };
 
-/* An engine whose weights, pages and sums are not in host memory; backend.h finds it. */
+/* Functions of an engine whose weights, pages and sums are not in host memory, see backend.h. */
 struct spot_infer_backend {
     const char *name;
     int (*open)(struct spot_infer *f, struct spot_err *err); /* close is called even if it fails */
@@ -86,13 +87,13 @@ struct spot_infer_backend {
     int (*pass)(struct spot_infer *f, struct spot_err *err);
     void (*read_page)(const struct spot_infer *f, int page, int layer, int shard, void *byte);
     void (*write_page)(const struct spot_infer *f, int page, int layer, int shard,
-                       const void *byte); /* which is read until `wait` returns */
+                       const void *byte); /* must stay unchanged until `wait` returns */
     void (*wait)(const struct spot_infer *f);
     void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
 };
 
 /* A run of a mixture of experts: rows of choices, sorted by expert (infer_experts.c). The shared
- * expert is the one behind the last, and chosen by all. */
+ * expert comes after the last routed one, and every token chooses it. */
 struct spot_infer_mixture {
     float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
     int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
@@ -101,7 +102,8 @@ struct spot_infer_mixture {
                                          [own shard][token][64], and [token][64] */
 };
 
-/* Experts of a mixture, and how many a token is in, the shared one included; 0: none. */
+/* Number of experts of a mixture, and of experts per token, the shared one included; 0: no
+ * mixture. */
 static inline int64_t spot_infer_experts_of(const struct spot_shape *s)
 {
     return s->kind.n_expert + (s->kind.shared_ffn > 0);
@@ -112,7 +114,7 @@ static inline int64_t spot_infer_chosen_of(const struct spot_shape *s)
     return s->kind.n_chosen + (s->kind.shared_ffn > 0);
 }
 
-/* Floats of a row of n, in whole panels. */
+/* Floats of a row of n outputs, rounded up to whole panels. */
 static inline int64_t spot_infer_stride(int64_t n)
 {
     return (n + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
@@ -124,7 +126,7 @@ struct spot_infer {
     struct spot_shape shape;
     enum spot_infer_type type;
     const struct spot_infer_backend *on; /* NULL: the CPU */
-    void *device;                        /* its own */
+    void *device;                        /* the device's own state */
     const struct spot_infer_kernel *kernel;
     const struct spot_vec *vec;
     struct spot_team *team;
@@ -133,7 +135,8 @@ struct spot_infer {
     struct spot_arena *arena;            /* of the bundles of the image */
     int image_begin, image_end;
     const void **tensor; /* [bundle][tensor][shard] in the image; NULL: not there */
-    double *speed[2];    /* of pairs in layers that are not local, and in those; NULL: none turn */
+    double
+        *speed[2]; /* rotation speeds of pairs, in other and in local layers; NULL: no rotation */
     /* cache */
     float *pool;
     void *pool_block; /* the allocation that contains it */
@@ -142,8 +145,8 @@ struct spot_infer {
     int *n_holder;                /* [n_page] sequences that use a page */
     struct spot_infer_note *note; /* [n_page] */
     int *bucket, n_bucket;        /* a page + 1; 0: none; a power of two */
-    int n_kept, oldest, newest;   /* known pages that no sequence uses; a page is behind those that
-                                     follow it */
+    int n_kept, oldest, newest;   /* indexed pages without a sequence, oldest first; a page comes
+                                     after those that continue it */
     struct spot_infer_sequence *sequence;
     /* one run */
     int n_token, n_item;
@@ -174,29 +177,29 @@ float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shar
 
 /* --- infer_cache.c --- */
 
-void spot_infer_hold_page(struct spot_infer *f, int page); /* one that is known */
+void spot_infer_hold_page(struct spot_infer *f, int page); /* an indexed one */
 void spot_infer_drop_page(struct spot_infer *f, int page);
-/* Pages that a run from `first` to `end` takes from those that are free: less than 0 where it gives
- * some back. */
+/* Free pages that a run from `first` to `end` uses; negative if it frees more than it takes. */
 int64_t spot_infer_pages_taken(const struct spot_infer *f, int sequence, int64_t first,
                                int64_t end);
-/* Pages for n_token tokens, which are its length now. */
+/* Set the length of a sequence to n_token tokens, and add the pages for them. */
 void spot_infer_grow(struct spot_infer *f, int sequence, int64_t n_token);
-/* What is behind `first` is dropped, and a page that others may read is not written to. */
+/* Drop the tokens from `first` on. A page that other sequences may read is copied before it is
+ * written. */
 void spot_infer_rewind(struct spot_infer *f, int sequence, int64_t first);
 
 /* --- infer_prefix.c --- */
 
 void spot_infer_begin_index(struct spot_infer *f);
-void spot_infer_keep(struct spot_infer *f, int page);   /* nobody holds it */
-void spot_infer_unkeep(struct spot_infer *f, int page); /* somebody will */
-void spot_infer_evict(struct spot_infer *f);            /* the least recently used of them */
-/* Note tokens of a sequence, and index its full pages, computed by now. */
+void spot_infer_keep(struct spot_infer *f, int page);   /* no sequence holds it any more */
+void spot_infer_unkeep(struct spot_infer *f, int page); /* a sequence is about to hold it */
+void spot_infer_evict(struct spot_infer *f);            /* free the least recently used kept page */
+/* Record tokens of a sequence, and add its complete pages to the index. */
 void spot_infer_note(struct spot_infer *f, int sequence, int64_t first, const uint32_t *token,
                      int64_t n_token);
 void spot_infer_know(struct spot_infer *f, int sequence);
 
-/* A team's job: the whole run. */
+/* The job of a team: a whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);
 
 #ifdef __cplusplus

@@ -32,7 +32,8 @@ static void fill_constant(float *x, int64_t n, float value)
         x[i] = value;
 }
 
-/* Rows of shard s of a tensor that are parameters: the last of the vocabulary may be padding. */
+/* Rows of shard s of a tensor that are parameters; the last rows of the vocabulary may be
+ * padding. */
 static int64_t real_rows(const struct spot_shape *shape, const struct spot_tensor *tensor, int s)
 {
     const int64_t left = shape->vocab - s * tensor->rows;
@@ -48,7 +49,7 @@ static bool is_norm_weight(const char *name)
            (!strncmp(name, "ln", 2) || !strncmp(name, "post", 4) || strstr(name, "_norm") != NULL);
 }
 
-/* Random numbers of a tensor's shard. A tied head draws what wte draws. */
+/* Random numbers of a tensor's shard. A tied head draws the same numbers as wte. */
 static struct spot_rng rng_of(const struct spot_bundle *bundle, const struct spot_shape *shape,
                               uint64_t seed, int tensor, int shard)
 {

@@ -10,7 +10,7 @@ const char *spot_kernel_name(const struct spot_kernel *kernel)
     return kernel->kind;
 }
 
-/* "cuda" and "cuda-bf16" mean the first kind that goes on with "-":
+/* "cuda" and "cuda-bf16" select the first kind that continues with "-", such as
  * "cuda-bf16-sm90x132-lt130100-cc1300". */
 static bool is_meant(const char *kind, const char *name)
 {
@@ -54,7 +54,8 @@ const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *er
     return cuda ? find_on(cuda, name, err) : NULL;
 }
 
-/* Behind a text and the number that follows it, NULL if they are not there. */
+/* Returns the position after `text` and the number that follows it, or NULL if `at` does not begin
+ * so. */
 static const char *skip(const char *at, const char *text)
 {
     const size_t n = strlen(text);

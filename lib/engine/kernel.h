@@ -22,7 +22,7 @@ struct spot_kernel; /* a table of functions; static */
 const char *spot_kernel_name(const struct spot_kernel *kernel);
 
 /* A kind that this machine can run; "auto" is its CPU's fastest. A kind of the CUDA backend names
- * everything that fixes its bits, as in "cuda-bf16-sm90x132-lt130100-cc1300"; "cuda" and
+ * everything that determines its bits, as in "cuda-bf16-sm90x132-lt130100-cc1300"; "cuda" and
  * "cuda-bf16" select the one of this machine. NULL with *err (SPOT_EUSAGE: unknown name, with a
  * list of the known ones; SPOT_ESYS: this CPU cannot run it; SPOT_EGPU: no device). */
 const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* memory_plan.h - divides one block of memory by a plan that is run twice: to measure, then to
+/* memory_plan.h - divides one block of memory by a function that runs twice: to measure, then to
  * assign. */
 #ifndef SPOT_ENGINE_MEMORY_PLAN_H
 #define SPOT_ENGINE_MEMORY_PLAN_H

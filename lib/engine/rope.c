@@ -8,7 +8,8 @@
 #include "common/xalloc.h"
 #include "engine/cpu/kernel_cpu.h"
 
-/* x = -n ln 2 + r, |r| <= ln(2)/2; the series' first term left out, r^14 / 14!, is below 1e-17. */
+/* x = -n ln 2 + r, |r| <= ln(2)/2; the first omitted term of the series, r^14 / 14!, is below
+ * 1e-17. */
 static double exp_down(double x)
 {
     const int64_t n = (int64_t)(0.5 - x * 1.4426950408889634);
@@ -22,14 +23,14 @@ static double exp_down(double x)
     return p * scale;
 }
 
-/* What is far down, or no number, fits no integer. */
+/* Very negative arguments and NaN do not fit an integer. */
 double spot_exp_down(double x)
 {
     return x >= -700 ? exp_down(x) : isnan(x) ? x : 0;
 }
 
 /* x = n pi/2 + r, |r| <= pi/4, pi/2 in two parts of which the first has 33 bits, so that its
- * product with n is exact; the terms left out, r^19 / 19! and r^20 / 20!, are below 1e-19. */
+ * product with n is exact; the first omitted terms, r^19 / 19! and r^20 / 20!, are below 1e-19. */
 void spot_sincos(double x, double *sine, double *cosine)
 {
     const int64_t n = (int64_t)(x * 0.63661977236758134 + 0.5);
@@ -51,11 +52,12 @@ void spot_sincos(double x, double *sine, double *cosine)
         *cosine = -*cosine;
 }
 
-/* --- which angles --------------------------------------------------------------- */
+/* --- speeds of rotation --------------------------------------------------------------- */
 
 static const double two_pi = 6.283185307179586477;
 
-/* Between the long waves, which are divided, and the short ones, which are not (Llama 3.1). */
+/* Interpolates between long wavelengths, whose speed is divided, and short ones, whose speed is not
+ * (Llama 3.1). */
 static double by_wavelength(const struct spot_decoder *d, double speed)
 {
     const double turns = (double)d->rope_original * speed / two_pi;
@@ -68,7 +70,7 @@ static double by_wavelength(const struct spot_decoder *d, double speed)
     return (1 - keep) * speed / d->rope_factor + keep * speed;
 }
 
-/* The pair that has turned n times after all original positions. */
+/* The pair that turns n times over all original positions. */
 static double pair_of(const struct spot_shape *s, double n)
 {
     return (double)spot_shape_rotary(s) * spot_log((double)s->kind.rope_original / (n * two_pi)) /

@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* By which angle each of the r/2 pairs of a shape's heads turns from position to position, r of d
- * numbers, scaled as the shape says; in its local layers, or in the others. */
+/* speed[i]: the angle, in radians per position, by which pair i of the r/2 rotated pairs of a head
+ * turns; scaled as the shape requires. For its local layers, or for the others. */
 void spot_rope_speeds(double *speed, const struct spot_shape *shape, bool is_local);
-/* What cosines and sines are multiplied by. */
+/* Factor of the cosines and sines (1 unless the shape scales them). */
 double spot_rope_gain(const struct spot_shape *shape, bool is_local);
 /* turn[r]: cosines of the pairs at a position, then their sines. */
 void spot_rope_row(float *turn, const double *speed, int64_t half, int64_t position, double gain);

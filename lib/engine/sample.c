@@ -25,7 +25,8 @@ struct exponentials {
     float top;
 };
 
-/* Their sum over shards [s, s + n), as engine/tree.h says; behind the words there is padding. */
+/* Their sum over shards [s, s + n), in the order of engine/tree.h; the last tokens of the
+ * vocabulary may be padding. */
 static float sum_shards(const struct exponentials *e, int s, int n)
 {
     const int half = spot_tree_half(n);
@@ -85,7 +86,7 @@ static void sink(struct spot_sample_work *w, int64_t n, int64_t i)
     w[i] = x;
 }
 
-/* The top goes behind the heap, whose size is then n - 1: at w[n - 1]. */
+/* Moves the top to w[n - 1], after the heap, whose size is then n - 1. */
 static void pop(struct spot_sample_work *w, int64_t n)
 {
     const struct spot_sample_work top = w[0];
@@ -95,7 +96,7 @@ static void pop(struct spot_sample_work *w, int64_t n)
     sink(w, n - 1, 0);
 }
 
-/* What is kept ends up at the end of w, the first last; returns how many. */
+/* Moves the kept candidates to the end of w, the best one last; returns their number. */
 static int64_t cut(const struct spot_sample *s, struct spot_sample_work *w, int64_t n)
 {
     const int64_t k = s->top_k > 0 && s->top_k < n ? s->top_k : n;
@@ -120,7 +121,8 @@ static int64_t cut(const struct spot_sample *s, struct spot_sample_work *w, int6
     return kept;
 }
 
-/* The first whose running sum goes beyond u of the whole; step 1 or -1. */
+/* Returns the first candidate at which the running sum exceeds the fraction u of the total; step is
+ * 1 or -1. */
 static uint32_t draw(const struct spot_sample_work *w, int64_t n, int step, double u)
 {
     double all = 0, sum = 0;
@@ -144,7 +146,7 @@ static bool knows_tokens(const struct spot_sample_past *past)
     return past && (past->n_prompt || past->n_generated);
 }
 
-/* The largest, the first of equal ones; 0 where none is a number. */
+/* The index of the largest logit, the first of equal ones; 0 if all are NaN. */
 static uint32_t largest(const float *logit, int64_t n)
 {
     int64_t best = 0;

@@ -50,12 +50,12 @@ uint32_t spot_sample_choose(const struct spot_sample *sample, const float *logit
                             const struct spot_sample_past *past, uint64_t choice, uint64_t position,
                             struct spot_sample_work *work);
 
-/* What all log probabilities of a shape's logits have in common: that of token t is logit[t] less
- * this, and the negative loss that a CPU's forward pass in training gives, bit for bit. So the sum
- * is one over the shards of the vocabulary. NaN where a logit is. */
+/* The log-sum-exp of a row of logits: the log probability of token t is logit[t] minus this. It
+ * equals the negative loss of a CPU's forward pass in training, bit for bit, so the sum is taken
+ * over the shards of the vocabulary as there. NaN if a logit is NaN. */
 double spot_sample_norm(const struct spot_shape *shape, const float *logit);
 
-/* Logarithm of a token's probability by the logits alone. */
+/* Log probability of a token from the unmodified logits. */
 double spot_sample_logprob(const struct spot_shape *shape, const float *logit, uint32_t token);
 
 #ifdef __cplusplus

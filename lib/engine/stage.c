@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stage.h by way of the backend to which the stage belongs. */
+/* Implements stage.h by calling the stage's backend. */
 #include "engine/stage.h"
 
 #include <string.h>

@@ -59,7 +59,7 @@ struct spot_stage_config {
     struct spot_stage_group group; /* of a stage with slots */
 };
 
-/* Words of a sequence: T + 1 tokens, and of one whose losses are weighted T floats behind them, the
+/* 32-bit words of a sequence: T + 1 tokens; with weighted losses they are followed by T floats, the
  * factors of the losses of its positions. */
 static inline int64_t spot_stage_words(const struct spot_shape *shape, bool is_weighted)
 {
@@ -70,9 +70,9 @@ static inline int64_t spot_stage_words(const struct spot_shape *shape, bool is_w
  * its bundles' planes in host memory; SIZE_MAX on overflow. */
 size_t spot_stage_memory(const struct spot_stage_config *config);
 
-/* Refuse early what would not fit: the stage and the planes of its bundles against `limit_byte` (0:
- * the memory available where it is computed). Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EGPU: a
- * shape that the device cannot compute) and both numbers. */
+/* Check that the stage and the planes of its bundles fit into `limit_byte` (0: the memory available
+ * where it is computed). Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EGPU: a shape that the device
+ * cannot compute) and both numbers. */
 int spot_stage_check(const struct spot_stage_config *config, size_t limit_byte,
                      struct spot_err *err);
 
@@ -157,13 +157,15 @@ enum spot_stage_buffer {
     SPOT_BUFFER_SPARE, /* spot_stage_rough_elem floats, unused after the last backward call */
 };
 void *spot_stage_device_buffer(struct spot_stage *stage, enum spot_stage_buffer which, int i);
-size_t spot_stage_boundary_byte(const struct spot_stage *stage); /* of what crosses a boundary */
+size_t spot_stage_boundary_byte(
+    const struct spot_stage *stage); /* bytes that cross a stage boundary per microbatch */
 void *spot_stage_stream(const struct spot_stage *stage); /* the stream of the stage's work */
 
 /* Wait for queued work on the device. */
 void spot_stage_wait(struct spot_stage *stage);
 
-/* Sums [begin, begin + n) of a bundle as floats, n up to spot_stage_rough_elem; and back. */
+/* Convert sums [begin, begin + n) of a bundle to floats, n up to spot_stage_rough_elem, and
+ * back. */
 size_t spot_stage_rough_elem(const struct spot_stage *stage);
 float *spot_stage_rough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
 void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
@@ -188,9 +190,9 @@ void spot_stage_forget(struct spot_stage *stage, int bundle);
 enum { SPOT_ALL_BUNDLES = -1 };
 int spot_stage_sync(struct spot_stage *stage, int bundle, struct spot_err *err);
 
-/* Has the device failed, or an exchange with the tensor group? From then on calls do nothing
- * useful, and all results of the stage since spot_stage_begin are invalid. Returns 0, or -1 with
- * *err (SPOT_EGPU, or the error of the exchange). */
+/* Returns -1 with *err (SPOT_EGPU, or the error of the exchange) after the device or an exchange
+ * with the tensor group failed, otherwise 0. After a failure all results of the stage since
+ * spot_stage_begin are invalid, and further calls have no effect. */
 int spot_stage_status(const struct spot_stage *stage, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 
 #include "engine/tree.h"
 
-/* The largest nodes within [begin, end), found from node [at, at + n) down. */
+/* Lists the largest nodes within [begin, end), searching from node [at, at + n) down. */
 static int find_nodes(int at, int n, int begin, int end, struct spot_node *node)
 {
     const int half = n > 1 ? spot_tree_half(n) : 0;
@@ -69,7 +69,7 @@ static void exchange(struct spot_tensor_group *g, size_t n_piece)
         g->with.exchange(g->with.user, g->piece, n_piece, &g->failure);
 }
 
-/* The nodes of all members in their order: where this member's slice of each lies. */
+/* The nodes of all members in order, with the address of this member's slice of each. */
 struct nodes {
     const struct spot_tensor_group *group;
     float *at[SPOT_SHARDS_MAX];
@@ -77,7 +77,7 @@ struct nodes {
     size_t n; /* numbers in the slice */
 };
 
-/* The sum over shards [begin, begin + n), in the place of its first node. */
+/* Computes the sum over shards [begin, begin + n), in place of its first node. */
 static float *join(struct nodes *nodes, int begin, int n)
 {
     const struct spot_tensor_group *const g = nodes->group;
@@ -92,7 +92,7 @@ static float *join(struct nodes *nodes, int begin, int n)
     return first;
 }
 
-/* Each member's slice of every node goes to it. */
+/* Sends to each member its slice of every node. */
 static void scatter(struct spot_tensor_group *g, float *part, size_t n, struct nodes *nodes)
 {
     const int m = g->with.m, M = g->with.M;

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Shards in the first half of n > 1. */
+/* Number of shards in the first half of n > 1. */
 static inline int spot_tree_half(int n)
 {
     return n / 2;

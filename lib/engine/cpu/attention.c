@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Small, for the triangle that is computed in vain is half a block for each row. */
+/* Small, because half a block per row is computed in vain, above the diagonal. */
 enum { QUERY_BLOCK = 48, EDGE = 16 };
 
 static size_t up64(size_t n)
@@ -11,7 +11,8 @@ static size_t up64(size_t n)
     return (n + 63) / 64 * 64;
 }
 
-/* Scores of a block of queries: rows of seq + EDGE, so that no power of two meets a cache. */
+/* Scores of a block of queries: rows of seq + EDGE, to avoid strides of a power of two, which share
+ * cache lines. */
 static int64_t score_row(int64_t seq)
 {
     return (seq + EDGE - 1) / EDGE * EDGE + EDGE;
@@ -36,8 +37,8 @@ size_t spot_attention_work_elem(int64_t seq, int64_t head_dim, bool is_capped)
            (is_capped ? (size_t)score_row(seq) : 0);
 }
 
-/* The heads that share one of keys and values: where the first lies in qkv, dqkv and out, the
- * others follow; and scratch space. */
+/* The query heads that share a head of keys and values: offsets of the first one in qkv, dqkv and
+ * out, which the others follow; and scratch space. */
 struct head {
     const struct spot_cpu_kernel *kernel;
     const struct spot_gemm_work *work;
@@ -166,7 +167,7 @@ static int64_t block_end(const struct head *h, int64_t q)
     return q + QUERY_BLOCK < h->seq ? q + QUERY_BLOCK : h->seq;
 }
 
-/* Turn the rows of one head by their positions, or back. */
+/* Rotate the rows of one head by their positions, or back. */
 static void turn(const struct head *h, float *x, float way)
 {
     for (int64_t t = 0; h->turn && t < h->seq; t++)
@@ -179,10 +180,10 @@ static int64_t first_seen(const struct head *h, int64_t position)
     return h->window && position >= h->window ? position + 1 - h->window : 0;
 }
 
-/* What the query sees of its row of scores, capped; what it does not see of the block becomes 0. */
+/* The part of its row of scores that a query sees, capped; the rest of the block becomes 0. */
 struct seen {
     float *score;
-    int64_t n, end; /* seen, and those of the block from `score` on */
+    int64_t n, end; /* number of seen scores, and of scores of the block from `score` on */
     float scale;    /* still to be applied */
 };
 

@@ -23,14 +23,14 @@ struct spot_attention {
     float *out;        /* [rows * H d] */
     float *stat;       /* [b * H * T * 2] maximum and 1 / sum of each row, for the backward pass */
     const float *turn; /* spot_rope_table [T * n_turned], or NULL: no rotary positions */
-    int64_t n_turned;  /* numbers of a head that turn */
+    int64_t n_turned;  /* numbers of a head that are rotated */
     int64_t window;    /* positions that a query sees, its own included; 0: all before it */
     float scale, cap;  /* of scores; a cap of 0: none */
     const float *dout;
     float *dqkv; /* gradients, as out and qkv; backward only */
 };
 
-/* Scratch space of one thread, elements. */
+/* Scratch space of one thread, in elements. */
 size_t spot_attention_work_elem(int64_t seq, int64_t head_dim, bool is_capped);
 
 /* Unit sequence * Hk + (head of keys and values): writes its part of out and stat. */

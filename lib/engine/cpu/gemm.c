@@ -7,9 +7,9 @@
 #include "engine/cpu/team.h"
 #include "engine/tree.h"
 
-/* Blocks, in elements of one thread: a's stays in its L2, a panel of b in L1, b's block in L3.
- * SUM_BLOCK: partial products that are that long together are added up tile by tile, in L1;
- * REGION: a part of c, SUM_COLS wide at most, whose further partial sums wait beside it. */
+/* Block sizes, in elements per thread: a block of a stays in L2, a panel of b in L1, a block of b
+ * in L3. SUM_BLOCK: partial products of up to this total length are added tile by tile in L1.
+ * REGION: a part of c, at most SUM_COLS wide, with a buffer for its pending partial sums. */
 enum {
     K_BLOCK = 512,
     SUM_BLOCK = 1024,
@@ -34,7 +34,7 @@ static int64_t up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Sums that wait at once while those of n parts are added: first halves of first halves. */
+/* Maximum number of pending sums while n parts are added in the order of the tree. */
 static int waiting(int n)
 {
     int depth = 0;
@@ -84,7 +84,8 @@ static void run_tile(const struct spot_micro *micro, const struct operands *in,
 enum { TILE_MAX = SPOT_MICRO_ROWS_MAX * SPOT_MICRO_COLS_MAX, DEPTH_MAX = 10 }; /* 2^10 parts */
 
 /* A whole tile outside of c: the sum over parts [part, part + n) in the order of engine/tree.h. A
- * half of one part is added as it is computed; to + TILE_MAX and beyond hold what waits. */
+ * half that is a single part is added while it is computed; pending sums are at to + TILE_MAX and
+ * beyond. */
 static void sum_tile(const struct spot_cpu_kernel *kernel, const struct operands *in,
                      const struct tile *t, int part, int n, float *to)
 {
@@ -134,14 +135,14 @@ static void run_aside(const struct spot_cpu_kernel *kernel, const struct operand
             memcpy(t->c + i * t->c_row, whole + i * n_col, (size_t)t->n_col * sizeof(float));
 }
 
-/* Where a range of the product lies: rows [row, row_end), panels [panel, panel_end) of columns,
- * counted through all parts. */
+/* A range of the product: rows [row, row_end), panels [panel, panel_end) of columns, counted
+ * through all parts. */
 struct range {
     int64_t row, row_end, panel, panel_end;
 };
 
-/* A block of k: of each of n_part parts, and what becomes of it. Its c begins at row and col of
- * the product. */
+/* A block of k of each of n_part parts, and how it is combined with c, which begins at row and col
+ * of the product. */
 struct block {
     int part, n_part;
     int64_t k, n_k;
@@ -277,7 +278,7 @@ static void run_chain(const struct spot_cpu_kernel *kernel, const struct spot_ge
     }
 }
 
-/* Are n partial products added up tile by tile? */
+/* True if n partial products are added tile by tile. */
 static bool is_short(const struct spot_gemm *g, int n)
 {
     return n * g->k <= SUM_BLOCK;
@@ -290,8 +291,8 @@ static void add_region(const struct spot_cpu_kernel *kernel, const struct range 
         kernel->vec->add(to->c + row * to->c_row, from + row * from_row, from_row);
 }
 
-/* Parts [to->part, to->part + to->n_part) of a region, as sum_tile does it for a tile. `n_col`
- * columns; to->tile STORE or, if the parts are short, ADD; `aside` holds what waits. */
+/* Sums parts [to->part, to->part + to->n_part) of a region, as sum_tile does for a tile. `n_col`
+ * columns; to->tile is STORE or, if the parts are short, ADD; `aside` holds pending sums. */
 static void sum_region(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                        const struct range *r, const struct block *to, int64_t n_col,
                        const struct spot_gemm_work *work, float *aside)
@@ -382,7 +383,8 @@ void spot_gemm_serial(const struct spot_cpu_kernel *kernel, const struct spot_ge
     run_range(kernel, g, &all, work);
 }
 
-/* Each row cut packs all of b again, each column cut all of a: take the cheapest grid. */
+/* Each further row of threads packs all of b again, each further column all of a: choose the
+ * cheapest grid. */
 static int best_row_cut(const struct spot_gemm *g, const struct spot_micro *micro, int n_thread)
 {
     const int64_t n_col = panels_of(g, micro) * micro->n_col;
@@ -404,7 +406,7 @@ struct spot_block spot_gemm_part(const struct spot_cpu_kernel *kernel, const str
                                  int thread, int n_thread, const struct spot_gemm_work *work)
 {
     const struct spot_micro *const micro = kernel->micro;
-    /* threads stand in a grid of n_row_cut x n_col_cut */
+    /* threads form a grid of n_row_cut x n_col_cut */
     const int n_row_cut = best_row_cut(g, micro, n_thread), n_col_cut = n_thread / n_row_cut;
     const int64_t n_panel = panels_of(g, micro), n_col = column_of(g, micro, n_panel);
     struct range r;

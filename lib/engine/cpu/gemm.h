@@ -37,15 +37,16 @@ struct spot_gemm {
     bool is_added; /* the chain continues from the value in c; not with several partial products */
     /* For small products that share an operand. One part only. */
     bool is_a_in_place;    /* a is not packed; rows up to a multiple of 16 must be readable */
-    const float *b_packed; /* b as spot_gemm_pack left it, or NULL */
+    const float *b_packed; /* b, packed by spot_gemm_pack, or NULL */
     int64_t packed_k;      /* the k with which it was packed, not below this one's */
 };
 
-/* All of b for use as b_packed, [panels][k][columns of a panel]; and the elements to hold it. */
+/* Pack all of b for use as b_packed, [panels][k][columns of a panel]; the first function returns
+ * the number of elements. */
 size_t spot_gemm_packed_elem(int64_t n, int64_t k);
 void spot_gemm_pack(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g, float *to);
 
-/* Space of one thread, elements: for sums of up to n_part partial products. */
+/* Scratch space of one thread, in elements, for sums of up to n_part partial products. */
 size_t spot_gemm_work_elem(int n_part);
 
 struct spot_gemm_work {
@@ -56,7 +57,7 @@ struct spot_gemm_work {
 /* Cut memory of spot_gemm_work_elem elements, 64-byte aligned. */
 struct spot_gemm_work spot_gemm_work_of(float *memory);
 
-/* The whole product by the calling thread. */
+/* Compute the whole product in the calling thread. */
 void spot_gemm_serial(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                       const struct spot_gemm_work *work);
 

@@ -24,8 +24,8 @@ static void add_biases(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* One norm over the heads of all shards: the sum of the squares of a token's queries, and of its
- * keys, is one over the tree of shards, as those of products are. */
+/* One norm over the heads of all shards: the sum of squares of a token's queries, and of its keys,
+ * is taken over the tree of shards, like the sums of products. */
 static void norm_whole(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
@@ -61,7 +61,7 @@ static void norm_whole(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* Queries and keys of a token and shard are normed by head, and turn. */
+/* Normalises queries and keys of a token and shard by head, and rotates them. */
 static void turn_heads(const struct spot_infer_work *w, float *q, int64_t t)
 {
     const struct spot_infer *const f = w->f;
@@ -83,7 +83,7 @@ static void turn_heads(const struct spot_infer_work *w, float *q, int64_t t)
     }
 }
 
-/* Keys and values go to their page. */
+/* Writes keys and values to their page. */
 static void place_keys(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
@@ -122,8 +122,9 @@ static int64_t first_seen(const struct spot_infer_work *w, int64_t position)
     return spot_layer_in(&d->local, w->bundle - 1) && first > 0 ? first : 0;
 }
 
-/* Weights of what the query at `position` sees, whose scores lie from position `base` on; what it
- * does not see, and the tile's first one does, has 0, which changes no sum. */
+/* Softmax weights for the query at `position`, whose scores begin at position `base`. Positions
+ * that it does not see, but the first query of the tile does, get weight 0, which changes no
+ * sum. */
 static void weigh(const struct spot_infer_work *w, float *score, int64_t base, int64_t position)
 {
     const struct spot_infer *const f = w->f;
@@ -141,7 +142,7 @@ static void weigh(const struct spot_infer_work *w, float *score, int64_t base, i
     f->vec->softmax(score + unseen, n, n, scale, stat);
 }
 
-enum { PAGES = 16 }; /* whose keys are scored in one call */
+enum { PAGES = 16 }; /* pages whose keys are scored in one call */
 
 /* Queries of tokens [t, t + T), which follow one another in a sequence, and head h of a shard. */
 static void attend(const struct spot_infer_work *w, int64_t t, int T, int64_t s, int64_t h)
@@ -188,7 +189,7 @@ static void attend(const struct spot_infer_work *w, int64_t t, int T, int64_t s,
     }
 }
 
-/* How many of the tokens [t, end) belong to one sequence. */
+/* Number of the tokens [t, end) that belong to the sequence of token t. */
 static int together(const struct spot_infer *f, int64_t t, int64_t end)
 {
     int n = 1;

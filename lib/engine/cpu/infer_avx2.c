@@ -46,7 +46,7 @@ INLINE __m256i splat_four(const int8_t *p)
 
 /* --- 8 bits: products of bytes of which only one is signed, whose pairs must fit in 16 bits --- */
 
-struct sized { /* 32 weights, without the 128 that they are too large */
+struct sized { /* 32 weights after subtracting 128, as size and sign */
     __m256i w, size;
 };
 
@@ -57,7 +57,7 @@ INLINE struct sized read_sized(const uint8_t *p)
     return (struct sized){ w, _mm256_abs_epi8(w) };
 }
 
-/* At most 128 * 127 * 2 in a pair: exact. */
+/* A pair is at most 128 * 127 * 2, so sums in 16 bits are exact. */
 INLINE __m256i dot_sized(__m256i sum, struct sized a, __m256i x)
 {
     const __m256i pair = _mm256_maddubs_epi16(a.size, _mm256_sign_epi8(x, a.w));
@@ -75,7 +75,7 @@ INLINE __m256i dot_sized(__m256i sum, struct sized a, __m256i x)
 #define Q8_DOT(sum, w, x) dot_sized(sum, w, x)
 #include "engine/cpu/infer_q8.inc"
 
-/* What has 1 to 8 numbers, as many as `n` leaves; zeros behind them. */
+/* Reads min(n, 8) numbers, followed by zeros. */
 INLINE __m256 read_some(const float *x, int64_t n)
 {
     float some[8] = { 0 };
@@ -110,7 +110,7 @@ static void run_quantise(const struct spot_q8 *q, int64_t at, const float *x, in
                                 _mm256_set1_epi32(0x4B400000));
     }
     q->scale[at] = max > 0x1p-100F ? max / 127 : 0;
-    /* packs keeps each half of a vector where it is: the fours are put in order at last */
+    /* `packs` works within each half of a vector, so groups of four are reordered at the end */
     _mm256_storeu_si256(
         (__m256i *)(void *)(q->x + at * SPOT_Q8_BLOCK),
         _mm256_permutevar8x32_epi32(

@@ -49,8 +49,8 @@ struct q8_panel {
     const char *next; /* what is read ahead */
 };
 
-/* V vectors of 16 outputs, P lines read ahead. Numbers of weights are unsigned, 128 too large;
- * `minus` takes that back. */
+/* V vectors of 16 outputs, P lines read ahead. Weights are stored as unsigned numbers plus 128;
+ * `minus` corrects for that. */
 INLINE void tile_q8(int T, int V, int P, float *c, int64_t c_row, struct q8_panel panel,
                     const struct spot_q8 *x, int64_t b_row, int64_t n_block, bool is_more)
 {
@@ -101,7 +101,7 @@ INLINE void tile_q8(int T, int V, int P, float *c, int64_t c_row, struct q8_pane
             _mm512_storeu_ps(c + t * c_row + at + 16 * v, sum[t][v]);
 }
 
-/* Few tokens pass all outputs at once; with more, registers hold half of them. */
+/* With few tokens all outputs are in registers at once; with more, half of them. */
 INLINE void panel_q8(int T, float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x,
                      int64_t b_row, int64_t n_block, bool is_more, const char *next, int n_ahead)
 {
@@ -166,7 +166,7 @@ INLINE __m512 madd_pair(__m512 sum, __m512i a, __m512i b)
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 
-/* Is it so? A processor that adds otherwise must not compute beside those that do. */
+/* True if this processor adds the upper half first; one that does not would give other bits. */
 static bool adds_upper_first(void)
 {
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
@@ -209,7 +209,7 @@ INLINE void pair_rows(__m512i to[4], const uint16_t *first, const uint16_t *seco
     }
 }
 
-static const uint16_t no_row[SPOT_PANEL]; /* the second of the last pair of an odd number */
+static const uint16_t no_row[SPOT_PANEL]; /* the missing second row of the last pair, if k is odd */
 
 INLINE __m512i splat_pair(const float *x)
 {
@@ -247,7 +247,7 @@ INLINE void pairs_tile(int T, float *c, int64_t c_row, const uint16_t *w, const 
 static void run_pairs(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                       int n_token, int64_t k){ EACH_TILE(n_token, PAIRS_ALL) }
 
-/* P lines are read ahead for an input. */
+/* P lines are prefetched per input. */
 INLINE void pairs_part_tile(int T, int P, float *c, int64_t c_row, const float *w, const float *x,
                             int64_t n_pair, bool is_more, const char *next)
 {
@@ -265,7 +265,7 @@ INLINE void pairs_part_tile(int T, int P, float *c, int64_t c_row, const float *
             __builtin_prefetch(w + (k + 8) * SPOT_PANEL + 16 * v); /* from L2 */
             a[v] = _mm512_loadu_si512(w + k * SPOT_PANEL + 16 * v);
         }
-        __builtin_prefetch(x + (k + 64) * T); /* of the next part too */
+        __builtin_prefetch(x + (k + 64) * T); /* also of the next part */
         for (int t = 0; t < T; t++)
             for (int v = 0; v < 4; v++)
                 sum[t][v] = madd_pair(sum[t][v], a[v], splat_pair(x + k * T + t));

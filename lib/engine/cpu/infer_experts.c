@@ -2,15 +2,14 @@
 /* A mixture of experts: the MLP of a layer, in which each token goes through some of many.
  *
  * Rows, one for each token and expert that it chose, are sorted by expert, so that an expert's
- * weights are read once. A product of an expert is one of its rows alone, as if they were a run,
- * and each output is the same chain in any company. A token's outputs are weighed and added in
- * ascending order of its experts, the shared one last, in each shard; then come the sums over
- * shards, as elsewhere. */
+ * weights are read once. A product of an expert covers only its rows, and each output is the same
+ * chain whatever the other rows are. A token's outputs are weighed and added in ascending order of
+ * its experts, the shared one last, in each shard; then come the sums over shards, as elsewhere. */
 #include <string.h>
 
 #include "engine/cpu/infer_pass.h"
 
-/* The sigmoid of a product, as the softmax of it and 0. */
+/* The sigmoid of a product, computed as the softmax of the product and 0. */
 static float shared_share(const struct spot_infer_work *w, const float *x)
 {
     const struct spot_vec *const vec = w->f->vec;
@@ -36,13 +35,13 @@ void spot_infer_route(const struct spot_infer_work *w, int64_t t)
     for (int64_t e = 0; e < E; e++)
         p[e] = f->vec->dot(f->norm + t * c, router + e * c, c);
     f->vec->softmax(p, E, E, 1, stat);
-    for (int64_t k = 0; k < K; k++) { /* of equal ones the lower number; -1: taken */
+    for (int64_t k = 0; k < K; k++) { /* of equal ones the lower number; -1: already chosen */
         int64_t best = -1;
 
         for (int64_t e = 0; e < E; e++)
             if (p[e] >= 0 && (best < 0 || p[e] > p[best]))
                 best = e;
-        if (best < 0) /* no numbers: any will do */
+        if (best < 0) /* only NaN: choose any */
             best = k;
         share[k] = p[best];
         chosen[k] = (int)best;
@@ -81,7 +80,7 @@ static void sort_rows(struct spot_infer *f)
         row[e + 1] += row[e];
     for (int64_t i = 0; i < n; i++)
         f->mixture.row_choice[row[f->mixture.chosen[i]]++] = (int)i;
-    for (int64_t e = E; e > 0; e--) /* each has moved to its end */
+    for (int64_t e = E; e > 0; e--) /* each entry has moved to the end of its expert */
         row[e] = row[e - 1];
     row[0] = 0;
 }
@@ -89,14 +88,14 @@ static void sort_rows(struct spot_infer *f)
 /* One expert of a run. */
 struct expert {
     const char *up, *down;  /* names of its matrices */
-    int64_t e;              /* which of them */
+    int64_t e;              /* its number */
     int64_t row, n;         /* its rows */
     int64_t n_act;          /* of a shard */
     int64_t pre_row, a_row; /* strides of a shard in pre and act */
     float *pre, *act;       /* of the first row */
 };
 
-/* Those with rows, in order: the first has *x all zeros. False: there is none behind it. */
+/* Moves *x to the next expert with rows; zeros give the first one. False: there is none. */
 static bool next_expert(const struct spot_infer *f, struct expert *x)
 {
     const struct spot_decoder *const d = &f->shape.kind;
@@ -121,7 +120,8 @@ static bool next_expert(const struct spot_infer *f, struct expert *x)
                           .act = f->act };
     x->n_act = spot_shape_ffn(&f->shape) / f->shape.n_shard;
     x->pre +=
-        x->row * S * spot_infer_stride(2 * x->n_act); /* rows before it are not of the shared */
+        x->row * S *
+        spot_infer_stride(2 * x->n_act); /* rows before it do not belong to the shared expert */
     x->act += x->row * S * spot_infer_stride(x->n_act);
     if (is_shared)
         x->n_act = d->shared_ffn / f->shape.n_shard;
@@ -226,7 +226,7 @@ static void activate(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* An expert's outputs of panels [p, end) and own shard s join those of its tokens:
+/* Adds an expert's outputs of panels [p, end) and own shard s to those of its tokens:
  * sum[panel][token][64]. */
 static void add_expert(const struct spot_infer_work *w, const struct expert *x, int64_t s,
                        int64_t p, int64_t end, float *sum, float *part)
@@ -248,7 +248,8 @@ static void add_expert(const struct spot_infer_work *w, const struct expert *x, 
     }
 }
 
-/* As many panels at a time as have their sums in L2, so that an expert's lie together. */
+/* Takes as many panels at a time as have room for their sums in L2, so that those of an expert are
+ * read together. */
 static void down(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;

@@ -42,14 +42,14 @@ enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* of it in fp32 */
 struct spot_infer_kernel {
     const char *name;
     bool (*runs_here)(void);
-    bool (*is_slow_here)(void); /* can run here, but another one is faster; NULL: never */
-    /* c[t][64] = chain over k terms of w[k][64] x[t][k], as w comes from memory */
+    bool (*is_slow_here)(void); /* whether another kernel is faster here; NULL: false */
+    /* c[t][64] = chain over k terms of w[k][64] x[t][k]; w is read from memory */
     void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     /* the same for x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
     void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
                  bool is_more, const void *next, int n_ahead);
-    /* the two in bf16: x as `round` returns it, w of a part as `lay` does */
+    /* the two in bf16: x as returned by `round`, w of `bf16_part` as returned by `lay` */
     void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     void (*bf16_part)(float *c, int64_t c_row, const float *w, const float *x, int n_token,
@@ -64,7 +64,7 @@ struct spot_infer_kernel {
      * t - 1 */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
                int n_token, int64_t n_block, bool is_more, const void *next, int n_ahead);
-    /* block `at` of q from x[n], n at most 32; zeros behind them */
+    /* block `at` of q from x[n], n at most 32; followed by zeros */
     void (*quantise)(const struct spot_q8 *q, int64_t at, const float *x, int64_t n);
     /* score[t][page][16] = chains over d of k[page][d][16] q[t][d] */
     void (*score)(float *score, int64_t s_row, const float *q, int64_t q_row, int n_token,
@@ -74,7 +74,7 @@ struct spot_infer_kernel {
                 const float *v, int64_t n, int64_t d);
 };
 
-/* The fastest that runs here, or the one of a name if it does; NULL: there is none. */
+/* The fastest kernel that runs here, or the named one if it runs here; NULL: none. */
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 
 #if defined(__x86_64__)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Adapters beside the products of a pass. What a token gets depends on its own adapter and inputs
- * alone: A x is one dot product per rank, and each output goes on with its chain over the ranks. In
- * products whose inputs are cut, each shard's part has its own A x, and the sums over shards come
- * after, as elsewhere. */
+/* Adapters in the products of a pass. The result of a token depends only on its own adapter and
+ * inputs: A x is one dot product per rank, and the chain of each output continues over the ranks.
+ * In products with sharded inputs, each shard has its own A x, and the sums over shards follow as
+ * usual. */
 #include "engine/cpu/infer_pass.h"
 
 _Static_assert((int)SPOT_LORA_PANEL == (int)SPOT_PANEL, "adapters have the panels of products");
 
-/* NULL: the product of this token is the model's. */
+/* NULL: no adapter changes this product of this token. */
 static const struct spot_lora_part *part_of(const struct spot_infer_work *w,
                                             enum spot_lora_product product, int64_t t)
 {
@@ -56,7 +56,7 @@ static void raise_some(const struct spot_infer_work *w, const struct spot_lora_p
         f->kernel->mix(c + (token[i] - t) * c_row, step * c_row, low_of(f, token[i], s) + span[0],
                        step * low_row, run, b, span[1] - span[0], SPOT_PANEL);
     }
-    for (int64_t i = 0; i < (span[1] - span[0]) * SPOT_PANEL; i += 16) /* the panel behind it */
+    for (int64_t i = 0; i < (span[1] - span[0]) * SPOT_PANEL; i += 16) /* the next panel */
         __builtin_prefetch(b + part->rank * SPOT_PANEL + i, 0, 2);
 }
 

@@ -34,7 +34,7 @@ static inline __attribute__((always_inline)) uint16x4_t read_halves(const void *
 
 #include "engine/cpu/infer_body.inc"
 
-/* --- 8 bits: weights without the 128 that they are too large --- */
+/* --- 8 bits: weights after subtracting 128 --- */
 
 INLINE int8x16_t read_weights(const uint8_t *p)
 {
@@ -49,7 +49,8 @@ INLINE int8x16_t splat_four(const int8_t *p)
     return vreinterpretq_s8_s32(vdupq_n_s32(four));
 }
 
-/* Two products of 128 by 127 fit in 16 bits, and are added there in none. */
+/* A product of 128 by 127 fits in 16 bits; the sum of two does not, so they are added in 32
+ * bits. */
 INLINE int32x4_t dot_pairs(int32x4_t sum, int8x16_t w, int8x16_t x)
 {
     const int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(x)));

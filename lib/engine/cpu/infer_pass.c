@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The passes of one run, by all threads of the team together. Each element of each buffer is
- * computed by one thread, and a meeting lies between passes that depend on one another. */
+ * computed by one thread, and there is a barrier between passes that depend on one another. */
 #include "engine/cpu/infer_pass.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ void spot_infer_meet(const struct spot_infer_work *w)
     spot_team_meet_soon(w->f->team);
 }
 
-/* NULL: it is not there. */
+/* NULL: none. */
 static const void *tensor_of(const struct spot_infer *f, int bundle, const char *name, int shard)
 {
     const int b = bundle - f->image_begin, t = spot_arena_find(&f->arena[b], name);
@@ -27,7 +27,7 @@ const void *spot_infer_own(const struct spot_infer_work *w, const char *name, in
 
 /* --- between products --- */
 
-/* What a half of a layer leaves in `sum`, and who comes after it. */
+/* How the result of a half of a layer in `sum` is added to the residual. */
 struct half {
     int bundle;
     const char *bias, *norm; /* of bundle */
@@ -38,8 +38,8 @@ static struct half first_half(const struct spot_infer_work *w)
     return (struct half){ w->bundle, "proj.b", "post1.w" };
 }
 
-/* What waits in `sum` joins the residual: x + (sum + bias), normed and scaled where the shape says
- * so. */
+/* Adds the pending `sum` to the residual: x + (sum + bias), with norm and scale if the shape has
+ * them. */
 static void settle(const struct spot_infer *f, int64_t t, const struct half *half)
 {
     const int64_t c = f->shape.width, row = (c + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
@@ -139,7 +139,7 @@ void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre
                               : f->vec->geglu_exact)(act, pre, pre + n, n);
 }
 
-/* Of one MLP for all: from pre to act, both [token][own shard][stride]. */
+/* For an MLP without experts: from pre to act, both [token][own shard][stride]. */
 static void activate(const struct spot_infer_work *w, int64_t pre_stride,
                      const struct spot_infer_input *act)
 {
@@ -161,7 +161,7 @@ static void activate(const struct spot_infer_work *w, int64_t pre_stride,
     spot_infer_meet(w);
 }
 
-/* pending: what waits in `sum`; NULL: nothing. product: what comes next. */
+/* pending: the half whose result is in `sum`; NULL: none. product: the next one. */
 static void norm_all(const struct spot_infer_work *w, const struct half *pending,
                      const char *weight, const char *bias, enum spot_lora_product product)
 {
@@ -215,7 +215,7 @@ static void layer(const struct spot_infer_work *w)
     spot_infer_by_inputs(w, "down.w", &act);
 }
 
-/* --- ends --- */
+/* --- logits --- */
 
 static void give_logits(const struct spot_infer *f, float *to, const float *from, int64_t n)
 {
@@ -231,14 +231,14 @@ static void give_logits(const struct spot_infer *f, float *to, const float *from
 
 /* --- states --- */
 
-/* The first token of an item, in the run, whose state behind the last norm is asked for. */
+/* The first token of an item, counted in the run, whose state after the last norm is requested. */
 static int64_t first_pooled(const struct spot_infer_item *item, int64_t begin)
 {
     return item->pool == SPOT_POOL_MEAN ? begin : begin + item->n_token - 1;
 }
 
-/* The tokens of an item that begins at token `begin` of the run join its sum, columns [from, to):
- * one chain over all positions of the sequence. */
+/* Adds the states of an item that begins at token `begin` of the run to its sum, columns [from,
+ * to): one chain over all positions of the sequence. */
 static void add_states(const struct spot_infer *f, const struct spot_infer_item *item,
                        int64_t begin, int64_t from, int64_t to)
 {

@@ -2,7 +2,7 @@
 /* infer_pass.h - shared by the passes of a run: the division of work, and the products.
  *
  * If there are more tokens than one tile holds, they are divided evenly into tiles of up to
- * SPOT_TILE: then inputs of fp32 products are packed, so that a tile reads them in order. A single
+ * SPOT_TILE; inputs of fp32 products are then packed, so that a tile reads them in order. A single
  * tile reads rows.
  */
 #ifndef SPOT_ENGINE_CPU_INFER_PASS_H
@@ -20,7 +20,7 @@ struct spot_infer_work {
     int bundle, layer; /* layer: of this stage */
 };
 
-/* A token's activation of own shard s, n numbers, from what goes into it. */
+/* A token's activation of own shard s, n numbers, from its inputs. */
 void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int64_t n, int s);
 
 /* Wait for the other threads. */
@@ -41,8 +41,8 @@ static inline int64_t spot_infer_tile_begin(int64_t n, int64_t tile)
     return n * tile / spot_infer_tiles(n);
 }
 
-/* How n tokens are distributed to threads between products: by tiles, or one by one in a single
- * tile. */
+/* Number of units by which n tokens are distributed to threads between products: tiles, or single
+ * tokens if there is one tile. */
 static inline int64_t spot_infer_deals(int64_t n)
 {
     return n > SPOT_TILE ? spot_infer_tiles(n) : n;
@@ -58,18 +58,19 @@ static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
 /* Inputs of a product: rows [token][stride], in q8 as blocks, else packed if there are tiles. */
 struct spot_infer_input {
     float *x;
-    int64_t stride, n_in;           /* n_in: of a shard */
-    enum spot_lora_product product; /* that adapters may change; SPOT_LORA_PRODUCTS: none */
+    int64_t stride, n_in; /* n_in: of a shard */
+    enum spot_lora_product
+        product; /* the product to which adapters are applied; SPOT_LORA_PRODUCTS: none */
 };
 
-/* n rows of one shard's inputs: x[n][stride], n_in of each. What products read of them is written
- * to rows from `row` on, inputs from `begin` on or q8's blocks from `first_block` on. */
+/* n rows of one shard's inputs: x[n][stride], n_in of each. They are prepared into rows from `row`
+ * on, and inputs from `begin` on or q8's blocks from `first_block` on. */
 struct spot_infer_rows {
     float *x;
     int64_t stride, n_in, begin, first_block, row;
 };
 
-/* Prepare rows of deal `deal` of n for a product: x is rounded in place for bf16. */
+/* Prepare the rows of unit `deal` of n for a product; for bf16, x is rounded in place. */
 void spot_infer_ready(const struct spot_infer *f, const struct spot_infer_rows *rows, int64_t n,
                       int64_t deal);
 
@@ -83,19 +84,19 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
 void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
                           const struct spot_infer_input *in);
 
-/* One panel against n rows: c[n][c_row]; `after` is what this thread reads next. */
+/* One panel against n rows: c[n][c_row]; `after` is the address that this thread reads next. */
 void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const uint8_t *after,
                       const struct spot_infer_rows *in, int64_t n, float *c, int64_t c_row);
 
-/* part[0] = the sum of part[0..n), each of n_elem, as the tree says. */
+/* part[0] = the sum of part[0..n), each of n_elem, in the order of the tree. */
 void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n,
                          int64_t n_elem);
 
-/* Makes sums over own shards sums over all of a tensor group. */
+/* Replace sums over own shards by sums over all shards of the tensor group. */
 void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem);
 
-/* --- adapters, in fp32 whatever the weights are: low is A x for each token whose sequence has one,
- * before x is made ready; then c gets B low --- */
+/* --- adapters, in fp32 for any type of weights: low = A x for each token whose sequence has one,
+ * before x is prepared; then c += B low --- */
 
 /* x is a token's input of the product, of own shard s (0 where all shards have one input). */
 void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
@@ -104,7 +105,8 @@ void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product pr
 void spot_infer_raise(const struct spot_infer_work *w, enum spot_lora_product product, int64_t t,
                       int64_t n, int s, int64_t panel, float *c, int64_t c_row);
 
-/* --- a mixture of experts: choose for a token by its row of norm; then norm to sum --- */
+/* --- a mixture of experts: choose experts for a token from its row of norm; then compute from norm
+ * to sum --- */
 
 void spot_infer_route(const struct spot_infer_work *w, int64_t t);
 void spot_infer_experts(const struct spot_infer_work *w);

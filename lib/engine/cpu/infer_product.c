@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Products: each thread has panels of its own, and all tokens pass a panel while it is near. */
+/* Products: each thread has its own panels, and processes all tokens with a panel while it is in
+ * cache. */
 #include <string.h>
 
 #include "engine/cpu/infer_pass.h"
 #include "engine/tree.h"
 
 enum {
-    K_PART = 96, /* inputs of a panel, at most, that stay near while tiles pass; of pairs twice */
+    K_PART = 96, /* maximum number of inputs of a panel that stay in L1 for all tiles; twice as many
+                    pairs */
     Q8_PART = 8, /* blocks */
     Q8_FEW = 3   /* tokens whose sums of a whole panel fit in registers */
 };
 
 /* --- inputs --- */
 
-/* In bf16 two inputs may lie in the place of one. */
+/* True if two bf16 inputs are stored in the place of one float. */
 static bool is_paired(const struct spot_infer *f)
 {
     return f->type == SPOT_INFER_BF16 && f->kernel->is_paired;
@@ -55,7 +57,7 @@ void spot_infer_ready(const struct spot_infer *f, const struct spot_infer_rows *
 
 /* One panel's job: tiles [tile, tile_end) of n tokens. */
 struct job {
-    const uint8_t *panel, *after; /* after: what this thread reads next */
+    const uint8_t *panel, *after; /* after: the address that this thread reads next */
     struct spot_infer_rows in;    /* of the first token of all */
     int64_t n, tile, tile_end;
     float *c; /* of the first token of `tile` */
@@ -161,7 +163,7 @@ void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const ui
     }
 }
 
-/* --- outputs are cut --- */
+/* --- sharded outputs --- */
 
 void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
                            const struct spot_infer_input *in, float *out, int64_t stride,
@@ -188,7 +190,7 @@ void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
     spot_infer_meet(w);
 }
 
-/* --- inputs are cut --- */
+/* --- sharded inputs --- */
 
 void spot_infer_add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n,
                          int64_t n_elem)
@@ -213,7 +215,8 @@ void spot_infer_exchange(const struct spot_infer_work *w, int64_t n_elem)
     spot_infer_meet(w);
 }
 
-/* Panel p of all own shards, for the tiles of the job; their sum lies in the thread's part. */
+/* Computes panel p of all own shards for the tiles of the job; their sum is stored in the thread's
+ * part. */
 static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const char *name,
                           const struct spot_infer_input *in, int64_t p)
 {

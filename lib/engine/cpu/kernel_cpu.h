@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What a tile does with the previous value of its output. */
+/* How a tile treats the previous value of its output. */
 enum spot_tile {
     SPOT_TILE_STORE, /* c = chain from 0 */
     SPOT_TILE_CHAIN, /* c = chain from c */
@@ -62,8 +62,8 @@ struct spot_vec {
                      const float *x, const float *w, int64_t n_row, int64_t c);
     void (*rms_grad)(float *dw, const float *dy, const float *stat, const float *x, int64_t n_row,
                      int64_t c, int64_t begin, int64_t end);
-    /* Part of a row whose norm goes over more: of d = dy * w, d = (d - x by mean) by, where `by` is
-     * 1 / rms and `mean` that of d x by over the whole row. */
+    /* For a part of a row whose norm covers more: d = dy * w is replaced by (d - x * by * mean) *
+     * by, where `by` is 1 / rms and `mean` the mean of d * x * by over the whole row. */
     void (*rms_join)(float *d, const float *x, int64_t n, float by, float mean);
     /* Columns [begin, end) of sum over rows of x, in row order; row stride c. */
     void (*column_sum)(float *sum, const float *x, int64_t n_row, int64_t c, int64_t begin,
@@ -74,7 +74,7 @@ struct spot_vec {
     void (*add2)(float *y, const float *bias, const float *x, int64_t n);
     /* x += bias; act = gelu(x) */
     void (*gelu)(float *act, float *x, const float *bias, int64_t n);
-    /* the same with the error function instead of its form with tanh */
+    /* the same with the error function instead of the tanh approximation */
     void (*gelu_exact)(float *act, float *x, const float *bias, int64_t n);
     /* act = gelu(gate) * up, in both forms */
     void (*geglu)(float *act, const float *gate, const float *up, int64_t n);
@@ -84,7 +84,7 @@ struct spot_vec {
     void (*geglu_exact_back)(float *dgate, float *dup, const float *gate, const float *up,
                              const float *dact, int64_t n);
     void (*cap)(float *x, int64_t n, float by, float most); /* x = most * tanh(x * by / most) */
-    /* dx *= the slope of cap where it gave y */
+    /* dx *= the derivative of cap, computed from its result y */
     void (*cap_back)(float *dx, const float *y, int64_t n, float by, float most);
     /* act = gelu(x), slope = gelu'(x) */
     void (*gelu_slope)(float *act, float *slope, const float *x, int64_t n);
@@ -105,7 +105,7 @@ struct spot_vec {
     float (*max)(const float *x, int64_t n); /* n >= 1 */
     /* x = exp(x - max); returns the sum. */
     float (*exp_sum)(float *x, int64_t n, float max);
-    float (*exp_total)(const float *x, int64_t n, float max); /* the sum alone */
+    float (*exp_total)(const float *x, int64_t n, float max); /* the same sum without changing x */
     void (*scale)(float *x, int64_t n, float by);             /* x *= by */
     /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
      * 2^51. Returns the largest |g| as its bits: 0x7f800000 and above is not finite. */
@@ -130,7 +130,7 @@ struct spot_cpu_kernel {
     bool (*runs_here)(void);
     const struct spot_micro *micro;
     const struct spot_vec *vec;
-    bool is_bf16; /* weights, and what they are multiplied with, are rounded */
+    bool is_bf16; /* weights and inputs of products are rounded */
 };
 
 /* All variants, the fastest of a kind first; NULL past the end. */

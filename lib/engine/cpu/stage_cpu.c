@@ -13,7 +13,7 @@
 #include "engine/memory_plan.h"
 #include "engine/rope.h"
 
-/* --- memory: one block, cut by a plan that is walked twice ------------------ */
+/* --- memory: one block, divided by a plan that runs twice ------------------ */
 
 static float *take_rows(struct spot_memory_plan *plan, const struct spot_stage *st, int64_t c)
 {
@@ -25,8 +25,8 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What of a layer's save levels [from, to) of recompute stop to keep; what enters its two halves is
- * always kept, and so no sum over a tensor group is done again. */
+/* Plans the fields of a layer's save that levels [from, to) of recompute no longer keep. The inputs
+ * of the two halves are always kept, so no sum over a tensor group is repeated. */
 static void plan_layer(struct spot_memory_plan *plan, const struct spot_stage *st,
                        enum spot_recompute from, enum spot_recompute to, struct spot_save *v)
 {
@@ -91,7 +91,7 @@ static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
     struct spot_memory_plan one = { .align = plan->align };
 
     st->slot = spot_memory_take(plan, n_slot, sizeof(*st->slot));
-    if (!plan->base) { /* slots are equal; there may be absurdly many */
+    if (!plan->base) { /* slots are equal, and there may be too many to count one by one */
         plan_slot(&one, st, NULL);
         spot_memory_take(plan, n_slot, one.used);
         return;
@@ -120,7 +120,8 @@ static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
     st->partial = spot_memory_take(plan, (size_t)n_partial, sizeof(*st->partial));
 }
 
-/* What the exchanges of a tensor group need; the softmax over the vocabulary always does. */
+/* Memory for the exchanges of a tensor group, and for the softmax over the vocabulary, which always
+ * needs it. */
 static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const size_t n_row = (size_t)st->n_row, n_elem = n_row * (size_t)st->config.shape.width;
@@ -142,7 +143,7 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
                                        sizeof(*st->group.piece));
 }
 
-/* One more for what is scaled, or normed, between a product and the residual. */
+/* One more if there is a scale or a norm between a product and the residual. */
 static int n_gradient(const struct spot_shape *s)
 {
     return 3 + (s->kind.norm_place != SPOT_NORM_BEFORE) + (s->kind.residual_scale != 0);
@@ -198,7 +199,6 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     }
 }
 
-/* What follows from the configuration alone. */
 static void set_config(struct spot_stage *st, const struct spot_stage_config *config)
 {
     const int M = config->group.M > 1 ? config->group.M : 1;
@@ -377,8 +377,8 @@ struct spot_param spot_stage_param(const struct spot_stage *st, int i, const cha
     };
 }
 
-/* Sums are not cleared here: the first gradients overwrite what is left of the last step, which
- * saves a pass over memory. */
+/* Sums are not cleared here: the first gradients overwrite those of the last step, which saves a
+ * pass over memory. */
 static void begin(struct spot_stage *st)
 {
     for (int i = 0; i < st->n_bundle; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stage_cpu.h - the inside of a stage on the CPU: what is kept per microbatch, and scratch space.
+/* stage_cpu.h - the inside of a stage on the CPU: data kept per microbatch, and scratch space.
  *
  * Symbols: N = b * T rows, C width, H heads, F width inside the MLP, Q outputs of qkv, A inputs of
  * the activation (spot_shape_qkv, spot_shape_pre; GPT-2: 3C, F), V rows of the vocabulary with its
@@ -22,17 +22,20 @@ extern "C" {
 /* What the backward pass of one bundle needs from the forward pass of a microbatch. What is
  * recomputed is in the stage's scratch space, shared by all layers. */
 struct spot_save {
-    float *x;         /* [N * C] input of the bundle; not for the embedding */
-    float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
-    float *qkv;       /* [N * Q / M] layers; queries and keys normed and rotated */
-    float *raw;       /* [N * Q / M] layers with norms of queries and keys: before them */
-    float *qk_stat;   /* theirs: [(H + Hk) / M][N * 2], or of all heads together [2][N * 2] */
+    float *x;     /* [N * C] input of the bundle; not for the embedding */
+    float *norm1; /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
+    float *qkv;   /* [N * Q / M] layers; queries and keys normed and rotated */
+    float
+        *raw; /* [N * Q / M] layers with norms of queries and keys: the values before these norms */
+    float *qk_stat;   /* statistics of these norms: [(H + Hk) / M][N * 2], or of all heads together
+                         [2][N * 2] */
     float *attention; /* [N * H d / M] layers */
     float *softmax;   /* [N * H / M * 2] layers */
     float *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;     /* [N * 2] layers: ln2 */
     float *pre;       /* [N * A / M] layers: before the activation */
-    float *post_x[2]; /* [N * C] halves of layers with norms after them: before these */
+    float *post_x[2]; /* [N * C] for halves of layers with a norm after them: the values before that
+                         norm */
     float *post[2];   /* [N * 2] */
     float *dlogit;    /* [N * V / M] head */
 };
@@ -43,7 +46,7 @@ struct spot_slot {
 };
 
 struct spot_stage {
-    const struct spot_backend *backend; /* what every stage begins with */
+    const struct spot_backend *backend; /* must be first */
     struct spot_stage_config config;
     const struct spot_cpu_kernel *kernel;
     int n_bundle;
@@ -61,25 +64,25 @@ struct spot_stage {
     struct spot_slot *slot;
     void *memory; /* all of the above and below except the team */
     /* scratch, free between calls */
-    struct spot_save again;      /* recomputed part of a layer */
-    float *norm;                 /* [N * C] */
-    float *act, *dact;           /* [N * F / M] */
-    float *slope;                /* [N * F / M] without a gate */
-    float *dpre;                 /* [N * A / M] with a gate */
-    float *turn[2];              /* spot_rope_table, kept; of local layers if they differ */
-    float *dqkv;                 /* [N * Q / M] */
-    float *d[5];                 /* [N * C], d[1] also [N * H d / M]; 3 and 4 if not plain */
-    float *logit_slope;          /* [N * V / M] capped logits: the slope of the cap */
-    float *grad;                 /* one weight gradient: max(Q / M, A / M, T + V / M) * C */
-    float *vector[2];            /* one bias gradient: [max(C, Q / M, A / M)] */
-    double *partial;             /* one value per chunk of a bundle, or per row */
-    uint32_t *top;               /* [n_thread * SPOT_TENSORS_MAX] largest gradient, as bits */
+    struct spot_save again; /* recomputed part of a layer */
+    float *norm;            /* [N * C] */
+    float *act, *dact;      /* [N * F / M] */
+    float *slope;           /* [N * F / M] without a gate */
+    float *dpre;            /* [N * A / M] with a gate */
+    float *turn[2];         /* spot_rope_table, kept; of local layers if they differ */
+    float *dqkv;            /* [N * Q / M] */
+    float *d[5];            /* [N * C]; d[1] also [N * H d / M]; d[3], d[4] only if not plain */
+    float *logit_slope;     /* [N * V / M] capped logits: the slope of the cap */
+    float *grad;            /* one weight gradient: max(Q / M, A / M, T + V / M) * C */
+    float *vector[2];       /* one bias gradient: [max(C, Q / M, A / M)] */
+    double *partial;        /* one value per chunk of a bundle, or per row */
+    uint32_t *top;          /* [n_thread * SPOT_TENSORS_MAX] largest gradient, as bits */
     struct spot_gemm_work *work; /* per thread */
     float **score;               /* per thread: attention */
     float *row_top;              /* [M][2][N]: largest logit, logit of the target */
     float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
-    float *row_pair;             /* the same of two numbers, for norms of all heads together */
-    /* a tensor group's */
+    float *row_pair;             /* the same with two numbers per row, for norms over all heads */
+    /* of the tensor group */
     int shard, n_shard;             /* own: [shard, shard + n_shard) */
     int n_node;                     /* nodes of the tree of sums that cover the own shards */
     float *group_out;               /* [n_node][N * C] partial sums of the own shards */
@@ -100,7 +103,7 @@ struct spot_param {
 };
 struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const char *name);
 
-/* --- what one thread of a pass does -------------------------------------------
+/* --- the work of one thread in a pass -----------------------------------------
  *
  * A pass is one call of the team. In it, each thread may use what earlier passes left, but of this
  * pass only what it wrote itself: a product and the element-wise operations after it, on the same
@@ -177,8 +180,9 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
                          const uint32_t *token);
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
 
-/* A half of a layer, from behind its first norm to its second product; backward from w->dy to
- * stage->d[1], the gradient behind the norm. Again: what save does not keep. */
+/* A half of a layer, from after its first norm to its second product; backward from w->dy to
+ * stage->d[1], the gradient after the norm. The functions named `again` recompute values that
+ * `save` does not keep. */
 void spot_heads_forward(const struct spot_pass *w);
 void spot_heads_again(const struct spot_pass *w);
 void spot_heads_backward(const struct spot_pass *w);
@@ -186,10 +190,11 @@ void spot_mlp_forward(const struct spot_pass *w);
 void spot_mlp_again(const struct spot_pass *w);
 void spot_mlp_backward(const struct spot_pass *w);
 
-/* What a half's first product reads: its norm, which is in scratch space, or what comes in. */
+/* Input of a half's first product: its norm, which is in scratch space, or the input of the
+ * half. */
 const float *spot_half_in(const struct spot_pass *w);
 void spot_part_half_norm_again(const struct spot_part *part, const struct spot_pass *w);
-/* The second product, and if nothing else is to come the sum with what came in. */
+/* The second product; if no norm follows, also the sum with the input of the half. */
 void spot_part_half_out(const struct spot_part *part, const struct spot_pass *w, const char *weight,
                         const char *bias, const float *in);
 
@@ -201,11 +206,11 @@ void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *
                   int64_t end);
 
 /* The same for grad[n] at element `at` of a replicated tensor of which each shard adds a part;
- * is_more: in this pass another has been added there. */
+ * is_more: in this pass another part was already added there. */
 void spot_sum_add_shared(const struct spot_part *part, int i, int tensor, const float *grad,
                          int64_t at, int64_t n, bool is_more);
 
-/* Examine what the whole team added to a bundle, and mark faults. Once per backward pass. */
+/* Check the values that the team added to a bundle, and record faults. Once per backward pass. */
 void spot_sum_close(struct spot_stage *stage, int i);
 
 /* Write zeros if the bundle got no gradient in this step. */

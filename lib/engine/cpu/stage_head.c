@@ -30,7 +30,8 @@ static void slope_row(const struct spot_pass *w, const float *logit, float *slop
         slope, logit, n, d->logit_scale != 0 ? (float)d->logit_scale : 1, (float)d->logit_cap);
 }
 
-/* Logits of the own shards, and how many of shard `s` are a token's: the rest is padding. */
+/* Number of logits of the own shards, and of those of shard `s` that belong to a token; the rest is
+ * padding. */
 static int64_t own_logits(const struct spot_pass *w)
 {
     return spot_stage_own(w->stage, spot_shape_vocab_rows(&w->stage->config.shape));
@@ -45,7 +46,7 @@ static int64_t tokens_in(const struct spot_pass *w, int64_t s)
     return left < 0 ? 0 : left < per_shard ? left : per_shard;
 }
 
-/* Logits are scaled and capped. */
+/* Scales and caps the logits. */
 static void head_cap(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_decoder *const d = &w->stage->config.shape.kind;
@@ -66,7 +67,7 @@ static void head_cap(const struct spot_part *part, const struct spot_pass *w)
     }
 }
 
-/* The gradient of a row's logits before that. */
+/* The gradient of a row's logits before scale and cap. */
 static void uncap(const struct spot_pass *w, int64_t r)
 {
     const struct spot_decoder *const d = &w->stage->config.shape.kind;
@@ -79,7 +80,8 @@ static void uncap(const struct spot_pass *w, int64_t r)
         vec->scale(w->save->dlogit + r * n, n, (float)d->logit_scale);
 }
 
-/* The target's place among the own logits, if it is one of them, and whose it is. */
+/* The index of the target among the own logits, if it is one of them, and the member that has
+ * it. */
 static int64_t target_of(const struct spot_pass *w, int64_t r, int64_t *owner)
 {
     const struct spot_shape *const shape = &w->stage->config.shape;
@@ -95,7 +97,7 @@ static int64_t member_of(const struct spot_stage *st)
     return st->shard / st->n_shard;
 }
 
-/* The factor of the row's loss. Of 1 it changes no bit. */
+/* The factor of the row's loss. A factor of 1 changes no bit. */
 static float weight_of(const struct spot_pass *w, int64_t r)
 {
     const int64_t seq = w->stage->config.shape.seq;
@@ -134,7 +136,8 @@ static float top_of_row(const struct spot_stage *st, int64_t r)
     return top;
 }
 
-/* Own shards [s, s + n) of a row: logits become exponentials; their sum, as engine/tree.h says. */
+/* Own shards [s, s + n) of a row: replaces logits by exponentials and returns their sum, in the
+ * order of engine/tree.h. */
 static float sum_shards(const struct spot_pass *w, float *logit, int s, int n, float top)
 {
     const int64_t per_shard = own_logits(w) / w->stage->n_shard;
@@ -198,7 +201,7 @@ static void head_loss(const struct spot_part *part, const struct spot_pass *w)
     }
 }
 
-/* In a tensor group: three passes, and what the members tell each other in between. */
+/* In a tensor group: three passes, with exchanges between them. */
 static void head_tops(const struct spot_part *part, const struct spot_pass *w)
 {
     int64_t r, end;

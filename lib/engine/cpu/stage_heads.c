@@ -34,11 +34,11 @@ static void qkv(const struct spot_part *part, const struct spot_pass *w)
 
 /* --- norms of queries and keys ---------------------------------------------------
  *
- * A row of qkv is [shard][q|k|v][their heads of the shard][d]. With a norm of each head its weight
- * is of all heads, and every shard adds a gradient of its own; with one of all heads together each
- * shard has its part of the weight, and a row's mean square is a sum over shards. */
+ * A row of qkv is [shard][q|k|v][their heads of the shard][d]. With a norm per head all heads share
+ * its weight, and every shard adds its own gradient. With one norm over all heads each shard has
+ * its part of the weight, and a row's mean square is a sum over shards. */
 
-/* What a shard has of one tensor, q_norm.w or k_norm.w. */
+/* The part of a shard in one tensor, q_norm.w or k_norm.w. */
 struct span {
     const char *name;
     const float *by; /* the weight of the whole tensor */
@@ -59,7 +59,7 @@ static struct span span_of(const struct spot_pass *w, int k)
                           .begin = k ? q * spot_shape_head_dim(s) : 0 };
 }
 
-/* Numbers of a row, of the own shards and of one. */
+/* Numbers in a row, of the own shards and of one shard. */
 static int64_t row_of(const struct spot_pass *w)
 {
     return spot_stage_own(w->stage, spot_shape_qkv(&w->stage->config.shape));
@@ -165,7 +165,7 @@ static void norm_each_back(const struct spot_part *part, const struct spot_pass 
         }
 }
 
-/* Own shards [s, s + n) of a row, as engine/tree.h says. */
+/* Sum over own shards [s, s + n) of a row, in the order of engine/tree.h. */
 static float sum_tree(const float *of_shard, int s, int n)
 {
     const int half = spot_tree_half(n);
@@ -174,7 +174,7 @@ static float sum_tree(const float *of_shard, int s, int n)
                   : sum_tree(of_shard, s, half) + sum_tree(of_shard, s + half, n - half);
 }
 
-/* One number of each row and of queries (k 0) or keys from those of the own shards. */
+/* Combines one number per own shard into one for the row, of queries (k 0) or keys (k 1). */
 static void put_nodes(const struct spot_pass *w, int k, int64_t r, const float *of_shard)
 {
     const struct spot_stage *const st = w->stage;
@@ -269,7 +269,7 @@ static void norm_whole_grad(const struct spot_part *part, const struct spot_pass
     }
 }
 
-/* dqkv becomes d = dy * w, of which the mean of d h is wanted. */
+/* Replaces dqkv by d = dy * w, and computes the mean of d h. */
 static void whole_dots(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_stage *const st = w->stage;

@@ -16,7 +16,7 @@ static float embed_scale(const struct spot_stage *stage)
 static void embed(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_param wte = spot_stage_param(w->stage, w->i, "wte");
-    /* every member holds all of it: nothing to ask of the others */
+    /* every member holds the whole table, so nothing is exchanged */
     const float *const first = wte.w - w->stage->shard * wte.shard_elem;
     const int64_t c = wte.cols, seq = w->stage->config.shape.seq;
     const float *const wpe = spot_pass_vector(w, "wpe");
@@ -44,7 +44,7 @@ void spot_embed_forward(struct spot_stage *stage, int i, const uint32_t *token, 
 }
 
 /* A range of columns of all rows, so that each element is a chain over ascending rows. Rows of wte
- * in other members' shards are theirs. */
+ * in other members' shards are left to them. */
 static void embed_back(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_stage *const stage = w->stage;
@@ -87,7 +87,7 @@ void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token,
 /* --- layer: mid = x + half(x), out = mid + half(mid) ----------------------------
  *
  * A half is norm, two products with attention (stage_heads.c) or an activation (stage_mlp.c)
- * between them, norm, scale; what a shape does not have is left out. */
+ * between them, norm, scale; parts that a shape lacks are skipped. */
 
 static const struct half {
     const char *norm, *norm_bias, *post;
@@ -118,7 +118,7 @@ static float residual_scale(const struct spot_pass *w)
     return (float)w->stage->config.shape.kind.residual_scale; /* 0: none */
 }
 
-/* Whether nothing lies between the second product and the sum. */
+/* True if there is no norm or scale between the second product and the sum. */
 static bool is_plain(const struct spot_pass *w)
 {
     return w->stage->config.shape.kind.norm_place == SPOT_NORM_BEFORE && residual_scale(w) == 0;
@@ -158,7 +158,7 @@ void spot_part_half_out(const struct spot_part *part, const struct spot_pass *w,
                        half_x(w), y);
 }
 
-/* What is not plain is done by rows. */
+/* Norm and scale between product and sum, row by row. */
 static void half_join(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_shape *const s = &w->stage->config.shape;
@@ -198,7 +198,8 @@ void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save 
     }
 }
 
-/* What of the forward pass was not kept: the same passes, the same bits. */
+/* Recomputes values of the forward pass that were not kept, by the same passes, with the same
+ * bits. */
 static void layer_again(const struct spot_pass *pass)
 {
     struct spot_pass w = *pass;
@@ -263,7 +264,7 @@ static const float *product_gradient(const struct spot_pass *pass, const float *
     return w.dy;
 }
 
-/* dx = base + the gradient through the half, which is d[1] behind its first norm. */
+/* dx = base + the gradient through the half, which is in d[1], taken after the first norm. */
 static void half_norm_back(const struct spot_part *part, const struct spot_pass *w)
 {
     struct spot_stage *const st = w->stage;

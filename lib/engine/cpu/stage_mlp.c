@@ -29,14 +29,15 @@ static struct span span_of(const struct spot_shape *s, int64_t col, int64_t col_
     return (struct span){ gate, gate + per, per - in < col_end - col ? per - in : col_end - col };
 }
 
-/* Without a gate the activation follows at once. */
+/* Without a gate the activation is applied to the block at once. */
 static void up(const struct spot_part *part, const struct spot_pass *w)
 {
     const struct spot_shape *const s = &w->stage->config.shape;
     const struct spot_block block =
         spot_part_linear(part, w->i, "up.w", true, spot_half_in(w), w->save->pre);
 
-    assert(s->kind.is_gated || spot_pass_vector(w, "up.b")); /* else nothing would activate */
+    assert(s->kind.is_gated ||
+           spot_pass_vector(w, "up.b")); /* otherwise the activation would not be applied */
     if (spot_pass_vector(w, "up.b")) {
         const struct spot_param bias = spot_stage_param(w->stage, w->i, "up.b");
 
@@ -108,7 +109,7 @@ static void again(const struct spot_part *part, const struct spot_pass *w)
     spot_part_half_norm_again(part, w);
 }
 
-/* The gradients of gate and up on a block of that of their product. */
+/* The gradients of gate and up from a block of the gradient of their product. */
 static void gate_back(const struct spot_pass *w, const struct spot_block *block)
 {
     const struct spot_shape *const s = &w->stage->config.shape;

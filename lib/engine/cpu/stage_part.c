@@ -228,7 +228,7 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
                         : times_weight(part, &back, dx, 0, part->stage->n_shard);
 }
 
-/* --- what follows a product, on its block ------------------------------------ */
+/* --- element-wise operations on the block of a product ------------------------------------ */
 
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act)

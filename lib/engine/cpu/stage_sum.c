@@ -65,8 +65,8 @@ static void own_part(const struct spot_stage *stage, const struct spot_arena *ar
     *end += arena->tensor[t].offset;
 }
 
-/* The first gradients of a step overwrite what is left of the last one: so must zeros where other
- * members of the tensor group have theirs. */
+/* The first gradients of a step overwrite those of the last one, so elements of other members of
+ * the tensor group must be set to zero. */
 static void clear_others(const struct spot_stage *stage, int i)
 {
     const struct spot_arena *const arena = &stage->bundle[i]->arena;
@@ -85,7 +85,7 @@ static void clear_others(const struct spot_stage *stage, int i)
     memset(stage->sum[i] + end, 0, (arena->n_elem - end) * sizeof(int64_t));
 }
 
-/* Where each shard adds a part, a part has its share of the limit. */
+/* If each shard adds a part, the limit is divided among the parts. */
 static int limit_of(const struct spot_stage *stage, const struct spot_bundle *bundle, int t)
 {
     const struct spot_shape *const s = &stage->config.shape;

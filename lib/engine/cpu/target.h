@@ -24,7 +24,7 @@ extern "C" {
 #define SPOT_TARGET_END
 #endif
 
-/* Files for all architectures name x86's instructions: elsewhere that says nothing. */
+/* Files that compile on all architectures use SPOT_TARGET, which is empty except on x86. */
 #ifdef __x86_64__
 #define SPOT_TARGET(isa) SPOT_TARGET_SET(isa)
 #else

@@ -19,10 +19,10 @@ struct spot_team {
     pthread_mutex_t lock;
     pthread_cond_t start, done;
     pthread_barrier_t meeting;
-    pthread_mutex_t soon_lock; /* of those asleep in a meeting that was to be short */
+    pthread_mutex_t soon_lock; /* for threads that sleep at a short barrier */
     pthread_cond_t soon;
     int n_here, turn, n_asleep; /* atomic */
-    uint64_t round;             /* of work; a member runs each once */
+    uint64_t round;             /* number of the job; a thread runs each once */
     int n_thread, n_started, n_busy;
     bool is_closed;
     spot_team_fn fn;
@@ -139,7 +139,7 @@ void spot_team_meet(struct spot_team *team)
         pthread_barrier_wait(&team->meeting);
 }
 
-/* Either the last thread to arrive sees that another is about to sleep, or that one sees the new
+/* Either the last thread to arrive sees that another is about to sleep, or the latter sees the new
  * turn. */
 static void sleep_until_turn(struct spot_team *team, int turn)
 {
@@ -153,7 +153,7 @@ static void sleep_until_turn(struct spot_team *team, int turn)
 
 void spot_team_meet_soon(struct spot_team *team)
 {
-    enum { LOOKS = 1000 }; /* some tens of microseconds, what falling asleep and waking costs */
+    enum { LOOKS = 1000 }; /* some tens of microseconds, the cost of sleeping and waking */
     const int turn = __atomic_load_n(&team->turn, __ATOMIC_ACQUIRE);
 
     if (__atomic_fetch_add(&team->n_here, 1, __ATOMIC_ACQ_REL) == team->n_thread - 1) {

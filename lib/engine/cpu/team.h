@@ -29,7 +29,7 @@ void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user);
 /* Within a job: a barrier for all threads. */
 void spot_team_meet(struct spot_team *team);
 
-/* The same if the others are only microseconds behind: spins for a while before sleeping. */
+/* The same, for threads that are only microseconds apart: spins for a while before it sleeps. */
 void spot_team_meet_soon(struct spot_team *team);
 
 /* The thread's part [begin, end) of n items, cut at multiples of `grain`. */

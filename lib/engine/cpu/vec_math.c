@@ -5,8 +5,8 @@
 
 #include "engine/cpu/kernel_cpu.h"
 
-/* x = 2^e f, f in [sqrt(1/2), sqrt(2)); log f = 2 atanh(z), z = (f - 1) / (f + 1), |z| < 0.1716,
- * by its series: the first term left out, z^23 / 23, is below 1e-18 of the sum. */
+/* x = 2^e f, f in [sqrt(1/2), sqrt(2)); log f = 2 atanh(z), z = (f - 1) / (f + 1), |z| < 0.1716, by
+ * its series: the first omitted term, z^23 / 23, is below 1e-18 of the sum. */
 double spot_log(double x)
 {
     uint64_t bits;

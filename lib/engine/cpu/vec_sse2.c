@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every machine runs: SSE2, or what the compiler makes of the same vectors elsewhere. */
+/* The variant that every machine can run: SSE2, or the compiler's generic vectors elsewhere. */
 #include "engine/cpu/kernel_cpu.h"
 
 #ifdef SPOT_CPU_X86

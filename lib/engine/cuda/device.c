@@ -10,15 +10,15 @@
 /* From SM_JIT on the driver compiles the module's PTX: see CUDA_ARCH in the Makefile. */
 enum { SM_MIN = 80, SM_JIT = 100 };
 
-/* What the runtime and the libraries take of a device beside what is asked for: cuBLASLt loads its
- * kernels as they are chosen, NCCL has buffers for each peer. A guess, to be measured. */
+/* Device memory that the runtime and the libraries need in addition: cuBLASLt loads its kernels
+ * when they are chosen, NCCL has buffers for each peer. A guess, to be measured. */
 static const size_t reserve_byte = (size_t)384 << 20;
 
 /* --- errors ---------------------------------------------------------------- */
 
 static int cuda_error(struct spot_err *err, const char *what, cudaError_t status)
 {
-    (void)cudaGetLastError(); /* of this call only; a broken context stays broken */
+    (void)cudaGetLastError(); /* clears the error of this call; a broken context stays broken */
     return spot_err_set(err, SPOT_EGPU, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
                         cudaGetErrorName(status));
 }
@@ -39,7 +39,7 @@ int spot_device_status(struct spot_device *dev, struct spot_err *err)
     return -1;
 }
 
-/* --- what is here ------------------------------------------------------------ */
+/* --- properties of the device ------------------------------------------------------------ */
 
 static cudaError_t describe(struct spot_device_kind *kind, int device)
 {
@@ -118,7 +118,7 @@ void spot_device_guard(void *at, size_t n_byte)
 #endif
 }
 
-/* --- life -------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------- */
 
 static void open_device(struct spot_device *dev, size_t memory_byte)
 {
@@ -148,7 +148,7 @@ struct spot_device *spot_device_open(size_t memory_byte, void **memory, struct s
 void spot_device_close(struct spot_device *dev)
 {
     if (!dev || spot_nccl.is_held())
-        return; /* behind kernels that spin for ever every one of these calls would wait */
+        return; /* each of these calls would wait for kernels that never end */
     if (dev->stream)
         cudaStreamSynchronize(dev->stream);
     spot_device_close_products(dev);

@@ -23,24 +23,23 @@ struct spot_device_kind {
     int driver; /* version of the driver, if it compiles code that the module lacks; else 0 */
 };
 
-/* Check for what is needed to compute here: driver, device, compute capability. Returns 0 with the
- * kind of the current device, or -1 with *err (SPOT_EGPU). */
+/* Check driver, device and compute capability. Returns 0 with the kind of the current device, or -1
+ * with *err (SPOT_EGPU). */
 int spot_device_probe(struct spot_device_kind *kind, struct spot_err *err);
 
 /* Select the device for this thread: "auto" takes the first that no other worker of this host uses,
- * a number that one whether in use or not. NULL: the first one, only to ask about it, without a
- * context. Returns 0, or -1 with *err (SPOT_EGPU). That there is no device at all is left to the
- * probe. */
+ * a number that device even if it is in use. NULL: the first one, for queries only, without a
+ * context. Returns 0, or -1 with *err (SPOT_EGPU). Succeeds if there is no device at all, which the
+ * probe reports. */
 int spot_device_choose(const char *device, struct spot_err *err);
 /* PCI address of the selected device, "" before. */
 const char *spot_device_bus(void);
 
-/* Version of the library of products; its bits may change with it. Returns 0, or -1 with *err
+/* Version of cuBLASLt; the bits of products may change with it. Returns 0, or -1 with *err
  * (SPOT_EGPU): not installed, or incomplete. */
 int spot_device_blas(size_t *version, struct spot_err *err);
 
-/* Bytes free on the current device, less what the libraries need beside a plan; SIZE_MAX if not
- * known. */
+/* Bytes free on the current device, minus the needs of the libraries; SIZE_MAX if not known. */
 size_t spot_device_available(void);
 /* Bytes that a device object takes besides its `memory`. */
 size_t spot_device_overhead(void);
@@ -99,7 +98,7 @@ struct spot_product {
     void *aux;        /* [m][n] */
     /* Distance between rows of a as stored, and of c and aux; 0: contiguous. */
     int64_t a_stride, c_stride;
-    bool is_part; /* a, b and c may begin anywhere in an array of several such parts */
+    bool is_part; /* a, b and c are parts of larger arrays, and may begin at any element of them */
 };
 void spot_device_product(struct spot_device *dev, const struct spot_product *product);
 

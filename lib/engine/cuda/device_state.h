@@ -29,16 +29,16 @@ static inline bool spot_device_is_ok(const struct spot_device *dev)
 
 /* plain_product.cu: a product by one thread per element, for shapes that cuBLASLt refuses. */
 void spot_device_plain_product(const struct spot_product *product, spot_stream stream);
-/* Question i of spot_device_questions that shows whether an algorithm adds up every term of a
- * contiguous product: fill a, b, bias and, where it is read, aux; after the product *is_wrong
- * becomes 1 if c is not what it must be. */
+/* Test i of spot_device_questions, which shows whether an algorithm adds every term of a contiguous
+ * product: fill a, b, bias and, if it is read, aux; after the product *is_wrong becomes 1 if c is
+ * wrong. */
 int64_t spot_device_questions(const struct spot_product *product);
 void spot_device_ask_product(const struct spot_product *product, int64_t i, spot_stream stream);
 void spot_device_judge_product(const struct spot_product *product, int64_t i, uint32_t *is_wrong,
                                spot_stream stream);
 
-/* product_question.c: does `run`, which queues a product of this shape with fewer rows and columns,
- * add up every term of it? False also if it does not run, or on an error of the device. */
+/* product_question.c: true if `run`, which queues a product of this shape with fewer rows and
+ * columns, adds every term of it. False also if it does not run, or on an error of the device. */
 bool spot_device_adds_all(struct spot_device *dev, const struct spot_product *product,
                           bool (*run)(void *user, const struct spot_product *question), void *user);
 

@@ -12,7 +12,7 @@
 
 enum { ALIGN = 256 };
 
-/* --- memory: a plan that is walked twice --- */
+/* --- memory: a plan that runs twice --- */
 
 struct walk {
     struct spot_cuda_infer *d;
@@ -112,7 +112,7 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_cuda_infer *d)
     d->meta = spot_memory_take(plan, spot_cuda_infer_meta_elem(f), sizeof(int32_t));
 }
 
-/* --- life --- */
+/* --- open and close --- */
 
 static void close_engine(struct spot_infer *f)
 {

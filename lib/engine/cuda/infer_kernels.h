@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* infer_kernels.h - kernels of serving. All pointers are device memory; activations are fp32, rows
  * contiguous. The order of each sum depends only on the shape and a token's position: results do
- * not depend on how many tokens a launch has, or which.
+ * not depend on the other tokens of a launch.
  *
  * Symbols: N tokens of a run, C width, S own shards, H and Hk heads and heads of keys of a shard, d
  * head dimension, Q = (H + 2 Hk) d.
@@ -37,8 +37,8 @@ struct spot_cuda_skinny {
 };
 size_t spot_cuda_skinny_elem(int64_t n_token, int64_t n_in, int64_t n_out);
 void spot_cuda_skinny(const struct spot_cuda_skinny *p, spot_stream s);
-/* The partial sums of a product in bf16; with many tokens the complete product, and returns
- * true. */
+/* Computes the partial sums of a product in bf16. With many tokens it computes the complete product
+ * and returns true. */
 bool spot_cuda_panel(const struct spot_cuda_skinny *p, spot_stream s);
 
 /* x [N][C] = row token[t] of a table in panels, cut into shards of `rows` rows, + wpe (NULL: none)
@@ -66,7 +66,8 @@ struct spot_cuda_paged {
     const float *turn;       /* [T][d] as spot_rope_table; NULL: no rotation */
     float *partial;          /* spot_cuda_paged_elem */
     int64_t page_stride, n_token, seq;
-    const int32_t *tile, *tile_host; /* [n_tile + 1] first tokens, the same on the host */
+    const int32_t *tile,
+        *tile_host; /* [n_tile + 1] first tokens of tiles, on the device and on the host */
     int64_t n_tile;
 };
 /* Tokens whose queries are multiplied together: consecutive tokens of an item, and their `group` =

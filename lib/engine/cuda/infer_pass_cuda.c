@@ -25,7 +25,7 @@ int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out)
 {
     enum { ROOM_ELEM = 16 << 20, TILE = 8, TILES = 64 };
     const int64_t one = (int64_t)spot_cuda_skinny_elem(1, n_in, n_out), n = ROOM_ELEM / one;
-    const int64_t whole = n < TILES ? TILE : TILES; /* of tokens that a kernel takes together */
+    const int64_t whole = n < TILES ? TILE : TILES; /* tokens that a kernel takes together */
 
     return n > whole ? n / whole * whole : whole;
 }
@@ -51,7 +51,7 @@ size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
     return hidden > logits ? hidden : logits;
 }
 
-/* --- what a run is --- */
+/* --- the description of a run --- */
 
 /* token [N], position [N], item [N], row [R], tile [N + 1], page [n_item][stride], one behind the
  * other. */
@@ -122,7 +122,7 @@ static void multiply(const struct pass *p, struct spot_cuda_skinny all, int64_t 
     }
 }
 
-/* Outputs are cut: y [n][S][n_out] of x [n][C]. */
+/* Outputs are sharded: y [n][S][n_out] from x [n][C]. */
 static void by_outputs(const struct pass *p, const char *weight, const char *bias, const float *x,
                        float *y, int64_t n_out, int64_t n)
 {
@@ -141,7 +141,7 @@ static void by_outputs(const struct pass *p, const char *weight, const char *bia
                  n);
 }
 
-/* The first of n shards' sums becomes that of all, in the balanced tree. */
+/* Replaces the sum of the first of n shards by the sum of all, in the order of the tree. */
 static void sum_shards(const struct pass *p, float *sum, int n)
 {
     const int half = spot_tree_half(n);
@@ -169,7 +169,8 @@ static int join_members(const struct pass *p, size_t n, struct spot_err *err)
     return 0;
 }
 
-/* By way of the host where devices do not reach each other: what carries it there is not ours. */
+/* Exchanges through the host if devices do not reach each other; the caller supplies the
+ * transport. */
 static int exchange(const struct pass *p, struct spot_err *err)
 {
     const struct spot_infer *const f = p->f;
@@ -184,11 +185,11 @@ static int exchange(const struct pass *p, struct spot_err *err)
         f->config.exchange(f->config.user, p->d->host, n, err))
         return -1;
     spot_device_upload(p->d->dev, p->d->sum, p->d->host, n * sizeof(float));
-    spot_device_wait(p->d->dev); /* the room is used again */
+    spot_device_wait(p->d->dev); /* the buffer is used again */
     return 0;
 }
 
-/* Inputs are cut: x [N][C] += bias + sum over shards of y [N][S][n_in]. */
+/* Inputs are sharded: x [N][C] += bias + sum over shards of y [N][S][n_in]. */
 static int by_inputs(const struct pass *p, const char *weight, const char *bias, const float *y,
                      int64_t n_in, struct spot_err *err)
 {
@@ -272,7 +273,7 @@ static int layer(const struct pass *p, struct spot_err *err)
     return by_inputs(p, "down.w", "down.b", d->act, ffn, err);
 }
 
-/* --- ends --- */
+/* --- first and last stage --- */
 
 static void enter(const struct pass *p)
 {
@@ -289,7 +290,7 @@ static void enter(const struct pass *p)
                           own(p, "wpe", 0), p->token, p->position, p->n, C, p->d->stream);
 }
 
-/* Rows of the own shards; those of the others stay as they are. */
+/* Writes the logits of the own shards; those of other members stay unchanged. */
 static void give_logits(const struct pass *p, int64_t rows)
 {
     const struct spot_infer *const f = p->f;
@@ -311,7 +312,7 @@ static int head(const struct pass *p, struct spot_err *err)
     const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     struct spot_cuda_infer *const d = p->d;
 
-    for (int64_t at = 0; at < f->n_row; at += p->n) { /* as many rows as there is room for */
+    for (int64_t at = 0; at < f->n_row; at += p->n) { /* as many rows as the buffer has */
         const int64_t n = f->n_row - at < p->n ? f->n_row - at : p->n;
 
         spot_cuda_infer_pick(d->sum, d->x, p->row + at, n, C, d->stream);

@@ -22,7 +22,7 @@ extern "C" {
 struct CUstream_st; /* cudaStream_t is a pointer to it */
 typedef struct CUstream_st *spot_stream;
 
-enum spot_real { SPOT_F32, SPOT_BF16 }; /* of weights in products, and of activations */
+enum spot_real { SPOT_F32, SPOT_BF16 }; /* type of weights in products, and of activations */
 
 /* Version of the compiler that built the kernels, 1300 for 13.0: their bits may change with it. */
 int spot_cuda_compiler(void);
@@ -81,7 +81,7 @@ void spot_cuda_column_sum(enum spot_real real, float *sum, float *partial, const
 void spot_cuda_embed(enum spot_real real, void *out, const void *wte, const void *wpe,
                      const uint32_t *token, int64_t n_row, int64_t seq, int64_t c, spot_stream s);
 
-/* Where a gradient of [n] fp32, shards in order, is in the fixed-point sums. */
+/* Destination of a gradient of [n] fp32, shards in order, in the fixed-point sums. */
 struct spot_cuda_target {
     int64_t *sum;  /* of the tensor, shard 0 */
     uint32_t *top; /* largest |gradient| as its bits */
@@ -105,7 +105,7 @@ void spot_cuda_classify(enum spot_real real, void *logit, double *loss, const ui
                         spot_stream s);
 
 /* The same divided by shards, for a tensor group: logits of the own shards [shard, shard + n_shard)
- * of S, per_shard each. The members of the group exchange tops, and sums over all shards.
+ * of S, per_shard each. The members of the group exchange maxima, and sums over all shards.
  */
 struct spot_cuda_logits {
     enum spot_real real;
@@ -114,7 +114,8 @@ struct spot_cuda_logits {
     int64_t n_row, seq, vocab, per_shard;
     int shard, n_shard;
 };
-/* top [2][N]: the row's largest own logit (-inf if none is a token's); the target's if it is own */
+/* top [2][N]: the largest own logit of the row (-inf if there is none); the target's logit, if
+ * own */
 void spot_cuda_logit_tops(const struct spot_cuda_logits *l, float *top, spot_stream s);
 /* sum [n_shard][N] of exp(logit - largest) over each own shard; top [M][2][N] */
 void spot_cuda_logit_sums(const struct spot_cuda_logits *l, float *sum, const float *top,
@@ -137,7 +138,8 @@ struct spot_cuda_attention {
     const void *dout; /* [N][H d] */
     void *dqkv;       /* [N][Q] */
     float *dot;       /* [b][H][T] scratch: out . dout of each row and head */
-    float *dq;        /* [b][H][T][d] scratch: five products; NULL: seven. The same bits */
+    float *dq; /* [b][H][T][d] scratch for the variant with five products; NULL: seven products.
+                  Equal bits. */
 };
 /* Rotate queries and keys of qkv (way 1) or dqkv (way -1) in place; turn [T][d] as
  * spot_rope_table. */
@@ -160,7 +162,7 @@ void spot_cuda_sums_of_floats(int64_t *to, const float *from, size_t n, spot_str
 /* both = a + b */
 void spot_cuda_join_sums(int64_t *a, int64_t *b, size_t n, spot_stream s);
 
-/* An interval of one tensor of one shard; SPOT_EXACT_CHUNK elements at most. */
+/* An interval of one tensor of one shard, at most SPOT_EXACT_CHUNK elements. */
 struct spot_cuda_chunk {
     int64_t arena, weight; /* element offsets in planes and sums; in the compute copy */
     int32_t n, tensor;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The one door between the program and spot_cuda.so. */
+/* The table of functions that spot_cuda.so exports. */
 #include <stdio.h>
 
 #include "common/version.h"
 #include "engine/cuda/stage_cuda.h"
 
-/* What fixes the bits of a kind: precision, order of sums over shards, generation of the device and
- * its multiprocessors, library of products, compiler of the kernels, and the driver where it
- * compiles them. The first that goes by a name is meant by it. */
+/* The names of the kinds. They contain everything that determines the bits: precision, order of
+ * sums over shards, generation of the device and its number of multiprocessors, version of
+ * cuBLASLt, compiler of the kernels, and the driver if it compiles them. A short name selects the
+ * first kind that begins with it. */
 static char name[4][64];
 
 static const struct spot_cuda_kernel kinds[] = {

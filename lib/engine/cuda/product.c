@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products by cuBLASLt, which is found when it is asked for: a machine without it runs the rest. */
+/* Products by cuBLASLt, which is loaded on first use, so that other functions work without it. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 /* The algorithm of one shape, chosen once. */
 struct spot_product_plan {
     struct spot_product key; /* pointers NULL */
-    bool is_plain;           /* by our own kernel: the library has none for it */
+    bool is_plain;           /* computed by our own kernel, since the library has none */
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
@@ -39,7 +39,7 @@ static bool note_blas(struct spot_device *dev, const char *what, cublasStatus_t 
 SPOT_LATE_TABLE(EACH_FUNCTION)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct spot_err why; /* why not; code SPOT_OK: it is here */
+static struct spot_err why; /* why it is missing; code SPOT_OK: it is loaded */
 
 static void load(void)
 {
@@ -99,9 +99,9 @@ void spot_device_close_products(struct spot_device *dev)
 
 /* --- products ------------------------------------------------------------------- */
 
-/* cuBLASLt counts by columns: c transposed [n][m] = b transposed times a transposed, so that b is
- * its first factor, each row-major array its own transpose, and rows of its result are columns of
- * ours, along which the bias runs. */
+/* cuBLASLt is column-major: it computes c transposed [n][m] = b transposed times a transposed. So b
+ * is its first factor, each row-major array is passed as its own transpose, and rows of its result
+ * are columns of ours, along which the bias runs. */
 static cublasLtMatrixLayout_t layout_of(struct spot_device *dev, cudaDataType_t type, int64_t rows,
                                         int64_t cols, int64_t stride)
 {
@@ -169,8 +169,8 @@ static void point_at(struct spot_device *dev, const struct spot_product_plan *pl
         set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof(aux));
 }
 
-/* What all operands are aligned to, in bytes: a part begins at a multiple of what it takes of a
- * row, and the algorithm must not count on more. */
+/* The alignment of all operands, in bytes: a part begins at a multiple of its width in a row, and
+ * the algorithm must not assume more. */
 static uint32_t alignment_of(const struct spot_product *p)
 {
     const int64_t rows[] = { p->is_a_transposed ? p->m : p->k, p->is_b_transposed ? p->k : p->n,
@@ -180,8 +180,8 @@ static uint32_t alignment_of(const struct spot_product *p)
     return p->is_part && bits % 256 ? (uint32_t)(bits & -bits) : 256;
 }
 
-/* While an algorithm is chosen, bias and aux have only the alignment given for the operands: those
- * of the first product may happen to be better aligned. */
+/* While an algorithm is chosen, bias and aux are given only the alignment that all calls have;
+ * those of the first product may happen to be better aligned. */
 static void align(struct spot_device *dev, const struct spot_product_plan *plan,
                   cublasLtMatmulPreference_t preference, const struct spot_product *p)
 {
@@ -264,9 +264,9 @@ static bool run_proposal(void *user, const struct spot_product *question)
     return has_run;
 }
 
-/* The first of the heuristic's proposals for the shape that adds up every term, or else our own
- * kernel: the same on every device of a kind, since neither addresses (all are aligned alike) nor
- * the grid enter. Splits of k are added in a fixed order. */
+/* Chooses the first of the heuristic's proposals that adds up every term, or our own kernel. The
+ * choice is the same on every device of a kind, because it depends neither on addresses (all are
+ * aligned alike) nor on the grid. Splits of k are added in a fixed order. */
 static void choose(struct spot_device *dev, struct spot_product_plan *plan,
                    const struct spot_product *p)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Does an algorithm add up every term? Some that split k have dropped its tail. */
+/* Tests whether an algorithm adds up every term: some that split k have dropped the last ones. */
 #include <cuda_runtime_api.h>
 
 #include "engine/cuda/device_state.h"
 
-enum { PART = 256, ALIGN = 256 }; /* rows and columns at most: what is asked about is k */
+enum { PART = 256, ALIGN = 256 }; /* maximum of rows and columns: only k matters */
 
 static size_t take(size_t *used, size_t n_byte)
 {
@@ -14,7 +14,7 @@ static size_t take(size_t *used, size_t n_byte)
     return at;
 }
 
-/* Operands of a question in memory of its own; returns where the answer goes. NULL: no memory. */
+/* Allocates the operands of a test; returns the address of its result. NULL: out of memory. */
 static uint32_t *lay_out(struct spot_product *q, void **memory)
 {
     const size_t real = q->real == SPOT_BF16 ? 2 : 4;

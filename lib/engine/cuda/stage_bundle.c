@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A bundle's copy on the device, and the host's planes that it comes from. */
+/* The copy of a bundle on the device, and its planes on the host. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -31,8 +31,8 @@ void spot_cuda_part_chunks(struct spot_stage *st, const struct spot_cuda_part *p
     free(chunk);
 }
 
-/* A page-locked source is read while the copy runs, at the full speed of the bus. Where the planes
- * cannot be locked, or another stage has done it, they are copied as they are. */
+/* Page-locked memory is copied at the full speed of the bus. If the planes cannot be locked, or
+ * another stage has locked them, they are copied without it. */
 static void lock_planes(struct spot_cuda_part *part)
 {
     int p = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A stage on a device: its life, and the order of a step. */
+/* A stage on a device: creation, and the order of a step. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,8 @@
 
 enum { GRID_MAX = 65535 };
 
-/* What follows from the configuration alone. */
-/* The attention's backward pass with five products, until a device has told which is faster: the
- * bits are the same. */
+/* Whether the attention's backward pass uses five products: off until it was measured on a device.
+ * The bits are the same. */
 static bool wants_five(void)
 {
     const char *const told = getenv("SPOT_CUDA_ATTENTION");
@@ -53,7 +52,7 @@ static size_t memory(const struct spot_stage_config *config)
                                                                                  : plan.used;
 }
 
-/* What the kernels and cuBLASLt's epilogues ask of a shape. */
+/* Checks the requirements of the kernels and of cuBLASLt's epilogues on a shape. */
 static int check_shape(const struct spot_stage_config *config, struct spot_err *err)
 {
     const struct spot_shape *const s = &config->shape;
@@ -94,7 +93,7 @@ static int check(const struct spot_stage_config *config, size_t limit_byte, stru
                              limit_byte ? limit_byte : spot_device_available(), err);
 }
 
-/* --- life --------------------------------------------------------------------------- */
+/* --- creation --------------------------------------------------------------------------- */
 
 static void free_stage(struct spot_stage *st)
 {
@@ -187,7 +186,7 @@ static void join_group(struct spot_stage *st)
     g->add = add_floats;
     g->copy = copy_floats;
     g->user = st;
-    /* those of an exchange, and the same by way of the host */
+    /* pieces of an exchange, and their copies on the host */
     g->piece = spot_xcalloc(2 * spot_tensor_group_pieces(s, g->with.M), sizeof(*g->piece));
     if (!g->with.is_device)
         st->exchange_host =
@@ -266,7 +265,7 @@ static bool has_head(const struct spot_stage *st)
     return st->config.bundle_end == spot_shape_bundles(&st->config.shape);
 }
 
-/* What crosses a boundary holds values of T, so nothing is lost on the way. */
+/* Values that cross a boundary are values of T, so the conversion is exact. */
 static void take_in(struct spot_stage *st, void *to, const float *from)
 {
     const size_t n = boundary_elem(st);
@@ -393,7 +392,7 @@ static int status(const struct spot_stage *st, struct spot_err *err)
     return -1;
 }
 
-/* --- what a communicator reaches ---------------------------------------------------------- */
+/* --- buffers for a communicator ---------------------------------------------------------- */
 
 static void *buffer(struct spot_stage *st, enum spot_stage_buffer which, int i)
 {

@@ -83,7 +83,7 @@ struct spot_stage {
     uint32_t *top;               /* of all parts */
     unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
     double *partial;             /* chunks of a bundle, or rows */
-    float *boundary;             /* [N * C]; dq of attention on its way, see is_five */
+    float *boundary;             /* [N * C]; also the partial dq of attention, see is_five */
     bool is_five;                /* attention's backward pass with five products */
     float *grad;                 /* one weight gradient */
     float *vector;               /* [2 * C], or one bias: gradients of vectors */
@@ -104,7 +104,7 @@ struct spot_stage {
     float *node;              /* [n_node + its depth][N * C] sums over own shards */
     float *row_top, *row_sum; /* [M][2][N]; [n_shard + n_node + 1][N] of the classifier */
     struct spot_tensor_group group;
-    float *exchange_host; /* what a group exchanges through the host */
+    float *exchange_host; /* data that a group exchanges through the host */
 };
 
 /* Of n elements that are divided evenly among the shards, how many are in the own shards. */
@@ -122,7 +122,7 @@ struct spot_cuda_flow {
 
 /* Upload each part's bundle, unless its step is already on the device. */
 void spot_cuda_part_renew(struct spot_stage *st, int i, struct spot_bundle *bundle);
-/* Chunks of tensors; set once. */
+/* Sets the chunks of tensors, once. */
 void spot_cuda_part_chunks(struct spot_stage *st, const struct spot_cuda_part *part);
 void spot_cuda_part_forget(struct spot_stage *st, struct spot_cuda_part *part);
 
@@ -130,7 +130,7 @@ void spot_cuda_part_forget(struct spot_stage *st, struct spot_cuda_part *part);
 
 enum { SPOT_CUDA_ALIGN = 256 };
 
-/* Everything on the device; sets the pointers of `stage` if the plan has a base. */
+/* Plans all device memory; sets the pointers of `stage` if the plan has a base. */
 void spot_cuda_plan(struct spot_memory_plan *plan, struct spot_stage *stage);
 /* Partial sums that the host adds up: chunks of a bundle, or rows. */
 int64_t spot_cuda_partials(const struct spot_stage *stage);
@@ -153,7 +153,8 @@ bool spot_cuda_has(const struct spot_cuda_at *at, const char *tensor);
 /* A tensor of the compute copy, all shards. */
 const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *tensor);
 
-/* y [N][out] = x [N][in] W + b; the sharded one of in and out counts the own shards. */
+/* y [N][out] = x [N][in] W + b; of `in` and `out`, the sharded one is the size of the own
+ * shards. */
 struct spot_cuda_linear {
     const char *weight, *bias; /* a bias that the bundle lacks is skipped */
     int64_t in, out;
@@ -169,7 +170,7 @@ void spot_cuda_linear_gradients(const struct spot_cuda_at *at, const struct spot
                                 const void *x, const void *dy);
 void spot_cuda_linear_backward(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
                                void *dx, const void *dy);
-/* dpre: through x = gelu(pre) as well, for shards of inputs. */
+/* The same through x = gelu(pre): dpre is the gradient of pre; for shards of inputs. */
 void spot_cuda_linear_gelu_back(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
                                 void *dpre, void *pre, const void *dy);
 
@@ -197,7 +198,7 @@ void spot_cuda_embed_forward(struct spot_stage *st, int i, const struct spot_cud
                              struct spot_cuda_flow *flow);
 void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cuda_save *save,
                              struct spot_cuda_flow *flow);
-/* Mean loss; waits for it. */
+/* Returns the mean loss; waits for the device. */
 double spot_cuda_head_forward(struct spot_stage *st, int i, const struct spot_cuda_slot *slot,
                               struct spot_cuda_flow *flow);
 void spot_cuda_embed_backward(struct spot_stage *st, int i, const struct spot_cuda_slot *slot,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fixed-point sums as the host sees them, faults, norm, update. */
+/* Access to fixed-point sums from the host, faults, norm, update. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -78,7 +78,7 @@ void spot_cuda_stage_join_sums(struct spot_stage *st, int bundle, size_t begin, 
     spot_cuda_join_sums(part->on.sum + begin, other, n, st->stream);
 }
 
-/* Sums that the host may have changed, back to the device. */
+/* Copies sums that the host may have changed back to the device. */
 static void settle(struct spot_stage *st, struct spot_cuda_part *part)
 {
     if (part->is_sum_changed)

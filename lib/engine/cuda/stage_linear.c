@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Products over a weight, whole or shard by shard, and norms. Where M members share a stage, a
- * product's shapes and the order of sums are those of one shard: the bits do not tell M. */
+/* Products over a weight, whole or shard by shard, and norms. If M members share a stage, the
+ * shapes of a product and the order of sums are those of one shard, so the bits do not depend on
+ * M. */
 #include <assert.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ static const void *own_weight(const struct spot_cuda_at *at, const char *name)
                 t->is_sharded ? at->st->shard * t->rows * t->cols : 0);
 }
 
-/* A replicated vector of the master plane, fp32; NULL: the architecture has no such. */
+/* A replicated vector of the master plane, fp32; NULL: the architecture has none. */
 static const float *vector(const struct spot_cuda_at *at, const char *name)
 {
     const struct spot_cuda_part *const part = &at->st->part[at->i];
@@ -99,13 +100,13 @@ static void add_gradient(const struct spot_cuda_at *at, const char *name, const 
 
 /* --- a product, whole or in parts -------------------------------------------------------- */
 
-/* Parts in which a product is made, and their first shard. */
+/* Number of parts in which a product is computed. */
 static int parts_of(const struct spot_stage *st)
 {
     return st->is_split ? st->n_shard : 1;
 }
 
-/* The columns of c are cut: part i takes its rows of b, as it lies. */
+/* The columns of c are divided: part i uses its rows of b as stored. */
 static void product_of_columns(const struct spot_stage *st, const struct spot_product *whole)
 {
     const int n_part = parts_of(st);
@@ -126,7 +127,7 @@ static void product_of_columns(const struct spot_stage *st, const struct spot_pr
     }
 }
 
-/* The rows of c are cut, columns of a as it lies. */
+/* The rows of c are divided: part i uses its columns of a as stored. */
 static void product_of_rows(const struct spot_stage *st, const struct spot_product *whole)
 {
     const int n_part = parts_of(st);
@@ -145,8 +146,8 @@ static void product_of_rows(const struct spot_stage *st, const struct spot_produ
     }
 }
 
-/* to = the sum of the products of own shards [begin, begin + n), `spare` is room for as many more
- * as the tree is deep. */
+/* to = the sum of the products of own shards [begin, begin + n), `spare` has room for one more
+ * product per level of the tree. */
 static void sum_of_shards(const struct spot_stage *st, const struct spot_product *whole, int begin,
                           int n, float *to, float *spare)
 {
@@ -173,7 +174,7 @@ static void sum_of_shards(const struct spot_stage *st, const struct spot_product
     spot_device_product(st->dev, &p);
 }
 
-/* The sum over k is cut: over the shards of all members. */
+/* The sum over k is divided over the shards of all members. */
 static void product_of_sums(struct spot_stage *st, const struct spot_product *whole)
 {
     const int M = (int)st->config.shape.n_shard / st->n_shard;
@@ -343,7 +344,7 @@ void spot_cuda_norm_backward(const struct spot_cuda_at *at, const struct spot_cu
                         at->c, st->stream);
 }
 
-/* --- what a group exchanges ------------------------------------------------------------------ */
+/* --- exchanges of a group ------------------------------------------------------------------ */
 
 /* The pieces in order in host memory, whose size follows from the memory plan. */
 static int exchange_by_host(struct spot_stage *st, const struct spot_stage_piece *piece, size_t n,
@@ -366,7 +367,7 @@ static int exchange_by_host(struct spot_stage *st, const struct spot_stage_piece
     for (size_t i = 0; i < n; i++)
         if (!piece[i].is_send)
             spot_device_upload(st->dev, piece[i].data, on_host[i].data, piece[i].n_byte);
-    spot_device_wait(st->dev); /* the next exchange uses the same room */
+    spot_device_wait(st->dev); /* the next exchange uses the same buffer */
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stage takes of a device's memory: a plan that is walked twice, to count and to cut. */
+/* The device memory of a stage: a plan that runs twice, to count and to divide. */
 #include <string.h>
 
 #include "engine/cuda/stage_cuda.h"
@@ -72,8 +72,9 @@ static void plan_part(struct spot_memory_plan *plan, const struct spot_stage *st
     memcpy(part->weight_at, at, sizeof(at));
 }
 
-/* What of a layer's save levels [from, to) of recompute stop to keep. Statistics of norms are small
- * and always kept; what enters the two halves is, and so no sum over a tensor group is done again.
+/* Plans the fields of a layer's save that levels [from, to) of recompute no longer keep. Statistics
+ * of norms are small and always kept. The inputs of the two halves are always kept, too, so no sum
+ * over a tensor group is repeated.
  */
 static void plan_layer(struct spot_memory_plan *plan, const struct spot_stage *st,
                        enum spot_recompute from, enum spot_recompute to, struct spot_cuda_save *v)
@@ -127,7 +128,7 @@ static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     struct spot_memory_plan one = { .align = plan->align, .guard_byte = plan->guard_byte };
 
-    if (!plan->base) { /* slots are equal; there may be absurdly many */
+    if (!plan->base) { /* slots are equal, and there may be too many to count one by one */
         plan_slot(&one, st, NULL);
         spot_memory_take(plan, (size_t)st->config.n_slot, one.used);
         return;
@@ -136,7 +137,7 @@ static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
         plan_slot(plan, st, &st->slot[k]);
 }
 
-/* What a kind that is split by shards needs, and the exchanges of a tensor group. */
+/* Memory for kinds that are split by shards, and for the exchanges of a tensor group. */
 static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
