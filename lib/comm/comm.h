@@ -3,9 +3,9 @@
  *
  * A table of functions, created anew for every epoch: over the mesh's sockets with host memory
  * (comm_socket.h), or over NCCL with device memory (comm_nccl.h). Calls return when everything is
- * done, or with an error as soon as the epoch is over or a member is gone: SPOT_EPREEMPTED for a
- * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or library failure.
- * After an error the object can only be closed.
+ * done, or with an error as soon as the epoch is over or a member is lost: SPOT_EPREEMPTED for a
+ * revoked epoch, SPOT_ESYS for a lost member, SPOT_EGPU for a device or library failure. After an
+ * error the object can only be closed.
  */
 #ifndef SPOT_COMM_COMM_H
 #define SPOT_COMM_COMM_H
@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* What one member sends to or receives from another. Both sides give the same type, tag and size;
- * between two members pieces are matched in the order in which they are given. */
+/* A message that one member sends to or receives from another. Both sides give the same type, tag
+ * and size; between two members pieces are matched in the order in which they are given. */
 struct spot_comm_piece {
     bool is_send;
     uint32_t peer; /* member id, not this member's own */
@@ -40,7 +40,7 @@ struct spot_comm_sum {
     uint64_t tag; /* the same on all replicas, distinct for distinct sums */
     void *data;   /* [n] */
     size_t n;
-    bool is_started; /* by a call of start, and unchanged since */
+    bool is_started; /* `start` was called, and the data are unchanged since */
 };
 
 /* The participants; borrowed until the object is closed. */
@@ -58,11 +58,11 @@ struct spot_comm_kind {
     const char *name; /* "sockets", "nccl" */
     bool is_device;   /* data are on the device; `stream`, if any, has queued the work that produces
                          them */
-    /* All pieces together, so that no member waits for one whose turn comes later. In host memory,
-     * a call that only sends does not wait at all. */
+    /* Exchange all pieces at once, so that no member waits for a piece that is sent later. In host
+     * memory, a call that only sends does not wait at all. */
     int (*exchange)(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err);
-    /* Send early what the others need for an int64 sum that will follow; does not wait. NULL: not
+    /* Begin to send the data for an int64 sum that will follow; does not wait. NULL: not
      * supported. */
     int (*start)(struct spot_comm *comm, const struct spot_comm_sum *sum, struct spot_err *err);
     /* int64 sums are exact, hence bit-identical for any number of replicas; sums of floats are

@@ -60,13 +60,13 @@ static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6;
 
 SPOT_LATE_TABLE(EACH_FUNCTION)
 
-/* A call did not come back: NCCL's kernels may hold the device for good. */
+/* A call did not return: NCCL's kernels may block the device permanently. */
 static atomic_bool is_stuck;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct spot_err why; /* why not; code SPOT_OK: it is here */
+static struct spot_err why; /* why it is missing; code SPOT_OK: it is loaded */
 
-/* An older one is told by its version, not by what it lacks. */
+/* An older version is reported by its number, not by the functions it lacks. */
 static void load(void)
 {
     char path[SPOT_LATE_PATH];
@@ -97,7 +97,8 @@ static int probe(struct spot_err *err)
     return -1;
 }
 
-/* What a peer's death can cause may be mended in a new epoch; the rest is this machine's. */
+/* Errors that a peer's death can cause are SPOT_ESYS, and a new epoch may help; all others are
+ * faults of this machine. */
 static int nccl_error(struct spot_err *err, const char *what, ncclResult_t result, ncclComm_t comm)
 {
     const bool is_remote = result == ncclRemoteError || result == ncclSystemError;
@@ -123,16 +124,17 @@ static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
     return 0;
 }
 
-/* --- calls that may not come back ----------------------------------------- */
+/* --- calls that may not return ----------------------------------------- */
 
-/* No caller waits for one longer than its limit. Its arguments are its own: it may outlive us. */
+/* A call on a separate thread, for which the caller waits at most its limit. It owns its arguments,
+ * since it may outlive the caller. */
 struct call {
     void (*run)(struct call *call);
-    int device; /* of the caller: a new thread begins on device 0 */
+    int device; /* the caller's device: a new thread starts with device 0 */
     double limit_s;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int n_user; /* the last one frees */
+    int n_user; /* the last user frees it */
     bool is_done;
     ncclComm_t comm;
     ncclUniqueId id;
@@ -181,8 +183,8 @@ static void *run_call(void *user)
     return NULL;
 }
 
-/* False, and is_stuck from then on, if NCCL did not come back in time. The caller leaves the call
- * locked, and `leave` ends its use. */
+/* False if NCCL did not return in time; is_stuck is then set. The call stays locked until the
+ * caller calls `leave`. */
 static bool run_limited(struct call *c)
 {
     const double until_s = spot_clock_s() + c->limit_s;
@@ -269,7 +271,7 @@ static struct wait start_wait(double timeout_s)
     return (struct wait){ now_s, now_s, timeout_s > 0 ? now_s + timeout_s : 0 };
 }
 
-/* Let some time pass. Returns 0, or -1 with *err when the wait must end. */
+/* Sleep briefly. Returns 0, or -1 with *err when the wait must end. */
 static int pass(const struct nccl_comm *c, struct wait *w, struct spot_err *err)
 {
     const double now_s = spot_clock_s();
@@ -287,8 +289,8 @@ static int pass(const struct nccl_comm *c, struct wait *w, struct spot_err *err)
     return 0;
 }
 
-/* ncclSuccess, ncclInProgress, or what went wrong. A death shows here as well as in `check`, which
- * knows more. */
+/* Returns ncclSuccess, ncclInProgress, or an error. A death is reported both here and by `check`,
+ * whose message is more precise. */
 static int look(const struct nccl_comm *c, ncclComm_t comm, bool *is_busy, struct spot_err *err)
 {
     ncclResult_t state = ncclSuccess, result = ncclSuccess;
@@ -320,8 +322,8 @@ static int wait_comms(const struct nccl_comm *c, double timeout_s, struct spot_e
     }
 }
 
-/* The answer "not ready" stays behind as the thread's last error, where the next look for failed
- * launches would find it: it is taken back here, but not an error that was there before. */
+/* cudaErrorNotReady remains as the thread's last error and would look like a failed launch; it is
+ * cleared here, but an earlier error is kept. */
 static cudaError_t query(cudaStream_t stream)
 {
     const cudaError_t before = cudaPeekAtLastError();
@@ -332,7 +334,8 @@ static cudaError_t query(cudaStream_t stream)
     return status;
 }
 
-/* Work is on the stream once the communicators are no longer busy starting it. */
+/* Wait until the communicators have started the operations, and then until the stream has completed
+ * them. */
 static int wait_done(const struct nccl_comm *c, struct spot_err *err)
 {
     struct wait w = start_wait(0);
@@ -356,7 +359,7 @@ static bool is_accepted(ncclResult_t result)
 
 /* --- operations ------------------------------------------------------------ */
 
-/* What `stream` has queued so far comes first. */
+/* Make the communication stream wait for the work queued on `stream`. */
 static int follow(struct nccl_comm *c, void *stream, struct spot_err *err)
 {
     cudaError_t status = stream ? cudaEventRecord(c->ready, stream) : cudaSuccess;
@@ -368,7 +371,7 @@ static int follow(struct nccl_comm *c, void *stream, struct spot_err *err)
     return status == cudaSuccess ? 0 : cuda_error(err, "order of streams", status);
 }
 
-/* The end of a group, its operations, and its communicator if one of them failed. */
+/* Ends a group and waits for its operations; aborts the communicators if one failed. */
 static int finish(struct nccl_comm *c, const char *what, ncclResult_t result, ncclComm_t comm,
                   struct spot_err *err)
 {
@@ -441,7 +444,7 @@ static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
     return finish(c, "sum over replicas", result, c->replica, err);
 }
 
-/* --- life ---------------------------------------------------------------- */
+/* --- open and close ---------------------------------------------------------------- */
 
 static void close_comm(struct spot_comm *comm)
 {
@@ -449,7 +452,7 @@ static void close_comm(struct spot_comm *comm)
 
     end(c, NULL);
     if (is_stuck)
-        return; /* NCCL may still use the rest; the process has to end */
+        return; /* NCCL may still use the rest, so it is not freed; the process must end */
     if (c->ready)
         cudaEventDestroy(c->ready);
     if (c->stream)
@@ -466,7 +469,7 @@ static void run_start(struct call *c)
     c->result = api.ncclCommInitRankConfig(&c->comm, c->n, c->id, c->rank, &config);
 }
 
-/* Starts to connect; NULL members stay NULL. It should not block, but is not trusted in that. */
+/* Starts to connect. The call should not block, but runs with a limit in case it does. */
 static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, double limit_s,
                  struct spot_err *err)
 {

@@ -3,8 +3,8 @@
  *
  * Part of spot_cuda.so, which opens libnccl.so.2 (or the file in SPOT_NCCL_LIBRARY) on demand: the
  * module works without it. NCCL does not tell survivors that a member died; their kernels spin. So
- * nothing here blocks in NCCL: communicators are non-blocking, every wait polls the stream, the
- * communicator and `check`, and if one of them fails the communicator is aborted at once, which
+ * no function here blocks in NCCL: communicators are non-blocking, and every wait polls the stream,
+ * the communicator and `check`. If one of them fails the communicator is aborted at once, which
  * ends its kernels.
  */
 #ifndef SPOT_COMM_COMM_NCCL_H
@@ -22,7 +22,7 @@ struct spot_nccl_open {
     struct spot_comm_place place;
     const uint8_t *member_id;  /* [SPOT_NCCL_ID_BYTE] of this epoch, the same for all members */
     const uint8_t *replica_id; /* the same for all replicas; NULL if n_replica < 2 */
-    /* Must this wait end? Returns 0, or -1 with *err; called about every millisecond. */
+    /* Returns -1 with *err if the current wait must end, else 0; called about every millisecond. */
     int (*check)(void *user, struct spot_err *err);
     void *user;
     double timeout_s;    /* > 0, for connecting all members */
@@ -30,16 +30,16 @@ struct spot_nccl_open {
 };
 
 struct spot_nccl {
-    /* Is NCCL present and new enough? Returns 0, or -1 with *err (SPOT_EGPU) that names both
-     * versions. */
+    /* Check that NCCL is present and new enough. Returns 0, or -1 with *err (SPOT_EGPU) that names
+     * both versions. */
     int (*probe)(struct spot_err *err);
     /* Create the id of a future communicator; this process must live until all are connected.
      * Returns 0, or -1 with *err (SPOT_EGPU). */
     int (*new_id)(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err);
-    /* Returns when all members are connected. NULL with *err of comm.h. */
+    /* Connects; returns when all members are connected. NULL with *err as in comm.h. */
     struct spot_comm *(*open)(const struct spot_nccl_open *how, struct spot_err *err);
-    /* Has a call not returned within its limit? NCCL's kernels may then block the device: nothing
-     * may wait for it, and the process must end. */
+    /* True if a call did not return within its limit. NCCL's kernels may then block the device: no
+     * thread may wait for it, and the process must end. */
     bool (*is_held)(void);
 };
 

@@ -20,7 +20,7 @@ static struct socket_comm *of(struct spot_comm *comm)
     return (struct socket_comm *)(void *)comm;
 }
 
-/* A frame of exactly n_byte, NULL with *err. */
+/* Receives a frame of exactly n_byte; NULL with *err. */
 static struct spot_frame *take(const struct socket_comm *c, uint32_t peer, uint32_t type,
                                uint64_t tag, size_t n_byte, struct spot_err *err)
 {
@@ -34,7 +34,7 @@ static struct spot_frame *take(const struct socket_comm *c, uint32_t peer, uint3
     return NULL;
 }
 
-/* Sends are queued: all of them first, so that members do not wait for each other. */
+/* All sends are queued first, so that members do not wait for each other. */
 static int exchange(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err)
 {
@@ -76,7 +76,7 @@ static struct share share_of(const struct socket_comm *c, const struct spot_comm
     return (struct share){ (int64_t *)sum->data + begin, end - begin };
 }
 
-/* Share r of a sum to the replica `to`. */
+/* Send share r of a sum to the replica `to`. */
 static int send_share(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t to,
                       size_t r, uint32_t type, struct spot_err *err)
 {
@@ -92,7 +92,8 @@ static void add_sums(int64_t *sum, const int64_t *more, size_t n)
         sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)more[i]);
 }
 
-/* Share r of a sum from the replica `from`: added to what is here, or instead of it. */
+/* Receive share r of a sum from the replica `from`, and add it to the local values or replace
+ * them. */
 static int take_share(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t from,
                       size_t r, uint32_t type, struct spot_err *err)
 {
@@ -110,7 +111,7 @@ static int take_share(const struct socket_comm *c, const struct spot_comm_sum *s
     return 0;
 }
 
-/* Its share to every other replica. */
+/* Send to every other replica its share. */
 static int scatter(struct spot_comm *comm, const struct spot_comm_sum *sum, struct spot_err *err)
 {
     const struct socket_comm *const c = of(comm);
@@ -137,8 +138,8 @@ static int gather(const struct socket_comm *c, const struct spot_comm_sum *sum,
     return 0;
 }
 
-/* Everyone sends each replica its share, adds up its own and sends the result to all: integer
- * sums, so the order of arrival does not matter. */
+/* Each replica sends the others their shares, sums its own share and sends the result to all.
+ * Integer sums do not depend on the order of arrival. */
 static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
                    const struct spot_comm_sum *sum, size_t n, void *stream, struct spot_err *err)
 {
@@ -160,7 +161,7 @@ static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
     return 0;
 }
 
-/* --- life ---------------------------------------------------------------- */
+/* --- open and close ---------------------------------------------------------------- */
 
 static void close_comm(struct spot_comm *comm)
 {

@@ -12,8 +12,8 @@ extern "C" {
 
 /* Types of the frames of a sum. */
 struct spot_comm_socket_types {
-    uint32_t scatter; /* my contribution to your share */
-    uint32_t gather;  /* my share, summed */
+    uint32_t scatter; /* the sender's contribution to the receiver's share */
+    uint32_t gather;  /* the sender's share, summed */
 };
 
 /* For the mesh's current epoch; the mesh is borrowed. */

@@ -103,7 +103,7 @@ static int find_host(const char *host, bool ask_names, struct spot_endpoint *e, 
     int n = 0;
 
     if (!strcmp(host, "localhost"))
-        host = "127.0.0.1"; /* whatever a resolver thinks of it */
+        host = "127.0.0.1"; /* independent of the resolver */
     if (getaddrinfo(host, NULL, &hint, &list))
         return 0;
     for (const struct addrinfo *a = list; a && n < n_max; a = a->ai_next) {
@@ -234,7 +234,7 @@ static int open_socket(const union address *a, struct spot_err *err)
     return fd;
 }
 
-/* Latency and room; a kernel that says no to either only makes us slower. */
+/* Disable delays and enlarge buffers; failure of either only makes the connection slower. */
 static void tune(int fd, const struct spot_endpoint *e)
 {
     const int on = 1, size = BUFFER_BYTE;
@@ -245,7 +245,8 @@ static void tune(int fd, const struct spot_endpoint *e)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* Is a file as old as that? Calendars leap: the age of one from the future is counted from now on.
+/* True if the file is at least this old. A time in the future, after a change of the clock, is set
+ * to now.
  */
 static bool is_aged(const char *path, const struct stat *st, time_t age_s)
 {
@@ -280,7 +281,7 @@ void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
 void spot_endpoint_unlisten(const struct spot_endpoint *e, int listener)
 {
     if (e->kind == SPOT_ENDPOINT_UNIX)
-        (void)shutdown(listener, SHUT_RDWR); /* also where a child of ours has it */
+        (void)shutdown(listener, SHUT_RDWR); /* also for a copy in a child process */
     close(listener);
     spot_endpoint_drop_stale(e, 0);
 }
@@ -311,8 +312,8 @@ void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)
         closedir(list);
 }
 
-/* A socket's file is born with the mode of the socket, less the umask. That is not touched: other
- * threads create files meanwhile. */
+/* A socket's file is created with the mode of the socket and the umask. The umask is not changed,
+ * since other threads may create files. */
 static int bind_private(int fd, const struct spot_endpoint *e, const union address *a,
                         socklen_t len)
 {
@@ -358,8 +359,8 @@ static int start(const struct spot_endpoint *e, int limit_ms, struct spot_err *e
 
     if (fd < 0)
         return -1;
-    /* a Unix socket answers at once, or when its listener has room, which one that is stopped
-     * never has again; it knows no "in progress" */
+    /* connect() to a Unix socket does not return EINPROGRESS: it succeeds at once, or blocks until
+     * the listener has room, which may be never */
     rc = e->kind == SPOT_ENDPOINT_UNIX
              ? setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience))
              : set_nonblocking(fd);
@@ -454,7 +455,7 @@ void spot_endpoint_make_absolute(struct spot_endpoint *e)
     free(whole);
 }
 
-/* An IPv4 address that came to a socket of both families is told as such. */
+/* An IPv4-mapped IPv6 address is returned as IPv4. */
 static int endpoint_of(const union address *from, struct spot_endpoint *e, struct spot_err *err)
 {
     static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };

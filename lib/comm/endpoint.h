@@ -65,8 +65,8 @@ void spot_endpoint_make_absolute(struct spot_endpoint *endpoint);
  * *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* Close it. A Unix socket loses its name, unless another process listens there by now, or what is
- * there is no socket. */
+/* Close the listener, and remove its Unix socket, unless another process listens there by now or
+ * the path is not a socket. */
 void spot_endpoint_unlisten(const struct spot_endpoint *endpoint, int listener);
 
 /* Remove a Unix socket at least this old that no longer accepts connections; does not wait. No
@@ -95,13 +95,13 @@ int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *e
 int spot_endpoint_bound(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
 /* The same for the other end of a connection. */
 int spot_endpoint_remote(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
-/* spot_endpoint_bound without the port, which others need not know of a connection. */
+/* spot_endpoint_bound without the port. */
 int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
 
 /* Accept the next connection, non-blocking and close-on-exec; -1 if there is none. */
 int spot_endpoint_accept(int listener);
 
-/* The process that connected to a Unix socket, as it was then; 0: not known. */
+/* Process id of the peer of a Unix socket, at the time of its connect; 0: not known. */
 pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */

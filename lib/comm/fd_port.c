@@ -16,7 +16,7 @@ struct fd_port {
     int in, out;
 };
 
-/* 1 when `events` or an end is there, 0 after limit_s. */
+/* 1 on `events` or the end of the stream, 0 after limit_s. */
 static int await(int fd, short events, double limit_s)
 {
     const double end_s = spot_clock_s() + limit_s;
@@ -54,7 +54,7 @@ static int read_fd(struct spot_port *port, void *data, size_t n_byte, size_t *go
     }
 }
 
-/* No SIGPIPE where that can be had; a pipe's writer has to ignore it. */
+/* Avoids SIGPIPE for sockets; writers of pipes must ignore the signal. */
 static ssize_t write_some(int fd, const void *data, size_t n_byte)
 {
     const ssize_t n = send(fd, data, n_byte, MSG_NOSIGNAL);

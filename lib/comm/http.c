@@ -20,9 +20,11 @@
 
 enum { EVENTS = 64, STEPS = 32, BLOCK = 16 << 10, LINGER_BYTE = 32 << 20 };
 
-static const double look_every_s = 0.25; /* who is late */
-static const double run_max_s = 0.01;    /* per run: the caller has other work too */
-/* For a client to read an answer that it did not expect: many read only when all is sent. */
+static const double look_every_s = 0.25; /* interval of the check for time limits */
+static const double run_max_s =
+    0.01; /* per call of spot_http_run, since the caller has other work, too */
+/* Time for a client to read an early answer: many clients read only after they have sent
+ * everything. */
 static const double linger_s = 1, linger_most_s = 10; /* of silence, and in all */
 
 /* --- connections ---------------------------------------------------------------- */
@@ -36,7 +38,7 @@ void spot_http_ready(struct spot_http_line *l)
     h->ready = spot_xgrow(h->ready, &h->cap_ready, h->n_ready + 1, sizeof(struct spot_http_line *));
     h->ready[h->n_ready++] = l;
     l->is_ready = true;
-    if (h->n_ready == 1) /* else it is written, or spot_http_run is at it */
+    if (h->n_ready == 1) /* otherwise `more` is already signalled, or spot_http_run is running */
         (void)eventfd_write(h->more, 1);
 }
 
@@ -53,7 +55,7 @@ static void drop(struct spot_http_line *l)
         l->next->before = l->before;
     *(l->before ? &l->before->next : &h->first) = l->next;
     h->n_line--;
-    /* Closing does not end the watch while a child that has not come to its exec holds a copy. */
+    /* close() does not end the watch while a child process between fork and exec holds a copy. */
     (void)epoll_ctl(h->fd, EPOLL_CTL_DEL, l->fd, NULL);
     if (l->tls)
         spot_tls_free(l->tls);
@@ -69,7 +71,7 @@ static bool wants_input(const struct spot_http_line *l)
     return l->lingers || (l->call ? l->call->is_reading : !l->closes);
 }
 
-/* All is said; that there is no more is not. */
+/* True if all output was sent, but not yet the end of the stream. */
 static bool is_at_end(const struct spot_http_line *l)
 {
     return l->closes && !l->call && !l->lingers && l->n_sent == l->out.n;
@@ -112,7 +114,7 @@ static void add_line(struct spot_http *h, int fd)
         drop(l);
 }
 
-/* With the kernel's own buffers, which are small: a client may not read. */
+/* Keeps the kernel's default buffers, which are small, since a client may not read. */
 static int accept_one(const struct spot_http *h)
 {
     const int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
@@ -141,7 +143,7 @@ static void take_new(struct spot_http *h)
         (void)epoll_ctl(h->fd, EPOLL_CTL_DEL, h->listener, NULL);
 }
 
-/* --- bytes: 1, something was done; 0, nothing can be done now; -1, the connection is over --- */
+/* --- input and output: 1, progress; 0, nothing can be done now; -1, the connection is over --- */
 
 static int flush(struct spot_http_line *l)
 {
@@ -181,7 +183,8 @@ static int fill(struct spot_http_line *l)
     return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
-/* Unread bytes would make the kernel reset the connection, and the answer may be lost. */
+/* Reads and discards input before the close: with unread bytes the kernel would reset the
+ * connection, and the answer could be lost. */
 static int linger(struct spot_http_line *l)
 {
     if (l->has_ended)
@@ -208,7 +211,7 @@ static int advance(struct spot_http_line *l)
     return wants_input(l) ? fill(l) : 0;
 }
 
-/* Returns false: it is closed. */
+/* Serves a connection once. False: it is closed. */
 static bool step(struct spot_http_line *l)
 {
     struct spot_http *const h = l->http;
@@ -219,7 +222,7 @@ static bool step(struct spot_http_line *l)
         rc = advance(l);
     h->current = NULL;
     if (rc > 0)
-        spot_http_ready(l); /* the others, first */
+        spot_http_ready(l); /* after the other connections */
     if (rc >= 0 && !watch(l, EPOLL_CTL_MOD))
         return true;
     drop(l);
@@ -234,7 +237,7 @@ static void on_event(struct spot_http_line *l, uint32_t events)
     }
     if (!step(l) || !(events & EPOLLRDHUP) || wants_input(l))
         return;
-    if (l->call && !spot_http_is_sent(l->call)) { /* nobody waits for it */
+    if (l->call && !spot_http_is_sent(l->call)) { /* the client has disconnected */
         drop(l);
         return;
     }
@@ -345,7 +348,7 @@ static void look_for_late(struct spot_http *h)
         (void)watch_listener(h);
 }
 
-/* Those that become ready meanwhile come next time. */
+/* Serves the ready connections; those that become ready meanwhile are served in the next call. */
 static void step_ready(struct spot_http *h)
 {
     const size_t n = h->n_ready;
@@ -364,7 +367,7 @@ static void step_ready(struct spot_http *h)
         h->ready[i] = h->ready[n + i];
 }
 
-/* Returns whether connections had something to say. */
+/* Returns true if there were events of connections. */
 static bool receive_events(struct spot_http *h)
 {
     struct epoll_event event[EVENTS];

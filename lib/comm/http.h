@@ -2,9 +2,9 @@
 /* http.h - a small HTTP server in its caller's event loop: requests arrive whole, responses are
  * sent whole or as a stream that is pulled.
  *
- * HTTP/1.1 as in RFC 9112, of which it reads nothing leniently (http_head.h); HTTPS with TLS 1.2
- * and 1.3. Single-threaded. Everything is bounded: headers, bodies, connections, silence. A client
- * that disconnects is noticed at once, even while its request waits.
+ * HTTP/1.1 as in RFC 9112, parsed strictly (http_head.h); HTTPS with TLS 1.2 and 1.3.
+ * Single-threaded. Everything is bounded: headers, bodies, connections, silence. A disconnect of a
+ * client is detected at once, even while its request waits.
  */
 #ifndef SPOT_COMM_HTTP_H
 #define SPOT_COMM_HTTP_H
@@ -46,7 +46,7 @@ struct spot_http_options {
 
 /* Starts listening. NULL with *err: SPOT_EUSAGE, SPOT_EDATA (a certificate), SPOT_ESYS. */
 struct spot_http *spot_http_new(const struct spot_http_options *options, struct spot_err *err);
-void spot_http_free(struct spot_http *http);      /* may be NULL; calls are gone */
+void spot_http_free(struct spot_http *http);      /* may be NULL; ends all calls */
 int spot_http_port(const struct spot_http *http); /* 0 for a Unix socket */
 /* "http://HOST:PORT", "https://HOST:PORT", or "unix:PATH": where it listens. */
 const char *spot_http_url(const struct spot_http *http);
@@ -59,14 +59,15 @@ void spot_http_run(struct spot_http *http);
 const char *spot_http_method(const struct spot_http_call *call);
 const char *spot_http_path(const struct spot_http_call *call); /* without the query */
 const char *spot_http_header(const struct spot_http_call *call, const char *name); /* NULL: none */
-/* The host that was asked, of the target or of the Host header; NULL: none, in HTTP/1.0. */
+/* The requested host, from the target or the Host header; NULL: none, in HTTP/1.0. */
 const char *spot_http_host(const struct spot_http_call *call);
 const struct spot_buf *spot_http_body(const struct spot_http_call *call);
 void spot_http_set_data(struct spot_http_call *call, void *data);
-void *spot_http_data(const struct spot_http_call *call); /* NULL at first */
+void *
+spot_http_data(const struct spot_http_call *call); /* the value set by the owner, NULL at first */
 bool spot_http_is_answered(const struct spot_http_call *call);
 
-/* Add a header to the response, or give it another value; before it is given. */
+/* Add a header to the response, or replace its value; before the response is given. */
 void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value);
 /* Give the response; the bytes are copied. */
 void spot_http_answer(struct spot_http_call *call, unsigned status, const char *content_type,

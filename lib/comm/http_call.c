@@ -11,9 +11,9 @@
 #include "common/xalloc.h"
 
 enum { BLOCK = 4 << 10, CHUNK_HEAD = 8 };
-enum { SMALL_BODY = 64 << 10 }; /* is read although not needed */
+enum { SMALL_BODY = 64 << 10 }; /* a body of this size is read even if it is not needed */
 
-static const double body_byte_per_s = 16384; /* a body that comes slower is not waited for */
+static const double body_byte_per_s = 16384; /* minimum rate of a body */
 
 /* --- a call ------------------------------------------------------------------ */
 
@@ -184,7 +184,8 @@ static void put_status(struct spot_buf *out, unsigned status)
         put_field(out, "Date", date);
 }
 
-/* No other call follows what is put out; else, whether one does is the client's to say. */
+/* Writes the Connection header: close if no other call will follow, otherwise as the client
+ * requested. */
 static void put_connection(struct spot_http_line *l, const struct spot_http_call *call)
 {
     l->closes |= !call->head.keeps_alive || (call->pull && call->head.is_1_0);
@@ -194,7 +195,7 @@ static void put_connection(struct spot_http_line *l, const struct spot_http_call
         put_field(&l->out, "Connection", "keep-alive");
 }
 
-/* Its head, and its body where that is known. */
+/* Writes the head, and the body if its length is known. */
 static void begin_answer(struct spot_http_line *l, struct spot_http_call *call)
 {
     const bool is_head = !strcmp(call->head.method, "HEAD");
@@ -218,7 +219,7 @@ static void begin_answer(struct spot_http_line *l, struct spot_http_call *call)
     l->due_s = spot_clock_s() + l->http->options.idle_s;
 }
 
-/* One chunk; what its owner has is behind its head. False: nothing now. */
+/* Writes one chunk from the owner's `pull`. False: nothing to send now. */
 static bool put_chunk(struct spot_http_line *l, struct spot_http_call *call)
 {
     const bool is_chunked = !call->head.is_1_0;
@@ -277,7 +278,8 @@ static void put_error(struct spot_buf *out, bool is_full, const char *message)
     put(out, ",\"param\":null,\"code\":null}}");
 }
 
-/* Of a head that is none: what follows it cannot be told from what belongs to it. */
+/* Refuses a malformed head and closes the connection, since the start of the next request is
+ * unknown. */
 static void refuse_head(struct spot_http_line *l, int status, const char *why)
 {
     struct spot_buf body = { 0 };
@@ -312,7 +314,7 @@ static void refuse_body(struct spot_http_call *call, unsigned status)
 
 /* --- bodies --------------------------------------------------------------------- */
 
-/* The call is whole: tell the owner, who answers now or later. */
+/* The request is complete: call `called`. */
 static void notify(struct spot_http_call *call)
 {
     call->is_notified = true;
@@ -321,7 +323,7 @@ static void notify(struct spot_http_call *call)
     drop_body(call);
 }
 
-/* It is answered without the rest of its body, and the connection is closed behind that. */
+/* Answer without reading the rest of the body; the connection is closed afterwards. */
 static void stop_reading(struct spot_http_call *call)
 {
     call->is_reading = false;
@@ -336,7 +338,7 @@ static void take_body(struct spot_http_call *call, const char *data, size_t n)
 
     call->line->due_s += (double)n / body_byte_per_s;
     if (spot_http_is_answered(call))
-        return; /* a small, unneeded one */
+        return; /* a small body that is not needed */
     if (!call->refusal) {
         spot_buf_add(&call->body, data, n);
         call->http->n_held += call->body.cap - before;
@@ -364,7 +366,7 @@ static void end_body(struct spot_http_call *call)
         notify(call);
 }
 
-/* Of n bytes that are there: returns how many were of the body. */
+/* Reads up to n bytes; returns how many belonged to the body. */
 static size_t read_body(struct spot_http_call *call, const char *data, size_t n)
 {
     const char *part = data;
@@ -392,7 +394,7 @@ static size_t read_body(struct spot_http_call *call, const char *data, size_t n)
 
 /* --- heads ----------------------------------------------------------------------- */
 
-/* A status; 0: a body of this size is admitted. */
+/* HTTP status with which a body of this size is refused; 0: accepted. */
 static unsigned no_room(const struct spot_http *h, int64_t n_byte)
 {
     if (n_byte == SPOT_HTTP_CHUNKED)

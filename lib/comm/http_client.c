@@ -25,7 +25,7 @@
 
 enum { FD_MAX = 8, IDLE_CONNECTIONS = 4, EVENTS = 256 };
 
-/* A question under way. */
+/* A pending request. */
 struct asked {
     struct asked *next;
     CURL *easy;
@@ -40,10 +40,10 @@ struct asked {
 
 struct spot_http_client {
     CURLM *multi;
-    int epoll_fd; /* of the sockets that libcurl watches: only those with something are looked at */
-    double timer_s; /* when libcurl is to be called anyway; INFINITY: never */
+    int epoll_fd;   /* an epoll of libcurl's sockets, so that only ready ones are served */
+    double timer_s; /* when libcurl must be called next; INFINITY: only for events */
     struct asked *asked;
-    struct spot_http_tls tls; /* ca NULL: in the clear */
+    struct spot_http_tls tls; /* ca NULL: no TLS */
 };
 
 /* --- the library --------------------------------------------------------- */
@@ -111,7 +111,7 @@ int spot_http_url_check(const char *url, struct spot_err *err)
                         url);
 }
 
-/* --- questions ----------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------- */
 
 static size_t take(struct asked *a, struct spot_buf *to, size_t n_max, const void *data, size_t n)
 {
@@ -143,7 +143,7 @@ static size_t take_body(char *data, size_t size, size_t n, void *user)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct spot_err why; /* why not; code SPOT_OK: it is here */
+static struct spot_err why; /* why it is missing; code SPOT_OK: it is loaded */
 
 static void load(void)
 {
@@ -153,7 +153,7 @@ static void load(void)
         spot_err_set(&why, SPOT_ESYS, "cannot start libcurl");
 }
 
-/* What of a socket is waited for; CURL_POLL_REMOVE: nothing any more. */
+/* libcurl's callback: watch `what` on a socket, or stop (CURL_POLL_REMOVE). */
 static int on_watch(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_data)
 {
     const struct spot_http_client *const client = user;
@@ -248,7 +248,7 @@ void spot_http_client_free(struct spot_http_client *client)
     free(client);
 }
 
-/* Processes that are started meanwhile do not inherit it. */
+/* Creates the socket with close-on-exec, so that child processes do not inherit it. */
 static int on_socket(void *user, curl_socket_t fd, curlsocktype purpose)
 {
     (void)user, (void)purpose;
@@ -265,7 +265,7 @@ static void allow_alone(CURL *easy, bool is_tls)
 #endif
 }
 
-/* The server's certificate and name are checked, which is curl's own wish, too. */
+/* Checks the server's certificate and name. */
 static void set_tls(CURL *easy, const struct spot_http_tls *tls)
 {
     api.curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -279,7 +279,7 @@ static void set_tls(CURL *easy, const struct spot_http_tls *tls)
         api.curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key);
 }
 
-/* Nothing of the environment or of a server says where a question goes. */
+/* Neither environment variables nor redirects may change where a request goes. */
 static void set_route(CURL *easy, bool is_tls)
 {
     api.curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -408,7 +408,7 @@ static CURLMcode run_timer(struct spot_http_client *client)
 
     if (spot_clock_s() < client->timer_s)
         return CURLM_OK;
-    client->timer_s = INFINITY; /* it may set another one */
+    client->timer_s = INFINITY; /* the call may set another timer */
     return api.curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
 }
 

@@ -33,8 +33,9 @@ struct spot_http_ask {
     const char *header[SPOT_HTTP_HEADERS_MAX]; /* "Name: value"; NULL ends */
     const char *body;                          /* NULL: none */
     double connect_s, limit_s; /* time limits for connecting, and for the whole answer; 0: none */
-    /* NULL; else gets the body of an answer with status 200 as it comes, of any length, and the
-     * reply has none. False ends the transfer. Not to drop or ask anything. */
+    /* If not NULL, receives the body of an answer with status 200 in pieces, of any length; the
+     * reply then has no body. Return false to end the transfer. It must not call
+     * spot_http_client_ask or _drop. */
     bool (*part)(void *user, const char *data, size_t n_byte);
 };
 
@@ -42,7 +43,7 @@ struct spot_http_ask {
 struct spot_http_reply {
     long status;      /* 0: no complete answer; `why` gives the reason */
     const char *why;  /* NULL if there is a status */
-    bool is_refused;  /* nobody takes connections there */
+    bool is_refused;  /* the connection was refused */
     const char *body; /* [n_byte], followed by a NUL */
     size_t n_byte;
     const char *head; /* the header lines; see spot_http_reply_header */
@@ -74,10 +75,10 @@ void spot_http_client_free(
 int spot_http_client_ask(struct spot_http_client *client, const struct spot_http_ask *ask,
                          spot_http_done done, void *user, struct spot_err *err);
 
-/* Close the requests of this user: their `done` is not called. */
+/* Cancel the requests of this user; their `done` is not called. */
 void spot_http_client_drop(struct spot_http_client *client, const void *user);
 
-/* Wait until something of an answer came, one of fd[n_fd] is readable or hung up, or timeout_s is
+/* Wait until data of an answer have come, one of fd[n_fd] is readable or hung up, or timeout_s is
  * over; call `done` for each complete answer. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t n_fd,
                           double timeout_s, struct spot_err *err);

@@ -31,7 +31,7 @@ static bool is_token(const char *text)
     return at > text && !*at;
 }
 
-/* What a field value may have: no control character but a tab. */
+/* Characters of a field value: no control characters except tab. */
 static bool is_value_char(char c)
 {
     return c == '\t' || ((unsigned char)c >= ' ' && c != 0x7f);
@@ -103,7 +103,8 @@ static bool is_host(const char *text)
     return !*at;
 }
 
-/* Where the path begins of http://host/path, whose host is moved to the front; NULL: malformed. */
+/* Of http://host/path: moves the host to the front and returns the start of the path; NULL:
+ * malformed. */
 static char *cut_absolute(struct spot_http_head *h, char *target)
 {
     const size_t n_scheme = !strncasecmp(target, "http://", 7)    ? 7
@@ -213,7 +214,7 @@ static int read_lines(struct spot_http_head *h, char *text, size_t n, const char
     return end + 4 == text + n ? 0 : refuse(400, "A line must end in CRLF.", why);
 }
 
-/* --- what the fields say -------------------------------------------------------------- */
+/* --- fields -------------------------------------------------------------- */
 
 const char *spot_http_head_field(const struct spot_http_head *h, const char *name)
 {
@@ -260,7 +261,7 @@ static int read_length(struct spot_http_head *h, const char **why)
     return 0;
 }
 
-/* Is it one of the words of all fields of this name, which are separated by commas? */
+/* True if `word` is in the comma-separated lists of all fields of this name. */
 static bool has_word(const struct spot_http_head *h, const char *name, const char *word)
 {
     const size_t n_word = strlen(word);
@@ -312,12 +313,12 @@ void spot_http_head_release(struct spot_http_head *h)
 
 enum chunk_state {
     CHUNK_SIZE,      /* digits */
-    CHUNK_EXTENSION, /* what follows them on the line */
+    CHUNK_EXTENSION, /* the rest of the line */
     CHUNK_SIZE_LF,
     CHUNK_DATA,
     CHUNK_DATA_CR,
     CHUNK_DATA_LF,
-    CHUNK_TRAILER, /* at the start of a line behind the last chunk */
+    CHUNK_TRAILER, /* at the start of a line after the last chunk */
     CHUNK_TRAILER_NAME,
     CHUNK_TRAILER_VALUE,
     CHUNK_TRAILER_LF,
@@ -352,7 +353,7 @@ static int read_trailer(struct spot_http_chunks *c, char ch)
     }
 }
 
-/* Of all but data. */
+/* The state after a byte that is not data. */
 static int next_state(struct spot_http_chunks *c, char ch)
 {
     switch (c->state) {

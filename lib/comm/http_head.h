@@ -2,10 +2,10 @@
 /* http_head.h - the head of an HTTP/1.1 request, and bodies in chunks (RFC 9112); private to
  * lib/comm/http*.c.
  *
- * A proxy in front may read a request otherwise than this server, and then the end of one request
- * becomes the start of another. So what the grammar does not allow is refused, also where a
- * recipient may be lenient: line ends other than CRLF, folded lines, blanks before a colon, lengths
- * that are not one number.
+ * If a proxy in front parsed a request differently from this server, the end of one request could
+ * become the start of another. So everything that the grammar does not allow is refused, also where
+ * a recipient may be lenient: line ends other than CRLF, folded lines, blanks before a colon,
+ * lengths that are not one number.
  */
 #ifndef SPOT_COMM_HTTP_HEAD_H
 #define SPOT_COMM_HTTP_HEAD_H
@@ -21,7 +21,7 @@ extern "C" {
 enum { SPOT_HTTP_FIELDS_MAX = 100, SPOT_HTTP_HEAD_BYTE = 32 << 10, SPOT_HTTP_CHUNKED = -1 };
 
 struct spot_http_head {
-    char *text;                /* ours, cut into the strings below */
+    char *text;                /* own copy, cut into the strings below */
     const char *method, *path; /* the path is decoded and has no query; "*" for that target */
     const char *host; /* of the target, or else of Host; NULL: an HTTP/1.0 request has none */
     struct {
@@ -32,13 +32,14 @@ struct spot_http_head {
     bool is_1_0, keeps_alive, expects_continue;
 };
 
-/* Bytes of the head at the start of data[n], with the empty line that ends it; 0: it is not whole;
- * SIZE_MAX: a line does not end in CRLF. *n_seen, 0 at first, is how far earlier calls have read.
+/* Size of the head at the start of data[n], including the empty line that ends it; 0: incomplete;
+ * SIZE_MAX: a line does not end in CRLF. *n_seen, 0 at first, keeps how far earlier calls have
+ * read.
  */
 size_t spot_http_head_size(const char *data, size_t n, size_t *n_seen);
 
-/* Read a whole head. Returns 0; or a status, and *why says what is wrong. To be released in any
- * case. */
+/* Parse a complete head. Returns 0, or an HTTP status with the reason in *why. Must be released in
+ * any case. */
 int spot_http_head_read(struct spot_http_head *head, const char *data, size_t n, const char **why);
 void spot_http_head_release(struct spot_http_head *head);
 /* The first value of a field, NULL: none. */
@@ -52,8 +53,9 @@ struct spot_http_chunks { /* zero at first */
     size_t n_line; /* bytes of the line, or of all trailers */
 };
 
-/* Read from data[*n]: *n becomes the bytes taken, and *part, *n_part those of them that are of the
- * body, if any. Returns 1 at the end of the body, 0, or -1 when it is malformed. */
+/* Parse data[*n]: *n becomes the number of bytes taken, and *part, *n_part the bytes among them
+ * that belong to the body, if any. Returns 1 at the end of the body, 0 if there is more to come, -1
+ * if it is malformed. */
 int spot_http_chunks_read(struct spot_http_chunks *c, const char *data, size_t *n,
                           const char **part, size_t *n_part);
 

@@ -38,7 +38,7 @@ static int refuse(const struct reading *r, const char *what)
     return spot_err_at(r->err, r->path, r->line, 0, NULL, "%s", what);
 }
 
-/* What no client can send would be a key that opens nothing. */
+/* Refuses keys that no client can send. */
 static int check_key(const struct reading *r, const char *key, size_t n)
 {
     if (memchr(key, '\0', n))
@@ -58,7 +58,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The last word of line[*n] is NAME=NUMBER: take it off. */
+/* If the last word of line[*n] is NAME=NUMBER, removes it and stores the number. */
 static bool take_term(const char *line, size_t *n, const char *name, double *value)
 {
     char number[24], *end;
@@ -116,7 +116,7 @@ static int add_key(struct spot_http_keys *keys, struct reading *r, const char *k
     return 0;
 }
 
-/* Blanks around a key are none of it: no client could send them. */
+/* Blanks around a key are removed, because no client could send them. */
 static int add_line(struct spot_http_keys *keys, struct reading *r, const char *line, size_t n)
 {
     while (n && is_blank(line[n - 1]))
@@ -171,7 +171,7 @@ void spot_http_keys_free(struct spot_http_keys *keys)
     free(keys);
 }
 
-/* Its number, from 1; 0: it is none. */
+/* The number of a key, from 1; 0: unknown key. */
 static unsigned number_of(const struct spot_http_keys *keys, const char *text)
 {
     struct key given = { .share = 1 };

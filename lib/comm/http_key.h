@@ -14,17 +14,17 @@ extern "C" {
 
 struct spot_http_keys;
 
-/* Read the keys of a file, one a line, without surrounding blanks and with their terms behind;
+/* Read the keys of a file: one per line, surrounding blanks removed, followed by its terms if any;
  * empty lines and lines that begin with # are skipped. NULL with *err: SPOT_ESYS, SPOT_EDATA (none,
- * too many, too long, one twice, what no client can send, terms that are none). */
+ * too many, too long, a duplicate, characters that no client can send, unknown terms). */
 struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err);
 void spot_http_keys_free(struct spot_http_keys *keys); /* may be NULL */
-/* Does the request carry one of the keys? The comparison takes constant time. True if `keys` is
- * NULL: no key is required. */
+/* True if the request carries one of the keys, compared in constant time, or if `keys` is NULL: no
+ * key is required. */
 bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call);
 
-/* What a key's line says behind it: `share=W`, above 0, of what is computed while several wait, and
- * `priority=N`, -100..100, before whose lesser ones it is. */
+/* Terms after a key in its line: `share=W`, W > 0, its weight while several keys wait, and
+ * `priority=N`, -100..100; higher priorities go first. */
 struct spot_http_terms {
     uint32_t key; /* counted from 1; 0: no keys */
     float share;
@@ -33,8 +33,8 @@ struct spot_http_terms {
 struct spot_http_terms spot_http_keys_terms(const struct spot_http_keys *keys,
                                             const struct spot_http_call *call);
 
-/* Who may come back to `what`: a number of the request's key and that text, which says nothing of
- * the key to somebody who has neither. 0 if `keys` is NULL. The request is admitted. */
+/* A number that identifies the owner of `what`: a hash of that text and the request's key, which
+ * does not reveal the key. 0 if `keys` is NULL. The request must be admitted. */
 uint64_t spot_http_keys_owner(const struct spot_http_keys *keys, const struct spot_http_call *call,
                               const char *what);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* http_page.h - serves a self-contained page with a policy that forbids everything else.
+/* http_page.h - serves a self-contained page with a Content-Security-Policy that forbids everything
+ * else.
  *
  * Its style and script elements have nonce="@NONCE@".
  */
@@ -15,9 +16,8 @@
 extern "C" {
 #endif
 
-/* Answer with the page under a fresh nonce that its Content-Security-Policy names: nothing else in
- * it runs, and it loads nothing from elsewhere. Returns 0, or -1 with *err and no answer: no random
- * numbers. */
+/* Answer with the page, its policy allowing only elements with a fresh nonce; it loads nothing from
+ * elsewhere. Returns 0, or -1 with *err and no answer if there are no random numbers. */
 int spot_http_answer_page(struct spot_http_call *call, const unsigned char *html, size_t n_byte,
                           struct spot_err *err);
 

@@ -17,15 +17,16 @@ struct spot_http {
     struct spot_endpoint endpoint;
     struct spot_tls_context *tls; /* NULL: in the clear */
     char url[SPOT_ADDRESS_MAX + 24];
-    int listener, fd, more; /* fd polls the listener, all connections, and `more`: ready ones */
-    bool is_paused;         /* no descriptors are left: the listener is not polled for a while */
+    int listener, fd, more; /* fd is an epoll of the listener, all connections, and `more`, which
+                               signals ready ones */
+    bool is_paused;         /* out of descriptors: the listener is not polled for a while */
     struct spot_http_line *first; /* all connections, a list */
     size_t n_line;
-    struct spot_http_line **ready; /* [n_ready] those that have something to do; NULL: closed */
+    struct spot_http_line **ready; /* [n_ready] connections with work to do; NULL: closed */
     size_t n_ready, cap_ready;
-    const struct spot_http_line *current; /* is being looked at */
+    const struct spot_http_line *current; /* the connection being served */
     double looked_s;
-    size_t n_held; /* bytes that bodies take */
+    size_t n_held; /* bytes of all bodies */
 };
 
 /* A connection: one call at a time. */
@@ -34,21 +35,22 @@ struct spot_http_line {
     struct spot_http_line *next, *before;
     int fd;
     struct spot_tls *tls; /* owns fd; NULL: in the clear */
-    uint32_t events;      /* that are polled */
-    double due_s;         /* closed then. Limiting silence is not enough: a peer may send a byte
-                             now and then. INFINITY: the call waits for its owner */
+    uint32_t events;      /* polled events */
+    double due_s; /* when it is closed; not restarted by every byte, since a peer could send one now
+                     and then. INFINITY: the call waits for its owner */
     struct spot_buf in, out;
-    size_t n_seen, n_sent; /* bytes of `in` without an end of a head; of `out` */
+    size_t n_seen,
+        n_sent; /* bytes of `in` searched for the end of a head; bytes of `out` already sent */
     struct spot_http_call *call;
     size_t n_dropped;
     double linger_end_s;
     bool is_ready, has_ended; /* the client has ended its side */
-    bool closes, lingers;     /* behind `out` there is no other call; our side is ended too */
+    bool closes, lingers;     /* no other call follows `out`; this side is closed, too */
 };
 
 enum spot_http_call_state {
-    SPOT_HTTP_OPEN,     /* has no answer */
-    SPOT_HTTP_ANSWERED, /* there is an answer that waits for its turn */
+    SPOT_HTTP_OPEN,     /* no answer yet */
+    SPOT_HTTP_ANSWERED, /* the answer waits for its turn */
     SPOT_HTTP_STREAMING,
     SPOT_HTTP_SENT, /* the answer is in the connection's output */
 };
@@ -62,11 +64,11 @@ struct spot_http_call {
     struct spot_http_head head;
     struct spot_buf body;
     struct spot_http_chunks chunks;
-    int64_t n_left;   /* bytes of the body to come, where that is known */
-    size_t n_refused; /* bytes behind what a body may have */
-    bool is_reading;  /* the body comes */
-    bool is_notified; /* `called` was */
-    unsigned refusal; /* of the body: a status; 0: none */
+    int64_t n_left;   /* remaining bytes of the body, if known */
+    size_t n_refused; /* bytes beyond the limit of a body */
+    bool is_reading;  /* the body is being read */
+    bool is_notified; /* `called` was called */
+    unsigned refusal; /* HTTP status with which the body is refused; 0: none */
     void *data;
     unsigned status;
     const char *content_type;
@@ -78,16 +80,16 @@ struct spot_http_call {
     size_t n_header;
 };
 
-/* http.c: it has something to do. */
+/* http.c: put the connection on the list of ready ones. */
 void spot_http_ready(struct spot_http_line *l);
 
-/* http_call.c: take a part of the input; put the next part of the answer into the output. False:
- * nothing was done. */
+/* http_call.c: consume a part of the input; append the next part of the answer to the output.
+ * False: nothing was done. */
 bool spot_http_consume(struct spot_http_line *l);
 bool spot_http_produce(struct spot_http_line *l);
-/* The call is over, whole or not. */
+/* End the call, complete or not. */
 void spot_http_end_call(struct spot_http_line *l);
-/* Its client need not be there to the end: the answer is ready. */
+/* True if the answer is complete in the output, so that the client may disconnect. */
 bool spot_http_is_sent(const struct spot_http_call *call);
 
 #ifdef __cplusplus

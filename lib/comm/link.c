@@ -165,7 +165,7 @@ static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot
     }
 }
 
-/* The header is complete: refuse nonsense, make room for the payload. */
+/* The header is complete: check it, and allocate the payload. */
 static int start_payload(struct spot_link *link, struct spot_err *err)
 {
     const uint8_t *h = link->header;
@@ -186,8 +186,8 @@ static int start_payload(struct spot_link *link, struct spot_err *err)
     return 0;
 }
 
-/* A peer as fast as we are must not keep us from everyone else; but what TLS has taken from the
- * socket already, poll() would not tell of. */
+/* True when a call should return, so that one fast peer does not block the others; not while TLS
+ * has buffered bytes, which poll() does not report. */
 static bool has_had_its_turn(const struct spot_link *link, size_t n_byte)
 {
     return n_byte >= SPOT_LINK_TURN && !(link->tls && spot_tls_pending(link->tls));
@@ -224,7 +224,7 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
             link->arriving = NULL;
             link->n_header = 0;
             if (link->is_stranger)
-                return 0; /* its identity comes first */
+                return 0; /* until the peer is identified */
         }
     }
     return 0;
@@ -239,7 +239,7 @@ static ssize_t write_some(struct spot_link *link, const uint8_t *header, const u
     struct msghdr msg = { .msg_iov = part };
     ssize_t got;
 
-    /* sendmsg does not write through its iovec, whatever its type says */
+    /* the cast is safe: sendmsg does not write through its iovec */
     if (done < SPOT_FRAME_HEADER)
         part[msg.msg_iovlen++] = (struct iovec){ .iov_base = (void *)(uintptr_t)(header + done),
                                                  .iov_len = SPOT_FRAME_HEADER - done };
@@ -382,7 +382,7 @@ int spot_link_submit(struct spot_link *link, uint32_t type, uint32_t epoch, uint
     return rc;
 }
 
-/* The frame with bytes of its own, NULL with *err; the one that borrowed them is freed. */
+/* Replaces a frame that borrows its payload by one with a copy; NULL with *err. */
 static struct spot_frame *own(struct spot_frame *frame_take, struct spot_err *err)
 {
     struct spot_frame *copy =

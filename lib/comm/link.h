@@ -31,8 +31,8 @@ struct spot_frame {
     size_t n_byte;
     uint8_t header[SPOT_FRAME_HEADER];
     const uint8_t *lent; /* NULL, or the payload, which is then not in `data` */
-    void *given;    /* NULL, or that payload's memory, which is freed with the frame in a link */
-    uint8_t data[]; /* [n_byte] */
+    void *given;         /* NULL, or the payload's memory, which the link frees with the frame */
+    uint8_t data[];      /* [n_byte] */
 };
 
 /* A frame with room for n_byte of payload; freed with free(). NULL when out of memory. */
@@ -55,7 +55,7 @@ struct spot_link {
     size_t n_header, n_payload;
     struct spot_frame *arriving;
     struct spot_frame_list sending;
-    size_t n_sent; /* of the first frame in sending, header included */
+    size_t n_sent; /* bytes of the first queued frame already sent, header included */
 };
 
 void spot_link_init(struct spot_link *link, int fd_take, size_t payload_max);
@@ -75,8 +75,9 @@ void spot_link_close(struct spot_link *link);
 void spot_link_shutdown(struct spot_link *link);
 
 /* Read what is available, at most about SPOT_LINK_TURN bytes, and append whole frames to `in`;
- * poll() tells whether there is more. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone,
- * SPOT_EDATA for a bad frame, SPOT_EINFEASIBLE when it has another key, or requires one. */
+ * poll() tells whether there is more. Returns 0, or -1 with *err: SPOT_ESYS when the connection is
+ * closed, SPOT_EDATA for a bad frame, SPOT_EINFEASIBLE when the peer has another key, or requires
+ * one. */
 int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err);
 
 /* Send a payload: as much as the socket accepts now, SPOT_LINK_TURN at most; the rest is copied and
@@ -88,13 +89,13 @@ int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
 int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* The same with memory that the link frees in time, also at -1: *data is empty afterwards. */
+/* The same, transferring ownership of the memory to the link, also on failure: *data is empty
+ * afterwards. */
 int spot_link_submit(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                      struct spot_buf *data_take, struct spot_err *err);
 
-/* Copy what was lent and is still queued; a frame of an epoch below over_below whose sending has
- * not begun is dropped instead, as it is no longer needed. Returns 0, or -1 with *err
- * (SPOT_ESYS). */
+/* Copy lent bytes that are still queued; a frame of an epoch below over_below whose sending has not
+ * begun is dropped instead, as it is no longer needed. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err);
 
 /* Send more of what is queued, for one turn. Returns 0 or -1 with *err (SPOT_ESYS). */
@@ -106,8 +107,8 @@ size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
 
-/* The shortest time from a byte sent to word of its arrival that the system has measured in the
- * last minutes, without what the other side waits before it says so; 0: not a network, not known.
+/* The shortest round trip that the kernel has measured in the last minutes, in seconds, without
+ * delays of acknowledgements; 0: not a network connection, or not known.
  */
 double spot_link_round_trip_s(const struct spot_link *link);
 

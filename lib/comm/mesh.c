@@ -16,7 +16,7 @@
 
 /* --- open and close ------------------------------------------------------ */
 
-/* At SOCKET.PID, told as a path that peers in other folders can use. */
+/* Listens at SOCKET.PID, announced as an absolute path. */
 static int listen_unix(struct spot_mesh *mesh, struct spot_err *err)
 {
     char text[2 * SPOT_ADDRESS_MAX];
@@ -29,9 +29,9 @@ static int listen_unix(struct spot_mesh *mesh, struct spot_err *err)
     return mesh->listener < 0 ? -1 : 0;
 }
 
-/* At a free port of the address from which the coordinator is reached. A worker on the
- * coordinator's own machine may have peers on others: with a key it listens for them too, and the
- * coordinator knows its external address. */
+/* Listens at a free port of the address from which the coordinator is reached. A worker on the
+ * coordinator's own machine may have peers on other machines: with a key it listens on all
+ * addresses, and the coordinator announces its external address. */
 static int listen_tcp(struct spot_mesh *mesh, struct spot_err *err)
 {
     struct spot_endpoint at;
@@ -78,7 +78,7 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
 
     mesh->config = *config;
     mesh->flags = spot_mesh_flags_new();
-    mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* the hello comes first */
+    mesh->beat_s = mesh->control_received_s = spot_clock_s(); /* HELLO is sent first */
     mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->order_wake = mesh->watch.epoll =
         mesh->control.fd = -1;
     pthread_mutex_init(&mesh->lock, NULL);
@@ -162,7 +162,7 @@ static int report_failed(const struct spot_mesh *mesh, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "the coordinator is gone: %.400s", mesh->lost.msg);
 }
 
-/* The rest of a report, with the lock held. */
+/* The end of sending a report, with the lock held. */
 static int end_report(struct spot_mesh *mesh, int rc, const struct spot_err *why)
 {
     if (rc)
@@ -232,7 +232,8 @@ int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err)
 
     pthread_mutex_lock(&mesh->lock);
     if (mesh->order_wake < 0)
-        mesh->order_wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: what came before */
+        mesh->order_wake =
+            eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: frames may have arrived before */
     fd = mesh->order_wake;
     pthread_mutex_unlock(&mesh->lock);
     return fd < 0 ? spot_err_sys(err, "cannot make an eventfd") : fd;
@@ -270,7 +271,7 @@ static bool is_listed(const struct spot_mesh_peer *peer, size_t n_peer, uint32_t
     return false;
 }
 
-/* Forget who left; a broken connection is forgotten too, so that a new one can come. */
+/* Drop connections of peers that left, and broken ones, so that new ones can be made. */
 static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer)
 {
     for (size_t i = mesh->n_peer; i-- > 0;) {
@@ -281,8 +282,8 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     }
 }
 
-/* A listener that is stopped, with many before us, makes us wait for seconds, in which the lease
- * has to be kept: meanwhile the lock is free. */
+/* Connecting to a stopped process can take seconds, during which the lease must be renewed: the
+ * lock is released meanwhile. */
 static int dial(struct spot_mesh *mesh, const struct spot_endpoint *to, struct spot_err *err)
 {
     int fd;
@@ -320,8 +321,8 @@ int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
     return -1;
 }
 
-/* All of them, so that a member that no other reaches is known after one epoch; unless that is over
- * before. */
+/* Connects to all elder peers even after a failure, so that one epoch is enough to find a member
+ * that no other reaches; stops when the epoch is over. */
 static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
                           struct spot_err *err)
 {
@@ -377,7 +378,7 @@ int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_co
     return 0;
 }
 
-/* Waiting for a peer since start_s: is it silent for too long? Asks it before. */
+/* True if a peer that has been waited for since start_s is silent for too long; pings it before. */
 static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id, double start_s,
                       struct spot_err *err)
 {
@@ -417,7 +418,7 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
     return false;
 }
 
-/* Until something changed, or it is time to ask again. */
+/* Waits until something changes, or it is time for another ping. */
 static void wait_peer(struct spot_mesh *mesh)
 {
     wait_changed(mesh, mesh->lease_s > 0 ? spot_clock_s() + mesh->lease_s / 8 : -1);
@@ -500,7 +501,7 @@ static struct spot_frame *take_frame(struct spot_frame_list *inbox, uint32_t epo
     return found;
 }
 
-/* Of whichever connection it came by. */
+/* Takes the frame from whichever connection received it. */
 static struct spot_frame *take_from(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                     uint64_t tag)
 {
@@ -567,7 +568,7 @@ bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64
     return is_ready;
 }
 
-/* A queue that gets shorter is a sign of life: a ping may wait behind it. */
+/* A queue that shrinks is a sign of life, since a ping waits behind it. */
 int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct spot_err *err)
 {
     double start_s = spot_clock_s();

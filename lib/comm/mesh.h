@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh.h - a worker's connections: one to its coordinator, one to every peer of its epoch.
  *
- * One thread moves bytes, renews the lease and learns when epochs end; the caller's thread computes
- * and blocks only here. Every wait ends: with the frame, or with an error when the epoch is revoked
- * or the peer or the coordinator is gone. Data frames carry their epoch; those of an older one are
- * dropped, those of a newer one wait until it is entered. Of two members, the younger (larger id)
- * connects to the elder.
+ * One thread moves bytes, renews the lease and receives the end of epochs; the caller's thread
+ * computes and blocks only here. Every wait ends: with the frame, or with an error when the epoch
+ * is revoked or the peer or the coordinator is lost. Data frames carry their epoch; those of an
+ * older one are dropped, those of a newer one wait until it is entered. Of two members, the younger
+ * (larger id) connects to the elder.
  */
 #ifndef SPOT_COMM_MESH_H
 #define SPOT_COMM_MESH_H
@@ -31,11 +31,12 @@ struct spot_mesh_config {
     const struct spot_tls_context *tls; /* the job's key; NULL: local connections only */
     size_t payload_max;                 /* bytes in one frame */
     double heartbeat_s;                 /* > 0 */
-    uint32_t type_heartbeat; /* to the coordinator; tag: progress made; it answers with one */
+    uint32_t type_heartbeat; /* to the coordinator, with progress in the tag; the coordinator
+                                answers it */
     uint32_t type_notice;    /* to the coordinator: this instance will be taken away */
     uint32_t type_revoke;    /* from the coordinator: epochs below the frame's are over */
-    uint32_t type_ping;      /* between peers: are you there? */
-    uint32_t type_pong;      /* the answer */
+    uint32_t type_ping;      /* between peers: request for a sign of life */
+    uint32_t type_pong;      /* the answer to it */
     uint32_t type_hello;     /* between peers: the job's key in the tag, sender's id as epoch, the
                                 receiver's in four bytes */
     uint32_t type_probe;     /* the same from a probe, see comm/probe.h */
@@ -58,8 +59,8 @@ void spot_mesh_notice(struct spot_mesh *mesh, uint32_t left_ms);
 /* Work was done; reported with the next heartbeat. */
 void spot_mesh_progress(struct spot_mesh *mesh);
 
-/* How long silence is tolerated, in seconds; 0: for ever. A coordinator that does not answer
- * heartbeats is presumed gone after 5 leases, a peer that is waited for and does not answer pings
+/* How long silence is tolerated, in seconds; 0: forever. A coordinator that does not answer
+ * heartbeats is presumed lost after 5 leases, a peer that is waited for and does not answer pings
  * after one. */
 void spot_mesh_lease(struct spot_mesh *mesh, double lease_s);
 
@@ -70,7 +71,7 @@ struct spot_mesh_suspect {
     char why[SPOT_MESH_WHY_MAX];
 };
 
-/* Those found since the epoch was entered, at most n_max of them. Returns how many. */
+/* Copies the suspects found since the epoch was entered, at most n_max. Returns their number. */
 size_t spot_mesh_suspects(struct spot_mesh *mesh, struct spot_mesh_suspect *suspect, size_t n_max);
 
 /* Set this worker's id and the job's secret before the first epoch is entered: probes are answered
@@ -80,20 +81,20 @@ void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id);
 /* Send to the coordinator. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_mesh_report(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
                      const void *data, size_t n_byte, struct spot_err *err);
-/* The same with memory that is the mesh's from now on: *data is empty afterwards. */
+/* The same, transferring ownership of the memory to the mesh: *data is empty afterwards. */
 int spot_mesh_submit(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
                      struct spot_buf *data_take, struct spot_err *err);
 
 /* Wait for the coordinator's next frame; the caller frees it. NULL with *err (SPOT_ESYS) when the
- * coordinator is gone or timeout_s has passed (negative: no limit). */
+ * coordinator is lost or timeout_s has passed (negative: no limit). */
 struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err);
 
-/* Has the coordinator sent something that was not yet received, or is it gone? */
+/* True if spot_mesh_order would return at once: a frame has arrived, or the coordinator is lost. */
 bool spot_mesh_has_order(struct spot_mesh *mesh);
 
-/* Readable since the coordinator sent something, or is gone: for callers that wait elsewhere, who
- * then call spot_mesh_has_order, which makes it unreadable. Made by the first call; -1 with *err
- * (SPOT_ESYS). */
+/* A descriptor that is readable when a frame of the coordinator has arrived or it is lost, for
+ * callers that wait elsewhere. They then call spot_mesh_has_order, which makes it unreadable.
+ * Created by the first call; -1 with *err (SPOT_ESYS). */
 int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err);
 
 /* True when the coordinator's connection is lost. */
@@ -111,7 +112,7 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
                     const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err);
 
 /* Send data to a peer in the current epoch; the bytes are sent or copied on return. Returns 0, or
- * -1 with *err: SPOT_EPREEMPTED when the epoch is revoked, SPOT_ESYS when the peer is gone (*err
+ * -1 with *err: SPOT_EPREEMPTED when the epoch is revoked, SPOT_ESYS when the peer is lost (*err
  * names it). */
 int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
@@ -135,12 +136,12 @@ void spot_mesh_keep(struct spot_mesh *mesh);
 struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                   uint64_t tag, struct spot_err *err);
 
-/* Would recv return at once, because the frame is there or it would fail? Waits up to limit_s, 0:
- * does not wait. */
+/* True if spot_mesh_recv would return at once, with the frame or an error. Waits up to limit_s for
+ * that; 0: does not wait. */
 bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                     double limit_s);
 
-/* Is the frame there? */
+/* True if the frame has arrived. */
 bool spot_mesh_has(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);
 
 /* Drop received frames of this type with tags [first, end), of any sender. */
@@ -149,11 +150,12 @@ void spot_mesh_discard(struct spot_mesh *mesh, uint32_t type, uint64_t first, ui
 /* Bytes queued for a peer; 0 if there is no connection. */
 size_t spot_mesh_queued(struct spot_mesh *mesh, uint32_t peer);
 
-/* Wait until at most n_byte are queued for a peer; its thread receives them whatever its caller
- * does. Returns 0, or -1 as above. */
+/* Wait until at most n_byte are queued for a peer; the peer's thread receives them independently of
+ * its caller. Returns 0, or -1 as above. */
 int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct spot_err *err);
 
-/* For callers that wait elsewhere: must a wait for these peers end? Returns 0, or -1 as above. */
+/* For callers that wait elsewhere: returns -1 as above if a wait for these peers must end, else
+ * 0. */
 int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
                     struct spot_err *err);
 

@@ -6,7 +6,7 @@
 
 #include "common/xalloc.h"
 
-enum { FRAME_BYTE = 4 << 20 }; /* at most; what a port is written is mostly a chunk */
+enum { FRAME_BYTE = 4 << 20 }; /* maximum size of a frame; most writes are one chunk */
 
 struct mesh_port {
     struct spot_port port;
@@ -14,7 +14,7 @@ struct mesh_port {
     uint32_t peer, type;
     uint64_t tag;
     size_t queue_byte;
-    struct spot_frame *frame; /* being read */
+    struct spot_frame *frame; /* the frame being read */
     size_t at;
 };
 

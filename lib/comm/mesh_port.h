@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* mesh_port.h - a port whose bytes travel as frames of a mesh, between two members of an epoch.
  *
- * The mesh's threads at both ends move frames whatever the callers do, so two members that both
- * write before they read do not deadlock. Waits end as all waits of a mesh do; the end of the epoch
- * gives SPOT_EPREEMPTED.
+ * The mesh's threads at both ends move frames independently of the callers, so two members that
+ * both write before they read do not deadlock. Waits end as all waits of a mesh do; the end of the
+ * epoch gives SPOT_EPREEMPTED.
  */
 #ifndef SPOT_COMM_MESH_PORT_H
 #define SPOT_COMM_MESH_PORT_H

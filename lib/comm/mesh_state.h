@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mesh_state.h - shared by the two halves of a mesh: mesh.c, the caller's thread, and
- * mesh_thread.c, the one that moves bytes. Private to them. */
+/* mesh_state.h - shared by mesh.c, which runs in the caller's thread, and mesh_thread.c, the thread
+ * that moves bytes. Private to them. */
 #ifndef SPOT_COMM_MESH_STATE_H
 #define SPOT_COMM_MESH_STATE_H
 
@@ -19,12 +19,13 @@ enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
 struct spot_mesh_conn {
     size_t index; /* in peer[] */
-    int at_fd;    /* its descriptor, also after that was closed */
+    int at_fd;    /* its descriptor, kept after it was closed */
     uint32_t id;  /* 0: no HELLO from it yet */
     uint32_t watched;
     bool is_gone;
     double since_s, received_s, ping_s; /* connected; last frame from it; last ping */
-    char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it connected to us */
+    char address[SPOT_ADDRESS_MAX +
+                 8]; /* the address that this worker connected to; "": the peer connected */
     struct spot_link link;
     struct spot_frame_list inbox;
 };
@@ -34,8 +35,8 @@ struct spot_mesh {
     struct spot_endpoint coordinator, own;
     char address[SPOT_ADDRESS_MAX + 8];
     int listener, wake[2];
-    struct spot_watch watch; /* its thread waits */
-    int order_wake;          /* an eventfd that tells of orders; -1: nobody asked for it */
+    struct spot_watch watch; /* of the thread */
+    int order_wake;          /* an eventfd that signals orders; -1: not requested */
     pthread_t thread;
     bool has_thread;
     struct spot_mesh_flags *flags;
@@ -52,7 +53,7 @@ struct spot_mesh {
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    uint32_t listener_watched, control_watched; /* events that epoll tells of; 0: not added yet */
+    uint32_t listener_watched, control_watched; /* watched events; 0: not added yet */
     double swept_s;                             /* when silent ones were last dropped */
     double beat_s;                              /* when the last heartbeat went out */
     double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
@@ -65,11 +66,11 @@ struct spot_mesh {
 struct spot_mesh_flags *spot_mesh_flags_new(void);
 void spot_mesh_stop(struct spot_mesh *mesh);
 
-/* The thread; the rest is called with the lock held. */
+/* The thread's function; the other functions are called with the lock held. */
 void *spot_mesh_run_thread(void *user);
 void spot_mesh_wake(struct spot_mesh *mesh);
 
-/* The coordinator is gone: wake all waits. */
+/* The coordinator is lost: wake all waits. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 
 /* Add a connection made (is_server false) or accepted. NULL with *err, the descriptor closed. */
@@ -77,7 +78,7 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
                                           struct spot_err *err);
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
 
-/* Is it a member of this epoch, or this worker itself? */
+/* True for a member of this epoch, including this worker. */
 bool spot_mesh_is_member(const struct spot_mesh *mesh, uint32_t id);
 /* mesh_suspect.c: record a suspect; only the first finding about a peer in a running epoch
  * counts. */
@@ -87,16 +88,16 @@ void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_con
                               const struct spot_err *why);
 /* There is no connection to a peer: it cannot be reached, or this process is out of descriptors. */
 void spot_mesh_suspect_missed(struct spot_mesh *mesh, uint32_t id, const struct spot_err *why);
-/* Is it this machine that is out of a resource? */
+/* True if the error means that this machine is out of a resource. */
 bool spot_mesh_is_short(int sys_errno);
 
 /* Free waiting frames of epochs that are over. */
 void spot_mesh_drop_late(struct spot_mesh *mesh);
-/* The peer's connection; if there are two, one that is not gone. */
+/* The peer's connection; if there are two, one that is not broken. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
-/* mesh.c: connect to a peer, without the lock while that waits; why a wait in this epoch must end,
- * 0 if it need not; has a frame arrived, by any connection? */
+/* mesh.c: connect to a peer, releasing the lock while that waits; return an error if a wait in this
+ * epoch must end, else 0; return whether a frame has arrived on any connection. */
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err);
 int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,

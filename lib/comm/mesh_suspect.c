@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which members of an epoch a worker found that it cannot exchange frames with. Called with the
- * lock held, but for spot_mesh_suspects. */
+/* Records the members of an epoch with which this worker cannot exchange frames. Called with the
+ * lock held, except spot_mesh_suspects. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, c
 {
     struct spot_mesh_suspect *s;
 
-    /* when an epoch is over everyone hangs up */
+    /* at the end of an epoch all connections close */
     if (!id || !spot_mesh_is_member(mesh, id) || mesh->epoch < mesh->revoked_below ||
         is_known(mesh->suspect, mesh->n_suspect, id))
         return;

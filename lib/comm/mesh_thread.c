@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread of a mesh: moves bytes, keeps the lease alive, hears of epochs that end. */
+/* The thread of a mesh: moves bytes, renews the lease, receives the end of epochs. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 
 enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
 
-static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
+static const double stranger_s = 30; /* a connection without a HELLO is closed after this time */
 static const double abroad_s = 30;
 
-/* Written by others without the lock, one of them a signal handler. */
+/* Written without the lock by other threads and a signal handler. */
 struct spot_mesh_flags {
     _Atomic bool stop, notice;
     _Atomic uint32_t left_ms; /* with the notice */
@@ -30,7 +30,7 @@ struct spot_mesh_flags *spot_mesh_flags_new(void)
 
 void spot_mesh_notice(struct spot_mesh *mesh, uint32_t left_ms)
 {
-    const int before = errno; /* of what the signal interrupts */
+    const int before = errno; /* keep errno of the interrupted code */
 
     mesh->flags->left_ms = left_ms;
     mesh->flags->notice = true;
@@ -53,18 +53,19 @@ void spot_mesh_wake(struct spot_mesh *mesh)
 {
     const char byte = 0;
 
-    (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
+    (void)!write(mesh->wake[1], &byte, 1); /* if the pipe is full it wakes the thread anyway */
 }
 
-/* Wake all waits, also elsewhere. */
+/* Wake all waits, also those on order_wake. */
 static void report_orders(struct spot_mesh *mesh)
 {
     pthread_cond_broadcast(&mesh->changed);
     if (mesh->order_wake >= 0)
-        (void)eventfd_write(mesh->order_wake, 1); /* what is full is readable */
+        (void)eventfd_write(mesh->order_wake, 1); /* a full counter is readable */
 }
 
-/* Returns how many frames came, or -1 with *err when the connection is gone; its last ones count.
+/* Returns the number of frames received, or -1 with *err when the connection is closed; frames
+ * received before that are kept.
  */
 static int take_orders(struct spot_mesh *mesh, struct spot_err *err)
 {
@@ -86,8 +87,8 @@ static int take_orders(struct spot_mesh *mesh, struct spot_err *err)
     return rc ? -1 : n;
 }
 
-/* A coordinator that died may have said something before that: a commit that this member does not
- * hear of is state that the job has to go back for. */
+/* Read the last frames of a coordinator that died: if a member missed a commit, the job would have
+ * to roll back. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
 {
     while (!mesh->is_orphan && take_orders(mesh, NULL) > 0)
@@ -126,7 +127,7 @@ struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_
     return gone;
 }
 
-/* The peer silent for longest makes room. False: all peers here are identified. */
+/* Close the unidentified peer that has been silent for longest. False: all peers are identified. */
 static bool drop_oldest_stranger(struct spot_mesh *mesh)
 {
     size_t oldest = mesh->n_peer;
@@ -166,15 +167,16 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
     return p;
 }
 
-/* A peer of this job, looking for this worker: an address may lead to another one. */
+/* True if the HELLO has the key of this job and is for this worker: an address may have been reused
+ * by another one. */
 static bool is_for_us(const struct spot_mesh *mesh, const struct spot_frame *hello)
 {
     return hello->tag == mesh->key && mesh->key && hello->n_byte == SPOT_MESH_ID_BYTE &&
            spot_le_get(hello->data, SPOT_MESH_ID_BYTE) == mesh->id;
 }
 
-/* It takes the place of an older one that came from there. Workers of different epochs may have
- * connected to each other, both at once. */
+/* The new connection replaces an older one from the same peer. Workers of different epochs may have
+ * connected to each other at the same time. */
 static void take_in(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id)
 {
     for (size_t i = 0; i < mesh->n_peer; i++)
@@ -203,7 +205,7 @@ static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
     return rc ? rc : spot_link_send(&p->link, mesh->config.type_pong, mesh->id, 0, NULL, 0, NULL);
 }
 
-/* Frames of epochs that are over: they will not be received. */
+/* True for frames of past epochs, which no call will receive. */
 static bool is_late(const struct spot_mesh *mesh, const struct spot_frame *frame)
 {
     return frame->epoch < mesh->epoch || frame->epoch < mesh->revoked_below;
@@ -216,7 +218,7 @@ void spot_mesh_drop_late(struct spot_mesh *mesh)
         struct spot_frame *frame;
 
         if (mesh->peer[i]->link.is_stranger)
-            continue; /* its hello */
+            continue; /* the HELLO itself */
         while ((frame = spot_frame_pop(inbox)))
             if (is_late(mesh, frame))
                 free(frame);
@@ -226,7 +228,8 @@ void spot_mesh_drop_late(struct spot_mesh *mesh)
     }
 }
 
-/* What this peer sent; questions are answered here, whatever the caller's thread is doing. */
+/* Read the frames of an identified peer. Pings are answered here, independently of the caller's
+ * thread. */
 static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct spot_err *err)
 {
     struct spot_frame_list in = { NULL, NULL };
@@ -250,7 +253,8 @@ static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct s
     return rc;
 }
 
-/* A stranger says one frame; what follows is read when that was the hello, and we know the key. */
+/* Of an unidentified peer only one frame is read; the rest is read if that was a valid HELLO and
+ * the job's key is known. */
 static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct spot_err *err)
 {
     if (p->link.is_stranger) {
@@ -261,7 +265,7 @@ static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct sp
         if (greet(mesh, p))
             return -1;
         if (p->link.is_stranger)
-            return 0; /* it wanted to know, and goes */
+            return 0; /* a probe: answered, and closed by the other side */
     }
     return read_known(mesh, p, err);
 }
@@ -276,7 +280,8 @@ static void read_control(struct spot_mesh *mesh)
         spot_mesh_lose_control(mesh, &why);
 }
 
-/* A peer whose HELLO came before the key waits for the key, not for more to read. */
+/* True if the peer's HELLO came before the key was known: it is looked at again then, and not read
+ * meanwhile. */
 static bool awaits_key(const struct spot_mesh_conn *p)
 {
     return p->link.is_stranger && p->inbox.head;
@@ -358,8 +363,8 @@ static void serve_control(struct spot_mesh *mesh, uint32_t events)
         read_control(mesh);
 }
 
-/* Drop silent unidentified peers; and workers of other epochs that are gone, with their unread
- * frames. */
+/* Drop silent unidentified peers, and closed connections of workers of other epochs with their
+ * unread frames. */
 static void drop_silent(struct spot_mesh *mesh)
 {
     const double now_s = spot_clock_s();
@@ -376,7 +381,7 @@ static void drop_silent(struct spot_mesh *mesh)
     }
 }
 
-/* Without a descriptor for another connection, the listener is left alone for a beat. */
+/* When out of descriptors, the listener is not watched until the next heartbeat. */
 static void take_strangers(struct spot_mesh *mesh)
 {
     for (int n = 0; !mesh->is_full && n < STRANGER_TURN; n++) {
@@ -395,8 +400,8 @@ static void take_strangers(struct spot_mesh *mesh)
     }
 }
 
-/* Returns whether somebody may wait for what came: not for a stranger that is one still, or has
- * gone with its answer. */
+/* Returns true if a caller may wait for the result: not while the peer is unidentified, nor after a
+ * probe. */
 static bool serve_stranger(struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t events)
 {
     const int fd = p->at_fd;
@@ -405,7 +410,7 @@ static bool serve_stranger(struct spot_mesh *mesh, const struct spot_mesh_conn *
     return spot_watch_owner(&mesh->watch, fd) == p && !p->link.is_stranger;
 }
 
-/* The key may have come for those who wait with their HELLO. */
+/* After a wake-up: process peers that waited with their HELLO for the key. */
 static bool wake_up(struct spot_mesh *mesh)
 {
     bool has_news = false;
@@ -419,7 +424,7 @@ static bool wake_up(struct spot_mesh *mesh)
     return has_news;
 }
 
-/* By descriptor: one that was closed meanwhile is simply not found. */
+/* Serve a descriptor; one that was closed meanwhile is not found. */
 static bool serve_fd(struct spot_mesh *mesh, int fd, uint32_t events)
 {
     const struct spot_mesh_conn *const p = spot_watch_owner(&mesh->watch, fd);
@@ -434,7 +439,7 @@ static bool serve_fd(struct spot_mesh *mesh, int fd, uint32_t events)
     return true;
 }
 
-/* Returns whether there are news for those who wait. */
+/* Returns true if waiting callers must check again. */
 static bool serve(struct spot_mesh *mesh, int n)
 {
     const struct epoll_event *const event = mesh->watch.event;

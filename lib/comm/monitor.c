@@ -22,7 +22,7 @@
 
 enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10 };
 
-static const double idle_s = 10; /* a connection that is silent, or a call that is not whole */
+static const double idle_s = 10; /* limit for silent connections and incomplete requests */
 static const double publish_every_s = 0.25;
 static const double making_share = 0.01; /* of the job's time */
 static const double watch_s = 15;        /* the page polls twice a second */
@@ -35,12 +35,12 @@ struct spot_monitor {
     bool has_thread, is_tcp;
     int wake;
     _Atomic bool stop;
-    _Atomic double watched_s; /* when /history.json was last asked for, 0: never */
+    _Atomic double watched_s; /* when /history.json was last requested; 0: never */
 
-    double due_s; /* of the job's thread */
+    double due_s; /* used by the job's thread */
 
     pthread_mutex_t lock;
-    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* under the lock */
+    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* guarded by the lock */
 };
 
 /* --- answers --------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void *work(void *user)
     struct spot_monitor *const m = user;
     eventfd_t count;
 
-    (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread: steps go first */
+    (void)setpriority(PRIO_PROCESS, 0, NICE); /* for this thread only: steps have priority */
     while (!m->stop) {
         struct pollfd set[] = { { .fd = m->wake, .events = POLLIN },
                                 { .fd = spot_http_fd(m->http), .events = POLLIN } };
@@ -140,7 +140,7 @@ static int start(struct spot_monitor *m, struct spot_err *err)
     return m->has_thread ? 0 : -1;
 }
 
-/* --- the whole ------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------- */
 
 static int listen_at(struct spot_monitor *m, struct spot_err *err)
 {

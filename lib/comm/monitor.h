@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* monitor.h - serves a job's metrics and status over HTTP, on this host.
  *
- * A thread of its own answers, from copies that the job publishes now and then. So the job never
+ * A separate thread answers, from copies that the job publishes from time to time. So the job never
  * waits for a slow client, a disk, or the lock (spot_monitor_publish). Everything is bounded:
  * connections, headers, silence, memory; request bodies are rejected.
  *
@@ -43,15 +43,15 @@ void spot_monitor_free(struct spot_monitor *monitor);
 /* URL for a browser, http://HOST:PORT/, or unix:PATH. */
 const char *spot_monitor_url(const struct spot_monitor *monitor);
 
-/* For the job's thread: is it time to make new documents? A few times a second, less often if they
- * take long to make: never more than a hundredth of the time. */
+/* For the job's thread: true when it is time to make new documents. This is a few times a second,
+ * less often if they take long: at most a hundredth of the time. */
 bool spot_monitor_is_due(const struct spot_monitor *monitor);
-/* Was /history.json requested recently? If not, it need not be up to date. */
+/* True if /history.json was requested recently; otherwise it need not be up to date. */
 bool spot_monitor_is_watched(const struct spot_monitor *monitor);
-/* Publish these documents; an empty one leaves its predecessor in place. The previous ones are
- * returned in doc[SPOT_MONITOR_DOCS], empty at first, so that their memory is reused. `made_s` is
- * the clock value when making them began. False: the thread is copying at this moment, nothing
- * changed, try again later. */
+/* Publish these documents; an empty one leaves its predecessor in place. doc[SPOT_MONITOR_DOCS],
+ * empty at first, receives the previous ones, so that their memory is reused. `made_s` is the clock
+ * value when making them began. False: the thread is copying at this moment and nothing was
+ * changed; try again later. */
 bool spot_monitor_publish(struct spot_monitor *monitor, struct spot_buf *doc, double made_s);
 
 #ifdef __cplusplus

@@ -58,7 +58,7 @@ static int dial(struct round *r, struct dial *d, const struct spot_mesh_peer *pe
     return -1;
 }
 
-/* 1: not now, for want of a descriptor; another dial will give one back. */
+/* 1: out of descriptors; try again when another probe has ended. */
 static int begin(struct round *r, const struct spot_mesh_peer *peer,
                  struct spot_mesh_suspect *found)
 {
@@ -110,8 +110,7 @@ static void serve(struct round *r, struct dial *d, short events)
     free(frame);
 }
 
-/* Those that are open and no more: poll() refuses a list that is longer than the limit on
- * descriptors. */
+/* Polls only open connections: poll() refuses a list longer than the limit on descriptors. */
 static void turn(struct round *r)
 {
     struct pollfd set[AT_ONCE];
@@ -131,7 +130,7 @@ static void turn(struct round *r)
     }
     if (poll(set, n, SLICE_MS) < 0)
         for (nfds_t k = 0; k < n; k++)
-            set[k].revents = 0; /* a signal; time passes all the same */
+            set[k].revents = 0; /* after a signal; time limits still apply */
     for (nfds_t k = 0; k < n; k++)
         serve(r, of[k], set[k].revents);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* probe.h - which workers can be reached from here: connects to all of them, and verifies that the
- * right worker answers. */
+/* probe.h - finds out which workers can be reached from here: connects to all of them, and verifies
+ * that the right worker answers. */
 #ifndef SPOT_COMM_PROBE_H
 #define SPOT_COMM_PROBE_H
 
@@ -20,13 +20,13 @@ struct spot_probe_config {
     uint64_t key;                       /* the job's secret for peers */
     uint32_t type_probe, type_pong;     /* see struct spot_mesh_config */
     double limit_s;                     /* time limit for an answer */
-    bool (*is_over)(void *user);        /* this thread is needed elsewhere; NULL: never */
+    bool (*is_over)(void *user);        /* true when the thread is needed elsewhere; NULL: never */
     void *user;
 };
 
-/* (*found)[i].id becomes 0 if peer[i] answered, else its own id, or `me` if this process is out of
- * descriptors, and `why` says what was wrong. Returns 0, or 1 when interrupted, with no result.
- * Silent peers are waited for in groups of sixteen, limit_s each. */
+/* (*found)[i].id becomes 0 if peer[i] answered, otherwise the id of peer[i], or `me` if this
+ * process is out of descriptors, with the reason in `why`. Returns 0, or 1 when interrupted, with
+ * no result. Silent peers are waited for in groups of sixteen, limit_s each. */
 int spot_probe(const struct spot_probe_config *config, uint32_t me,
                const struct spot_mesh_peer *peer, size_t n, struct spot_mesh_suspect *found);
 

@@ -29,9 +29,9 @@ struct spot_tls_context {
 
 struct spot_tls {
     int fd;
-    double limit_s;                        /* of a wait; unused by those that do not wait */
-    const struct spot_tls_context *shared; /* whose key it uses */
-    struct spot_tls_context *own;          /* NULL, or the same, freed with it */
+    double limit_s;                        /* limit of a wait; unused in event loops */
+    const struct spot_tls_context *shared; /* the context with its key */
+    struct spot_tls_context *own; /* NULL, or the same context if it is freed with the connection */
     SSL *ssl;
 };
 
@@ -86,8 +86,8 @@ int spot_tls_key_load(const char *path, unsigned char key[SPOT_TLS_KEY_BYTE], st
 
 /* --- shared-key sessions --- */
 
-/* OpenSSL ends a session after minutes by the wall clock, which may leap between two looks; a key
- * has no such end. */
+/* OpenSSL expires sessions after minutes of wall clock time, which may jump; the shared key must
+ * not expire. */
 static const long session_s = 0x7FFFFFFF;
 
 static int fail(struct spot_err *err, const char *what)
@@ -180,7 +180,7 @@ struct spot_tls_context *spot_tls_context_load(const char *path, struct spot_err
 
 /* --- certificates --- */
 
-/* A key with a passphrase is refused: nobody is there to be asked. */
+/* A key with a passphrase is refused, because nobody can be asked for it. */
 static int no_passphrase(char *text, int n, int is_writing, void *user)
 {
     (void)text;
@@ -221,7 +221,8 @@ static SSL_CTX *make_certified(const char *cert, const char *key, struct spot_er
     return NULL;
 }
 
-/* OpenSSL does not tell what is wrong with a file, and would wait for a pipe. */
+/* Checks a file beforehand: OpenSSL's messages do not say what is wrong with it, and it would block
+ * on a pipe. */
 static int check_file(const char *path, struct spot_err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -264,7 +265,8 @@ void spot_tls_context_free(struct spot_tls_context *context)
     free(context);
 }
 
-/* After a call that returned `result`: wait for what it needs. 0 to go on, 1 for a clean end. */
+/* After a call that returned `result`: wait until it can be repeated. 0: repeat, 1: clean end, -1
+ * with *err. */
 static int settle(struct spot_tls *tls, int result, const char *what, struct spot_err *err)
 {
     const int why = SSL_get_error(tls->ssl, result);
@@ -334,7 +336,7 @@ static void make_bio_method(void)
     }
 }
 
-/* OpenSSL's own socket writes with write(), and a peer that left would end the process. */
+/* OpenSSL's socket BIO uses write(), which raises SIGPIPE when the peer has closed. */
 static BIO *make_bio(int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -416,8 +418,8 @@ struct spot_tls *spot_tls_open(int fd_take, bool is_server,
     return NULL;
 }
 
-/* One side's word that nothing was cut off: there may be no room for it yet beside what was
- * written. The other side's is not waited for. */
+/* Sends close_notify, which shows that nothing was cut off. The socket may have no room for it yet.
+ * The other side's is not awaited. */
 static void send_end(struct spot_tls *tls)
 {
     struct spot_err err = { 0 };
@@ -491,7 +493,7 @@ int spot_tls_write(struct spot_tls *tls, const void *data, size_t n_byte, struct
     return 0;
 }
 
-/* OpenSSL says nothing to a client that does not speak TLS; a word makes its error a clear one. */
+/* OpenSSL does not answer a client that does not use TLS; an alert gives it a clear error. */
 static void refuse_plain(const struct spot_tls *tls)
 {
     static const unsigned char alert[] = { 21, 3, 3, 0, 2, 2, 70 }; /* fatal, protocol_version */

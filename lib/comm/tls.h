@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tls.h - TCP to other machines: TLS 1.3 with a shared key, or not at all; and HTTPS.
+/* tls.h - TLS 1.3 with a shared key, required for TCP to other machines; and HTTPS.
  *
  * Both ends prove that they have the key (PSK with an ephemeral Diffie-Hellman exchange: a recorded
  * connection stays secret if the key leaks, a replayed one fails). No certificates, no tickets, no
- * early data, no older protocol. RFC 8446, section 4.2.11. HTTPS alone has a certificate instead
+ * early data, no older protocol. RFC 8446, section 4.2.11. HTTPS uses a certificate instead
  * (spot_tls_context_of_certificate).
  */
 #ifndef SPOT_COMM_TLS_H
@@ -31,7 +31,7 @@ struct spot_tls_context;
 struct spot_tls_context *spot_tls_context_new(const unsigned char key[SPOT_TLS_KEY_BYTE],
                                               struct spot_err *err);
 struct spot_tls_context *spot_tls_context_load(const char *path, struct spot_err *err);
-/* For servers whose clients have no key of ours: a certificate and its key, PEM files. TLS 1.2 and
+/* For servers whose clients do not have the key: a certificate and its key, PEM files. TLS 1.2 and
  * 1.3 only. NULL with *err: SPOT_ESYS, SPOT_EDATA (the files are not such a pair). */
 struct spot_tls_context *spot_tls_context_of_certificate(const char *cert, const char *key,
                                                          struct spot_err *err);
@@ -60,21 +60,22 @@ struct spot_tls *spot_tls_start(int fd_take, bool is_server, const struct spot_t
                                 struct spot_err *err);
 
 /* Bytes transferred, 0 if nothing can be done now, -1 with *err: SPOT_EINFEASIBLE if the other side
- * does not have the same key, SPOT_ESYS when it is gone. A send that returned 0 must be repeated
- * with the same bytes. Nothing is sent or returned before both sides have proved their key. */
+ * does not have the same key, SPOT_ESYS when the connection is closed. A send that returned 0 must
+ * be repeated with the same bytes. Nothing is sent or returned before both sides have proved their
+ * key. */
 ssize_t spot_tls_recv(struct spot_tls *tls, void *data, size_t n_byte, struct spot_err *err);
 ssize_t spot_tls_send(struct spot_tls *tls, const void *data, size_t n_byte, struct spot_err *err);
 
 /* Continue the handshake, if it is not complete. Returns 0, or -1 with *err as above. */
 int spot_tls_shake(struct spot_tls *tls, struct spot_err *err);
 
-/* Bytes that were taken from the socket and not read yet: poll() does not report them. */
+/* Bytes taken from the socket and not read yet; poll() does not report them. */
 size_t spot_tls_pending(const struct spot_tls *tls);
 
-/* Say that no more will be written. False: there is no room for that now. */
+/* Send the end of the TLS stream (close_notify). False: the socket has no room for it now. */
 bool spot_tls_end(struct spot_tls *tls);
 
-/* Should the socket be polled for writing, given whether there is more to send? */
+/* True if the socket must be polled for writing; has_more: there is more to send. */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
 
 #ifdef __cplusplus

@@ -30,7 +30,7 @@ void spot_watch_set(const struct spot_watch *w, int fd, uint32_t events, uint32_
     if (*watched == events)
         return;
     if (epoll_ctl(w->epoll, *watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &e) && errno == EEXIST)
-        /* it is there still, from before its owner began anew */
+        /* it is still registered from an earlier use by its owner */
         (void)epoll_ctl(w->epoll, EPOLL_CTL_MOD, fd, &e);
     *watched = events;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* watch.h - many descriptors, of which few have something to tell: epoll, level-triggered.
- *
- * Who owns a descriptor keeps what is watched of it, 0 before it was first set, and may close it at
- * any time: it is then not told of any more. An owner is found by the descriptor as long as no
- * other has taken that number over.
+/* watch.h - waits for many descriptors of which few are ready: epoll, level-triggered. The owner of
+ * a descriptor stores which events are watched, 0 before they were first set, and may close it at
+ * any time; no more events are then reported. The owner can be looked up by the descriptor until
+ * another owner registers the same number.
  */
 #ifndef SPOT_COMM_WATCH_H
 #define SPOT_COMM_WATCH_H
@@ -18,9 +17,9 @@
 extern "C" {
 #endif
 
-enum { SPOT_WATCH_EVENTS = 128 }; /* that one wait tells */
+enum { SPOT_WATCH_EVENTS = 128 }; /* maximum number of events of one wait */
 
-/* No event is waited for, but an end is told. */
+/* Wait for no event, but report the end of the connection. */
 #define SPOT_WATCH_NONE ((uint32_t)EPOLLHUP)
 
 struct spot_watch {
@@ -32,17 +31,17 @@ struct spot_watch {
 
 /* Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_watch_open(struct spot_watch *w, struct spot_err *err);
-void spot_watch_close(struct spot_watch *w); /* also one whose epoll is -1 */
+void spot_watch_close(struct spot_watch *w); /* epoll may be -1 */
 
-/* What is to be told of fd from now on: EPOLLIN, EPOLLOUT, or SPOT_WATCH_NONE. */
+/* Set the watched events of fd: EPOLLIN, EPOLLOUT, or SPOT_WATCH_NONE. */
 void spot_watch_set(const struct spot_watch *w, int fd, uint32_t events, uint32_t *watched);
 
 void spot_watch_own(struct spot_watch *w, int fd, void *owner);
-/* Before the owner goes; fd may have been closed long since. */
+/* Call before the owner is freed; fd may already have been closed. */
 void spot_watch_disown(struct spot_watch *w, int fd, const void *owner);
 void *spot_watch_owner(const struct spot_watch *w, int fd); /* NULL: none */
 
-/* Wait for up to wait_ms. Returns how many events w->event has, each with its descriptor in
+/* Wait for up to wait_ms. Returns the number of events in w->event, each with its descriptor in
  * data.fd; 0 also after a signal. */
 int spot_watch_wait(struct spot_watch *w, int wait_ms);
 

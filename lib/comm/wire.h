@@ -44,7 +44,7 @@ const uint8_t *spot_get_bytes(struct spot_wire_in *in, size_t n);
 
 /* A text of less than cap bytes without NUL, into text[cap]; "" when bad. */
 void spot_get_text(struct spot_wire_in *in, char *text, size_t cap);
-/* The same, made safe to print (common/utf8.h): for texts of others that are shown. */
+/* The same, made safe to print (common/utf8.h), for untrusted text that is shown. */
 void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
 /* True if nothing was bad and nothing is left over. */
