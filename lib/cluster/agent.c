@@ -38,8 +38,8 @@ static bool is_orphan(const struct spot_agent *a, const struct spot_err *err)
     return err->code == SPOT_ESYS && !a->was_dismissed && spot_mesh_is_orphan(a->mesh);
 }
 
-/* Obey until the job ends or the coordinator is gone. What that said before it went counts,
- * whatever could not be said to it any more: it may have been the end of the job. */
+/* Carry out orders until the job ends or the coordinator is lost. Orders received before the loss
+ * count even if sending fails, since one of them may be the end of the job. */
 static int obey(struct spot_agent *a, struct spot_err *err)
 {
     while (!a->is_done) {
@@ -70,7 +70,7 @@ static int join_and_obey(struct spot_agent *a, struct spot_err *err)
             return 0;
         if (!is_orphan(a, err) || (a->workload->orphaned && a->workload->orphaned(a->job, err)))
             return -1;
-        spot_agent_leave(a); /* the state is kept: a coordinator that comes back can use it */
+        spot_agent_leave(a); /* the state is kept for a coordinator that restarts */
     }
 }
 

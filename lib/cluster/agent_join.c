@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How an agent comes into a group, and out of it. */
+/* Joining and leaving a group. */
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ void spot_agent_expect(double left_s)
     until_ms = isnan(left_s) ? 0 : (int64_t)((spot_clock_s() + fmin(fmax(left_s, 0), 1e6)) * 1e3);
 }
 
-/* At least 1: there may be no time left, but that is known. */
+/* At least 1, because 0 means not known. */
 static uint32_t left_ms(void)
 {
     const int64_t until = until_ms;
@@ -137,7 +137,7 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
     return rc;
 }
 
-/* A coordinator that listens nowhere else has no successor: if nothing listens, it is dead. */
+/* True if nothing listens at the address of a coordinator that can have no successor. */
 static bool is_abandoned(const struct spot_agent *a, const struct spot_err *err)
 {
     return a->options->is_private && a->has_joined &&
@@ -152,7 +152,7 @@ static int away_too_long(const struct spot_agent *a, struct spot_err *err)
                         a->options->join, a->options->join_timeout_s, why.msg);
 }
 
-/* A refusal is an answer. */
+/* Retries until a coordinator answers; a refusal counts as an answer. */
 int spot_agent_join(struct spot_agent *a, struct spot_err *err)
 {
     const double until_s = spot_clock_s() + a->options->join_timeout_s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The orders of a coordinator, and what an agent says of an epoch that failed. */
+/* Carries out the coordinator's orders, and reports failed epochs. */
 #include "cluster/agent_state.h"
 
 static int on_quiesce(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
@@ -56,7 +56,7 @@ int spot_agent_obey(struct spot_agent *a, const struct spot_frame *frame, struct
     }
 }
 
-/* --- what went wrong ------------------------------------------------------- */
+/* --- reporting failures ------------------------------------------------------- */
 
 static int report_why(struct spot_agent *a, uint32_t type, uint64_t tag, const struct spot_err *why,
                       struct spot_err *err)

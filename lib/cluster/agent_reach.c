@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which members an agent reaches, and what follows for one that is not reached. */
+/* Tests which members this worker reaches, and handles being set aside. */
 #include <stdlib.h>
 
 #include "cluster/agent_state.h"
@@ -15,7 +15,7 @@ void spot_agent_put_suspects(struct spot_agent *a, struct spot_buf *out)
     free(suspect);
 }
 
-/* A new epoch does not wait for silent members. */
+/* True when an order has arrived: a new epoch must not wait for silent members. */
 static bool is_called(void *user)
 {
     return spot_mesh_has_order(user);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* agent_state.h - what the parts of an agent share; private to lib/cluster/agent*.c. */
+/* agent_state.h - shared by the parts of an agent; private to lib/cluster/agent*.c. */
 #ifndef SPOT_CLUSTER_AGENT_STATE_H
 #define SPOT_CLUSTER_AGENT_STATE_H
 

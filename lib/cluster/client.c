@@ -11,7 +11,8 @@
 #include "comm/link.h"
 #include "common/clock.h"
 
-/* For the whole answer; a job that is to stop says so when it has, and a workload's may be long. */
+/* Time limit for the whole answer. STOP is answered when the job has stopped, and a workload's
+ * answer may be long. */
 static double patience_s(enum spot_message type)
 {
     return type == SPOT_MSG_STOP ? SPOT_STOP_PATIENCE_S : type >= SPOT_MSG_CLIENT_FIRST ? 120 : 10;
@@ -19,11 +20,11 @@ static double patience_s(enum spot_message type)
 
 struct question {
     const char *join;
-    struct spot_tls_context *tls; /* NULL: in the clear */
+    struct spot_tls_context *tls; /* NULL: no TLS */
     enum spot_message type;
     const void *data;
     size_t n_byte;
-    double until_s; /* time limit whatever the other side does; for STOP, of dialling */
+    double until_s; /* time limit for everything; for STOP, only for connecting */
 };
 
 /* When to give up on an answer. */
@@ -95,9 +96,9 @@ static int attempt(const struct question *q, struct spot_frame **answer, bool *i
     return rc;
 }
 
-/* A job that has just been started may not listen yet, and an overloaded one closes our connection
- * like others. A peer that answers nonsense is not a job; a plan that a job may have taken is not
- * sent twice. */
+/* True if another attempt makes sense: a job that has just started may not listen yet, and an
+ * overloaded one may close the connection. A peer with an invalid answer is not a job; a plan that
+ * a job may have accepted is not sent twice. */
 static bool is_worth_another(const struct question *q, bool is_sent, const struct spot_err *err)
 {
     return err->code == SPOT_EDATA ||

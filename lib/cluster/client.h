@@ -12,16 +12,15 @@ extern "C" {
 #endif
 
 /* Send a client message and wait for the answer; its text is appended to `answer`. key_file is the
- * job's, or NULL. wait_s > 0 is a time limit within which connecting is retried while nothing
- * listens or the listener is not a job; 0: one attempt. In both cases the answer may take 10 s
- * after the question was sent, 120 s if the workload answers (from SPOT_MSG_CLIENT_FIRST on), and a
- * day for SPOT_MSG_STOP, which the job answers when it has stopped.
- * Returns the exit status that the job sent, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS,
- * SPOT_EINFEASIBLE for a job with another key). */
+ * job's, or NULL. For wait_s > 0, connecting is retried for this time while nothing listens or the
+ * listener is not a job; 0: one attempt. In both cases the answer may take 10 s after the question
+ * was sent, 120 s if the workload answers (from SPOT_MSG_CLIENT_FIRST on), and a day for
+ * SPOT_MSG_STOP, which the job answers when it has stopped. Returns the exit status that the job
+ * sent, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS, SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
 
-/* The same, with a long answer as it came: *answer, to be freed; NULL at -1. */
+/* The same for long answers: *answer is the received frame, to be freed; NULL on -1. */
 struct spot_frame;
 int spot_client_take(const char *join, const char *key_file, double wait_s, enum spot_message type,
                      const void *data, size_t n_byte, struct spot_frame **answer,

@@ -6,7 +6,7 @@
 
 #include "cluster/store_etcd.h"
 
-static const double patience_s = 3; /* of each member of the store */
+static const double patience_s = 3; /* limit per member of the store */
 
 bool spot_leader_is_stored(const char *join)
 {

@@ -12,12 +12,12 @@
 extern "C" {
 #endif
 
-/* Does a --join name a store? */
+/* True if --join names a store. */
 bool spot_leader_is_stored(const char *join);
 
-/* Returns `join`; or, where it names a store, the address of the leading coordinator, in `text`.
- * NULL with *err: SPOT_EUSAGE for an invalid store, SPOT_ESYS when there is no leader or the store
- * does not answer. */
+/* Returns `join`, or, if it names a store, the address of the leading coordinator, in `text`. NULL
+ * with *err: SPOT_EUSAGE for an invalid store, SPOT_ESYS when there is no leader or the store does
+ * not answer. */
 const char *spot_leader_find(const char *join, char text[SPOT_ADDRESS_MAX + 8],
                              struct spot_err *err);
 

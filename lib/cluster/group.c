@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a group: start, loop, end. */
+/* A group: start, loop, end. */
 #include "cluster/group.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ static void wake_loop(void)
     errno = saved;
 }
 
-/* A wrapper such as timeout(1) passes a signal on that its process group gets as well: what comes
- * at once is the same wish. */
+/* A wrapper such as timeout(1) forwards a signal that its process group receives as well, so a
+ * second signal within half a second counts as the same one. */
 void spot_group_stop(void)
 {
     const double now_s = spot_clock_s();
@@ -112,7 +112,7 @@ static size_t index_of(const struct spot_group *g, const struct spot_peer *peer)
     return i;
 }
 
-/* What a peer has to say, if it is there still. */
+/* Serve a peer, if it still exists. */
 static int serve_peer(struct spot_group *g, const struct epoll_event *e, struct spot_err *err)
 {
     struct spot_peer *const peer = spot_watch_owner(&g->watch, e->data.fd);
@@ -123,8 +123,8 @@ static int serve_peer(struct spot_group *g, const struct epoll_event *e, struct 
     rc = spot_group_serve_peer(g, peer, e->events, err);
     if (rc < 0)
         return -1;
-    /* with the result a member that leaves is dismissed anyway; and what it said may have been that
-     * another, or it, is lost */
+    /* at the end of the job members are dismissed anyway; and the message may have removed this
+     * peer */
     return rc > 0 && !g->is_over && spot_watch_owner(&g->watch, e->data.fd) == peer
                ? spot_group_lose_peer(g, index_of(g, peer), "the connection closed", err)
                : 0;
@@ -151,8 +151,8 @@ static int serve(struct spot_group *g, int n, struct spot_err *err)
     return 0;
 }
 
-/* Sockets of workers that were killed before they said where they listen, or while no coordinator
- * was there to see it. */
+/* Removes sockets of workers that were killed before they announced their address, or while there
+ * was no coordinator. */
 static void sweep(struct spot_group *g)
 {
     static const double every_s = 5;
@@ -175,7 +175,7 @@ static int tick_view(struct spot_view *view, struct spot_err *err)
     return 0;
 }
 
-/* What is due by time rather than by message. */
+/* Periodic work. */
 static int tick(struct spot_group *g, struct spot_err *err)
 {
     const bool force = atomic_exchange(&reload_wanted, false);
@@ -195,7 +195,7 @@ static int tick(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-/* Asked to stop: true once nothing more can be saved. */
+/* While stopping: true once nothing more can be saved. */
 static bool has_stopped(struct spot_group *g)
 {
     if (!stop_calls && !g->is_drained)
@@ -262,7 +262,7 @@ void spot_group_address(const struct spot_group *g, char *text)
     spot_endpoint_print(&g->endpoint, text);
 }
 
-/* Members must not take a coordinator for dead that reads a large state. */
+/* Keeps members from timing out a coordinator that reads a large state. */
 void spot_group_send_keepalive(void *group)
 {
     struct spot_group *g = group;
@@ -278,7 +278,7 @@ void spot_group_send_keepalive(void *group)
 
 /* --- start and end ------------------------------------------------------- */
 
-/* Peers prove with it that they are of this job. 0 stands for no key. */
+/* Draws the key by which peers prove that they belong to this job; 0 is reserved for no key. */
 static int draw_key(uint64_t *key, struct spot_err *err)
 {
     do
@@ -326,7 +326,7 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
     return 0;
 }
 
-/* Each frame that waits, for a moment at most. */
+/* Sends queued frames, waiting a moment at most. */
 static void flush_peers(struct spot_group *g)
 {
     const double until_s = spot_clock_s() + 1;

@@ -28,7 +28,7 @@ extern "C" {
 
 struct spot_group_options {
     const char *name; /* prefix of private directories */
-    /* appended to the refusal of a plan that is too old: how to force it; NULL */
+    /* hint how to force a plan, appended to the message that refuses an old one; NULL: none */
     const char *old_plan_hint;
     const char *listen;   /* NULL: a private Unix socket */
     const char *key_file; /* TLS with this key, on every connection; NULL: none */
@@ -47,17 +47,17 @@ struct spot_group_options {
     double grace_s;   /* grace period of a notice that does not give one; 0: not known */
     double stall_s;   /* a member that makes no progress for this long is lost */
     double settle_s;  /* wait this long after a join before the first epoch */
-    uint64_t n_first; /* and until so many have joined */
+    uint64_t n_first; /* and until this many members have joined */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*listening)(void *user, const char *address); /* resolved options.listen; NULL */
     void (*standing_by)(void *user, const char *store); /* another coordinator leads; NULL */
 };
 
-/* --- the life of a group ---------------------------------------------------- */
+/* --- start and end of a group ---------------------------------------------------- */
 
-/* Touches nothing but the key file. The options, the table and the job must outlive the group. NULL
- * with *err. */
+/* Reads the key file, and has no other effect. The options, the table and the job must outlive the
+ * group. NULL with *err. */
 struct spot_group *spot_group_new(const struct spot_group_options *options,
                                   const struct spot_workload *workload, void *job,
                                   struct spot_err *err);
@@ -71,7 +71,8 @@ int spot_group_lead(struct spot_group *group, const char *identity,
 /* Transfer the lead to the caller, which must free it once everything the next coordinator needs is
  * released; else spot_group_free does so last. NULL: there is no store. */
 struct spot_lead *spot_group_take_lead(struct spot_group *group);
-/* The job continues an earlier run: `resume` is set, or another coordinator led it before. */
+/* True if the job continues an earlier run: `resume` is set, or another coordinator led it
+ * before. */
 bool spot_group_resumes(const struct spot_group *group);
 /* Listen, and open the log; *round gets the newest committed round in it, -1: none. Returns 0, or
  * -1 with *err. */
@@ -88,8 +89,8 @@ void spot_group_end(struct spot_group *group);
 bool spot_group_is_over(const struct spot_group *group);
 /* Tell all members that the job is done. */
 void spot_group_dismiss(struct spot_group *group);
-/* Answer the clients that wait for the end, with an exit status. If the job is not done but a
- * client stopped it, also dismiss members that no coordinator will return for. */
+/* Answer the clients that wait for the end, with an exit status. If a client stopped a job that is
+ * not done, also dismiss its members, since no coordinator will return. */
 void spot_group_report_end(struct spot_group *group, bool is_done, int status, const char *text);
 /* Flush and close the log. Returns 0, or -1 with *err, which may be NULL. */
 int spot_group_close_journal(struct spot_group *group, struct spot_err *err);
@@ -100,10 +101,11 @@ void spot_group_free(struct spot_group *group); /* may be NULL */
 void spot_group_stop(void);
 /* How often spot_group_stop was called. */
 int spot_group_stops(void);
-/* Async-signal-safe: is nothing waited for any more, not even for state to become durable? After
- * the second call; before the group runs, when there is nothing to save, after the first. */
+/* Async-signal-safe: true if the process should end without waiting for durable state: after the
+ * second spot_group_stop, or after the first if the group does not run yet and has nothing to
+ * save. */
 bool spot_group_gives_up(void);
-/* Async-signal-safe: must this process clean up before it ends? */
+/* Async-signal-safe: true if this process must clean up before it ends. */
 bool spot_group_has_begun(void);
 /* Async-signal-safe: read the plan file again. */
 void spot_group_reload(void);
@@ -118,7 +120,7 @@ bool spot_group_is_stopping(const struct spot_group *group);
 /* A plan says to stop and keep the state. */
 bool spot_group_is_suspended(const struct spot_group *group);
 size_t spot_group_members(const struct spot_group *group);
-/* The address it listens at, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
+/* The listening address, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_group_address(const struct spot_group *group, char *text);
 /* Tell the members during long work that this coordinator is alive; group is a struct
  * spot_group. */
@@ -144,13 +146,14 @@ const char *spot_group_role_name(enum spot_group_role role);
 
 struct spot_group_census {
     size_t n[SPOT_GROUP_ROLES]; /* members by role */
-    size_t n_leaving;           /* those of all roles that have a notice */
+    size_t n_leaving;           /* members of any role that have a notice */
 };
 /* Append a spot.status/1 document to `out`; *census, which may be NULL, gets the member counts. */
 void spot_group_status(struct spot_group *group, struct spot_group_census *census,
                        struct spot_buf *out);
 
-/* Since this coordinator began. A member ends once: with a notice or without. */
+/* Counts since the start of this coordinator. The end of a member counts once, with or without a
+ * notice. */
 struct spot_group_counts {
     uint64_t n_joined, n_noticed, n_killed;
 };
@@ -161,7 +164,7 @@ void spot_group_metrics(const struct spot_group *group, const struct spot_group_
 
 /* --- peers ------------------------------------------------------------------ */
 
-/* NULL if the id is unknown or its member is gone. */
+/* NULL if the id is unknown or its member has left. */
 struct spot_peer *spot_group_find(const struct spot_group *group, uint32_t id);
 struct spot_peer *spot_group_find_name(const struct spot_group *group, const char *name);
 uint32_t spot_peer_id(const struct spot_peer *peer);
@@ -170,24 +173,25 @@ const char *
 spot_peer_domain(const struct spot_peer *peer); /* failure domain, "" if none is known */
 void *spot_peer_data(const struct spot_peer *peer);
 void spot_peer_set_data(struct spot_peer *peer, void *data);
-/* Time until it is gone: INFINITY without a notice, or if the grace period is not known. */
+/* Seconds until it leaves; INFINITY without a notice, or if the grace period is not known. */
 double spot_peer_time_left_s(const struct spot_peer *peer);
 /* See spot_link_round_trip_s, of its connection. */
 double spot_peer_round_trip_s(const struct spot_peer *peer);
 /* Set aside: alive, but gets no place. */
 bool spot_peer_is_aside(const struct spot_peer *peer);
 
-/* Set it aside for good: it was proved to be at fault, and `why` is told. The caller breaks the
- * epoch (spot_view_break). Or one of this name that is not here. Was that done, to this name? */
+/* Set a member aside permanently because a fault was proved; it is told `why`. The caller breaks
+ * the epoch (spot_view_break). The other functions do this for a name without a connected member,
+ * and return whether a name was convicted. */
 void spot_peer_convict(struct spot_peer *peer, const char *why);
 void spot_group_convict(struct spot_group *group, const char *name, const char *why);
 bool spot_peer_is_convicted(const struct spot_peer *peer);
 
-/* A failed send is not an error here: the loop notices the dead connection. The frame carries the
+/* A failed send is not an error here: the loop detects the closed connection. The frame carries the
  * epoch of the peer's view. */
 void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const void *data,
                     size_t n_byte);
-/* The same with memory that the link frees in time: *data is empty afterwards. */
+/* The same, transferring ownership of the memory: *data is empty afterwards. */
 void spot_peer_submit(struct spot_peer *peer, uint32_t type, uint64_t tag,
                       struct spot_buf *data_take);
 /* From now on this member owes an answer; its stall time starts now. */
@@ -206,7 +210,7 @@ struct spot_view *spot_group_view(struct spot_group *group, uint32_t index);
 uint32_t spot_view_index(const struct spot_view *view);
 /* Put the key `view` of an event; the first view needs none. jw may be NULL. */
 void spot_view_put(const struct spot_view *view, struct spot_jw *jw);
-/* Its members and their roles; phase, epoch and round. */
+/* The view's members with their roles, its phase, epoch and round. */
 const struct spot_machine *spot_view_machine(const struct spot_view *view);
 /* Send the same to every member that is active in its epoch. */
 void spot_view_send_active(struct spot_view *view, uint32_t type, uint64_t tag, const void *data,

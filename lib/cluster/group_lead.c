@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A coordinator among several: it stands by until it leads. */
+/* A coordinator that stands by until it is elected leader. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static_assert((int)SPOT_JOURNAL_RECORD_MAX <= (int)SPOT_ETCD_VALUE_MAX,
               "a record is a value of the store");
 
-/* What members are told: an address that leads here from where they are. */
+/* Finds the address to publish, at which members can reach this coordinator. */
 static int find_address(const struct spot_group *g, char text[SPOT_ADDRESS_MAX + 8],
                         struct spot_err *err)
 {
@@ -51,7 +51,7 @@ static int open_lead(struct spot_group *g, struct spot_err *err)
     return g->lead ? 0 : -1;
 }
 
-/* What was told last of why this one does not lead. */
+/* The last reported reason for standing by. */
 enum { REPORTED_NOTHING, REPORTED_LED, REPORTED_SILENT };
 
 static int stand_by(struct spot_group *g, const char *address, const char *identity,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections: taken in, served, given up. */
+/* Connections: accept, serve, close. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 
 enum { PENDING_MAX = 64 };
 
-static const double full_s = 0.5; /* without a descriptor to spare, the listener is left alone */
+static const double full_s = 0.5; /* pause of the listener when out of descriptors */
 
-static const double hello_s = 5;    /* a connection that is silent for this long is closed */
-static const double answer_s = 120; /* one that does not take its answer */
+static const double hello_s = 5;    /* time limit for HELLO */
+static const double answer_s = 120; /* time limit for reading an answer */
 
 void spot_group_free_peer(struct spot_group *g, size_t i)
 {
@@ -34,9 +34,8 @@ void spot_group_free_peer(struct spot_group *g, size_t i)
     g->peer[i] = g->peer[--g->n_peer];
 }
 
-/* A dead worker cannot remove its socket; one that lost us, and joins anew, listens there again.
- * Its address is hearsay: only what lies where workers of this job put theirs, OURS.PID, is ours to
- * remove. Both are told from the root. */
+/* Removes the socket of a dead worker. The address came from the worker, so only a path of the form
+ * OURS.PID, where workers of this job have theirs, is removed. Both paths are absolute. */
 static void drop_socket(const struct spot_group *g, const struct spot_peer *peer)
 {
     const size_t n = strlen(g->endpoint.path);
@@ -48,7 +47,7 @@ static void drop_socket(const struct spot_group *g, const struct spot_peer *peer
         spot_endpoint_drop_stale(&peer->at, 0);
 }
 
-/* The connection is gone: forget it, and if it was a member, go on without. */
+/* Remove a closed connection, and continue without the member, if it was one. */
 int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct spot_err *err)
 {
     const uint32_t id = g->peer[i]->id;
@@ -67,7 +66,7 @@ int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct
         return rc;
     rc = spot_view_act(view, spot_machine_lost(&view->machine, id), err);
     if (!rc && view->machine.phase == SPOT_PHASE_WAIT)
-        spot_view_idle(view); /* what it was asked for does not come any more */
+        spot_view_idle(view); /* its outstanding answer will not come */
     return rc;
 }
 
@@ -82,7 +81,7 @@ size_t spot_group_waiters(const struct spot_group *g)
 
 void spot_group_accept(struct spot_group *g)
 {
-    /* those that are to come may all come at once */
+    /* all expected workers may connect at once */
     const size_t most = PENDING_MAX + g->options->n_local + g->options->n_first;
     size_t n_stranger = g->n_peer - g->n_named - spot_group_waiters(g);
     int fd;
@@ -111,8 +110,8 @@ void spot_group_accept(struct spot_group *g)
         g->full_until_s = spot_clock_s() + full_s;
 }
 
-/* Read and handle what a peer sent. Returns 1 when its connection is gone. A peer that disconnected
- * before it joined need not be answered: it will retry, or has given up. */
+/* Read and handle frames of a peer. Returns 1 when its connection is closed. A peer that
+ * disconnected before it joined needs no answer. */
 int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, uint32_t events,
                           struct spot_err *err)
 {
@@ -135,7 +134,7 @@ int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, uint32_t
     return rc ? rc : gone;
 }
 
-/* As the machine says. */
+/* As seen by the state machine. */
 static bool owes_answer(const struct spot_view *view, const struct spot_member *m)
 {
     switch (view->machine.phase) {
@@ -185,7 +184,7 @@ static bool ends_epoch(struct spot_view *view)
     return false;
 }
 
-/* Why a connection must be given up, NULL if it need not. */
+/* Why a connection must be closed; NULL: it need not. */
 static const char *is_dead(const struct spot_group *g, const struct spot_peer *peer)
 {
     const double now_s = g->polled_s;

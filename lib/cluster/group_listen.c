@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a coordinator listens: at the address that was asked for, or at a private one. */
+/* The listening address of a coordinator: the requested one, or a private one. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,11 @@
 #include "cluster/group_state.h"
 #include "cluster/private_dir.h"
 
-enum { PATH_LENGTH_MAX = 99 }; /* of 107, for what workers add: a dot and their process id */
+enum {
+    PATH_LENGTH_MAX = 99
+}; /* of 107; the rest is for the workers' suffix, a dot and a process id */
 
-/* Where --listen says, if workers can put their own sockets there too. */
+/* Takes the address of --listen, checking that workers can create their own sockets beside it. */
 static int take_address(struct spot_group *g, struct spot_err *err)
 {
     const char *listen = g->options->listen;
@@ -24,7 +26,7 @@ static int take_address(struct spot_group *g, struct spot_err *err)
     if (spot_endpoint_parse_reach(listen, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
                                   &g->endpoint, err))
         return -1;
-    spot_endpoint_make_absolute(&g->endpoint); /* as workers tell theirs */
+    spot_endpoint_make_absolute(&g->endpoint); /* as workers announce theirs */
     if (g->options->n_local && spot_endpoint_is_any(&g->endpoint))
         return spot_err_set(err, SPOT_EUSAGE,
                             "with local workers --listen must be one address that others reach "
@@ -55,8 +57,8 @@ static int take_private(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-/* What the user waits for, where workers come from elsewhere. A Unix socket is its owner's; a port
- * is for all users of the machine. */
+/* Reports the address to the user, who needs it for workers on other machines, and warns if all
+ * users of this machine can connect. */
 static void report_address(const struct spot_group *g)
 {
     char address[SPOT_ADDRESS_MAX + 8];

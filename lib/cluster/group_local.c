@@ -16,10 +16,10 @@
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
-static const double leave_s = 2, end_s = 5; /* of those told to leave; of those killed */
+static const double leave_s = 2, end_s = 5; /* time limits after SIGTERM, and after SIGKILL */
 static const double quick_s = 1;
 
-/* Of all views: increases with every progress. */
+/* Sum over all views; increases with every commit. */
 static int64_t rounds(const struct spot_group *g)
 {
     int64_t n = 0;
@@ -29,8 +29,8 @@ static int64_t rounds(const struct spot_group *g)
     return n;
 }
 
-/* A fork that a SIGTERM ends: until the child is another program, it has the handlers of this one,
- * and they would act for this one. */
+/* Forks with default signal handlers in the child: until exec it would have the handlers of the
+ * coordinator. */
 static pid_t fork_worker(void)
 {
     sigset_t term, before;
@@ -115,8 +115,8 @@ static void look_who_runs(struct spot_group *g)
             g->ran_s = spot_clock_s();
 }
 
-/* Did it die without use to the job? Where members wait for work: no member had a place since this
- * one was started. */
+/* True if the worker died without a completed round. In workloads that wait for requests: if no
+ * member had a place since it was started. */
 static bool is_futile(const struct spot_group *g, const struct spot_local *l)
 {
     if (g->workload->does_wait)
@@ -132,7 +132,7 @@ static bool is_any_left(const struct spot_group *g)
     return g->n_named > 0;
 }
 
-/* The job goes on without this worker, as long as it has another. */
+/* Delays the restart of a failing worker; the job continues if it has another one. */
 static int pause_failing(struct spot_group *g, size_t i, int status, const char *words,
                          struct spot_err *err)
 {
@@ -193,7 +193,7 @@ int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
     return 0;
 }
 
-/* What was killed and hangs in the kernel is not waited for. */
+/* Ends all local workers; one that hangs in the kernel after SIGKILL is not waited for. */
 void spot_group_local_stop(struct spot_group *g)
 {
     const double kill_at_s = spot_clock_s() + leave_s, until_s = kill_at_s + end_s;

@@ -42,7 +42,7 @@ size_t spot_group_members(const struct spot_group *g)
     return n;
 }
 
-/* --- what the workload sees of a peer ------------------------------------------ */
+/* --- accessors for the workload ------------------------------------------ */
 
 uint32_t spot_peer_id(const struct spot_peer *peer)
 {
@@ -111,7 +111,7 @@ size_t spot_group_queued_byte(const struct spot_group *g)
     return n;
 }
 
-/* --- a worker that wants to join ------------------------------------------------ */
+/* --- joining ------------------------------------------------ */
 
 static int refuse_as(struct spot_peer *peer, uint64_t tag, const char *why)
 {
@@ -129,8 +129,8 @@ static int refuse(struct spot_peer *peer, const char *why)
     return refuse_as(peer, 0, why);
 }
 
-/* Plans and logs know members by name: a second w5 is w5.2. It may be the first one that comes
- * back before its old connection is known to be dead, so it is not refused. */
+/* Makes names unique, because plans and logs use them: a second w5 becomes w5.2. It is not refused,
+ * since it may be the first one, returning before its old connection has timed out. */
 static void name_peer(const struct spot_group *g, struct spot_peer *peer, const char *name)
 {
     for (unsigned k = 2; k < 1000 && spot_group_find_name(g, peer->name); k++)
@@ -146,7 +146,7 @@ struct hello {
     uint64_t key;
 };
 
-/* Versions of one release line, "0.1" of "0.1.0+g1234567", and one protocol understand each other.
+/* True if both versions have the same release line, such as "0.1" of "0.1.0+g1234567".
  */
 static bool is_same_release(const char *a, const char *b)
 {
@@ -172,7 +172,8 @@ static int refuse_version(const struct spot_group *g, struct spot_peer *peer, st
     return refuse(peer, why);
 }
 
-/* Why this worker cannot be taken, in `why`; false if it can, for all that the group knows. */
+/* True, with the reason in `why`, if the group must refuse this worker; the workload may refuse it
+ * later. */
 static bool is_unfit(const struct spot_group *g, const struct hello *h, char *why, size_t n)
 {
     if (!*h->name || !spot_utf8_is_plain(h->name) || !spot_utf8_is_plain(h->domain)) {
@@ -227,7 +228,7 @@ static void note_addresses(struct spot_peer *peer, const struct spot_endpoint *a
         peer->ours_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
 }
 
-/* Among the peers those with an id come first, and ids grow. */
+/* Assigns an id, and keeps members first among the peers, sorted by id. */
 static void send_id(struct spot_group *g, struct spot_peer *peer)
 {
     size_t i = g->n_named;
@@ -239,7 +240,7 @@ static void send_id(struct spot_group *g, struct spot_peer *peer)
     peer->id = ++g->last_id;
 }
 
-/* It is a member from here on. */
+/* The worker becomes a member. */
 static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
 {
     const struct spot_workload *const w = g->workload;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What members and clients say. */
+/* Messages of members and clients. */
 #include <string.h>
 
 #include "cluster/group_state.h"
@@ -44,7 +44,7 @@ static int on_ready(struct spot_group *g, struct spot_peer *peer, const struct s
     return spot_view_act(peer->view, spot_machine_ready(machine, peer->id, frame->epoch), err);
 }
 
-/* What the member was told counts for more than what is usual. */
+/* The grace period in the notice, or the default of the options. */
 static double grace_s(const struct spot_group *g, const struct spot_frame *frame)
 {
     return frame->tag && frame->tag <= UINT32_MAX ? 1e-3 * (double)frame->tag : g->options->grace_s;
@@ -56,7 +56,7 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
     struct spot_view *const view = peer->view;
     const bool is_reported = spot_machine_find(&view->machine, peer->id)->is_leaving;
 
-    /* a second notice says more only if it says until when */
+    /* a repeated notice counts only if it has a deadline */
     if (grace_s(g, frame) > 0 && (!is_reported || frame->tag))
         peer->leaves_s = spot_clock_s() + grace_s(g, frame);
     if (is_reported)
@@ -66,7 +66,7 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
         spot_view_act(view, spot_machine_notice(&view->machine, peer->id), err))
         return -1;
     if (view->machine.phase == SPOT_PHASE_WAIT)
-        spot_view_idle(view); /* no other member may hold it */
+        spot_view_idle(view); /* this member may be the only holder of some state */
     spot_view_release_leavers(view);
     return 0;
 }
@@ -100,7 +100,7 @@ static int on_broken(struct spot_group *g, struct spot_peer *peer, const struct 
     char why[SPOT_WHY_MAX];
 
     if (effect == SPOT_EFFECT_NONE)
-        return 0; /* the report says it too */
+        return 0; /* the REPORT contains it, too */
     view->n_broken++;
     view->has_failed = true;
     spot_get_plain(&in, why, sizeof(why));
@@ -111,7 +111,7 @@ static int on_broken(struct spot_group *g, struct spot_peer *peer, const struct 
     return spot_view_act(view, effect, err);
 }
 
-/* A client's question and its answer. */
+/* Answers a client's request. */
 static uint64_t answer(struct spot_group *g, const struct spot_frame *frame, struct spot_buf *out,
                        bool *changed)
 {
@@ -134,8 +134,8 @@ static uint64_t answer(struct spot_group *g, const struct spot_frame *frame, str
     return (uint64_t)spot_err_exit_status(&why);
 }
 
-/* A wish to stop is answered when the job has: such clients are not among the unfinished, but are
- * no more either. */
+/* STOP is answered when the job has stopped; until then such a client does not count as an
+ * unidentified connection. */
 static int on_client(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,
                      struct spot_err *err)
 {
@@ -169,7 +169,7 @@ void spot_group_report_end(struct spot_group *g, bool is_done, int status, const
         else if (g->peer[i]->id && !is_done)
             spot_peer_send(g->peer[i], SPOT_MSG_LEAVE, status != 0, NULL, 0);
     }
-    if (is_final && !is_done) /* and no standby */
+    if (is_final && !is_done) /* neither will a standby */
         (void)spot_journal_keep_end(&g->journal, SPOT_JOB_STOPPED, NULL);
 }
 

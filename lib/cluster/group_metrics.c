@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a group counts, for Prometheus. */
+/* Metrics of a group, for Prometheus. */
 #include <stdio.h>
 
 #include "cluster/group_state.h"
@@ -11,7 +11,7 @@ const struct spot_group_counts *spot_group_counts(const struct spot_group *g)
     return &g->counts;
 }
 
-/* All roles, so that none is missing from a sum. */
+/* Writes all roles, including those without members. */
 static void put_roles(const struct spot_group_census *census, struct spot_buf *out)
 {
     struct spot_metric metric[SPOT_GROUP_ROLES];

@@ -9,7 +9,7 @@
 #include "common/xalloc.h"
 #include "model/plan_doc.h"
 
-/* Is it out of date, by its epoch or by its time? */
+/* Refuses a plan that is out of date by its epoch or its time. */
 static int check_age(const struct spot_group *g, const struct spot_plan_doc *plan, double newest_s,
                      enum spot_plan_way way, struct spot_err *err)
 {
@@ -26,7 +26,7 @@ static int check_age(const struct spot_group *g, const struct spot_plan_doc *pla
     return 0;
 }
 
-/* Take a plan over. *changed: something else is wanted than before. */
+/* Accept a plan. *changed: a new layout may be needed. */
 int spot_group_plan_text(struct spot_group *g, const char *text, size_t n_byte, const char *source,
                          enum spot_plan_way way, bool *changed, struct spot_err *err)
 {
@@ -41,7 +41,7 @@ int spot_group_plan_text(struct spot_group *g, const char *text, size_t n_byte, 
     if (!rc && g->workload->plan)
         rc = g->workload->plan(g->job, &plan, changed, err);
     if (!rc) {
-        if (plan.time_s > *newest_s) /* one that is forced lets nothing older in after it */
+        if (plan.time_s > *newest_s) /* after a forced plan older ones are still refused */
             *newest_s = plan.time_s;
         g->has_plan = true;
         g->force_time_s = plan.time_s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether members reach each other, asked before it matters. */
+/* Tests whether members reach each other before they get places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 enum { TRIALS_MAX = 3 };
 
 static const double witness_s = 0.5;
-static const double patience_s = 20;   /* with one that joins under a name of bad repute */
-static const double dismissed_s = 600; /* its name is remembered */
+static const double patience_s = 20;   /* for a member that joins under a suspected name */
+static const double dismissed_s = 600; /* how long a dismissed name is remembered */
 
 /* --- addresses ----------------------------------------------------------- */
 
-/* A worker knows the address that it has; its peers need one that leads to it. Where two come from
- * the same host, or from behind the same router, that is the one it has; else the one it is seen
- * under; and if that is our own machine, the one under which `to` reached us. */
+/* A worker announces its own address, but peers may need another one. If both come from the same
+ * host or router, it is the announced one; else the address seen on its connection; and if that is
+ * the coordinator's own machine, the address under which `to` reached it. */
 void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to, char *text)
 {
     struct spot_endpoint at = peer->at;
@@ -63,7 +63,7 @@ void spot_group_witness(const struct spot_group *g, struct spot_peer *const *pee
 
 /* --- questions and answers ------------------------------------------------ */
 
-/* A member connects to its elders. */
+/* Asks a member to probe its elders, to which it would connect. */
 static void ask(struct spot_group *g, struct spot_peer *peer)
 {
     const struct spot_machine *const m = &peer->view->machine;
@@ -125,7 +125,7 @@ static void dismiss(struct spot_group *g, struct spot_peer *peer)
     peer->is_closing = true;
 }
 
-/* A member that was set aside reaches all its elders. Do we, its elder, reach it too? */
+/* For a member on trial that reaches all its elders: true if the coordinator cannot reach it. */
 static bool is_missed(const struct spot_group *g, struct spot_peer *peer)
 {
     struct spot_peer *both[2] = { peer, NULL };
@@ -139,7 +139,7 @@ static bool is_missed(const struct spot_group *g, struct spot_peer *peer)
     return missed[0];
 }
 
-/* What it says now is judged as if it had never been set aside. */
+/* Ends the trial; its new findings are judged as if it had never been set aside. */
 static void end_trial(struct spot_group *g, struct spot_peer *peer)
 {
     peer->is_on_trial = false;
@@ -182,7 +182,7 @@ bool spot_view_is_asking(const struct spot_view *view)
     return false;
 }
 
-/* --- by time ------------------------------------------------------------- */
+/* --- periodic work ------------------------------------------------------------- */
 
 static void retry(struct spot_group *g, struct spot_peer *peer, double now_s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a running job answers to a status request. */
+/* The status document of a running job. */
 #include <stdlib.h>
 
 #include "cluster/group_state.h"
@@ -28,7 +28,8 @@ const char *spot_group_role_name(enum spot_group_role role)
     return name[role];
 }
 
-/* The role of a member for clients: one that only mirrors is a spare, though it votes. */
+/* The role of a member in the document: a member that only mirrors counts as a spare, although it
+ * votes. */
 static enum spot_group_role role_of(const struct spot_view *view, const struct spot_member *m,
                                     const struct spot_peer *peer, bool has_place)
 {

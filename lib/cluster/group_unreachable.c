@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A network that is whole for the coordinator may be torn between two members. */
+/* Members that the coordinator reaches, but that cannot reach each other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static bool is_placed(const struct spot_view *view, uint32_t id)
     return false;
 }
 
-/* In a failed epoch its members may accuse each other; a member that reports which members it
- * reaches may name any. */
+/* After a failed epoch only its members may accuse each other; an answer to REACH may name any
+ * member. */
 int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
                       struct spot_wire_in *in)
 {
@@ -38,7 +38,7 @@ int spot_group_accuse(struct spot_group *g, const struct spot_peer *reporter,
     return in->bad ? -1 : 0;
 }
 
-/* Which of those named are unreachable for us too? */
+/* Probes the accused members from the coordinator. */
 static void receive_witness(const struct spot_group *g, struct spot_suspect_member *member,
                             size_t n)
 {

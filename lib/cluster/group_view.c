@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Views: what their state machine asks for, carried out. */
+/* Views: carry out the effects of their state machine. */
 #include <stdlib.h>
 
 #include "cluster/group_state.h"
@@ -9,7 +9,7 @@
 
 static const double pause_min_s = 0.1, pause_max_s = 5;
 
-/* --- what they are ----------------------------------------------------------- */
+/* --- create and find ----------------------------------------------------------- */
 
 struct spot_view *spot_group_add_view(struct spot_group *g, int64_t round)
 {
@@ -108,8 +108,8 @@ void spot_view_idle(struct spot_view *view)
         view->group->workload->idle(view->group->job, view);
 }
 
-/* A member that must leave may hold the newest state alone: what it has becomes durable before it
- * goes. */
+/* Holds the view. A leaving member may be the only holder of the newest state, which must become
+ * durable before it leaves. */
 void spot_view_hold(struct spot_view *view)
 {
     spot_machine_hold(&view->machine);
@@ -138,7 +138,7 @@ int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err
     return spot_view_act(view, spot_machine_broken(&view->machine, epoch), err);
 }
 
-/* A member of the epoch was set aside since. */
+/* True if a member of the epoch was set aside meanwhile. */
 static bool has_outcast(const struct spot_view *view)
 {
     for (size_t i = 0; i < view->machine.n_member; i++) {
@@ -187,8 +187,7 @@ bool spot_view_may_start(struct spot_view *view)
            !spot_view_is_asking(view) && (!w->may_begin || w->may_begin(g->job, view));
 }
 
-/* While nothing runs they may go once what they hold is not needed for the epoch that may begin
- * soon. */
+/* While nothing runs, leaving members may go once their state is not needed for the next epoch. */
 void spot_view_release_leavers(struct spot_view *view)
 {
     const struct spot_group *const g = view->group;
@@ -255,7 +254,7 @@ static bool must_pause(struct spot_view *view)
 static int form(struct spot_view *view, struct spot_err *err)
 {
     if (view->reported_epoch != view->machine.epoch && send_quiesce(view, err))
-        return -1; /* no member to wait for */
+        return -1; /* nobody to wait for */
     return must_pause(view) ? 0 : view->group->workload->layout(view->group->job, view, err);
 }
 
@@ -264,7 +263,7 @@ static int begin(struct spot_view *view, struct spot_err *err)
     const struct spot_machine *const m = &view->machine;
 
     spot_view_release_leavers(view);
-    for (size_t i = 0; i < m->n_member; i++) /* however long nothing was asked of it */
+    for (size_t i = 0; i < m->n_member; i++) /* its stall time starts now */
         spot_peer_ask(spot_group_find(view->group, m->member[i].id));
     return view->group->workload->begin(view->group->job, view, err);
 }

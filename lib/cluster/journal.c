@@ -32,7 +32,7 @@ void spot_journal_drop_holder(struct spot_journal *j, const char *name)
 
 void spot_journal_add_holder(struct spot_journal *j, const char *name)
 {
-    spot_journal_drop_holder(j, name); /* one may have several places */
+    spot_journal_drop_holder(j, name); /* a member may have several places */
     j->holder = spot_xgrow(j->holder, &j->cap_holder, j->n_holder + 1, sizeof(*j->holder));
     snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
 }
@@ -69,7 +69,7 @@ static void take_holders(struct spot_journal *j, const struct spot_event *event)
     }
 }
 
-/* The chain of that step, where it is one of the newest two. */
+/* Rolls back to the chain of that step, if it is one of the newest two. */
 static void stand_at(struct spot_journal *j, int64_t step)
 {
     const int64_t back = j->tail.step - step;
@@ -101,7 +101,7 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
         return;
     j->is_continued = true;
     tail->time_s = event->time_s;
-    if (event->epoch > tail->epoch) /* views go on at once, each in an epoch of its own */
+    if (event->epoch > tail->epoch) /* views run concurrently, each in its own epoch */
         tail->epoch = (uint32_t)event->epoch;
     take_holders(j, event);
     switch (event->kind) {
@@ -140,7 +140,7 @@ void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
     }
 }
 
-/* What was written is read, and an unfinished last line cut. */
+/* Reads an existing log, and truncates an incomplete last line. */
 static int continue_file(struct spot_journal *j, const char *path, struct spot_err *err)
 {
     struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
@@ -159,7 +159,7 @@ static int continue_file(struct spot_journal *j, const char *path, struct spot_e
     return 0;
 }
 
-/* Does it hold nothing, or the begin of a first line of ours? */
+/* True if the file is empty or has only the beginning of a first line of a log. */
 static bool is_begun(const struct spot_journal *j)
 {
     static const char begin[] = "{\"schema\":\"spot.event/";
@@ -171,7 +171,7 @@ static bool is_begun(const struct spot_journal *j)
     return !memcmp(text, begin, n) && !ferror(j->out);
 }
 
-/* Would something be lost: a log, or what is none of ours? */
+/* Refuses to overwrite a log, or a file that is not a log. */
 static int refuse_content(const struct spot_journal *j, const char *path, struct spot_err *err)
 {
     struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
@@ -194,7 +194,8 @@ static int refuse_content(const struct spot_journal *j, const char *path, struct
                                       path);
 }
 
-/* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
+/* A file is locked for one job; a pipe or a device cannot be continued, and may have several
+ * writers. */
 static int open_path(struct spot_journal *j, const char *path, bool resume, struct spot_err *err)
 {
     struct stat st;
@@ -215,8 +216,8 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
     return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
-/* Where somebody may not read, by way of an outlet. The stream that is there keeps its place below
- * it. */
+/* For a pipe or terminal: writes through an outlet, so that a blocked reader does not block the
+ * job. */
 static int open_outlet(struct spot_journal *j, struct spot_err *err)
 {
     FILE *stream;
@@ -302,7 +303,7 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
     return &j->jw;
 }
 
-/* Once, when the first is left out. */
+/* Warns once, when the first event is dropped. */
 static void warn_lost(struct spot_journal *j)
 {
     if (!j->outlet || !j->warn || !spot_outlet_lost(j->outlet))
@@ -337,7 +338,7 @@ int spot_journal_sync(const struct spot_journal *j, struct spot_err *err)
     return spot_err_sys(err, "cannot write the events to the disk");
 }
 
-/* What a failed write left behind was told of before. */
+/* Closes the outlet; earlier failures were already reported. */
 static int close_outlet(struct spot_journal *j, struct spot_err *err)
 {
     const bool has_failed = spot_outlet_put(j->outlet, "", 0);

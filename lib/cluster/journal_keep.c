@@ -11,10 +11,10 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-/* In a record; of more holders it says that there are others. */
+/* Limits in a record; if there are more holders, `others` is added. */
 enum { HOLDERS_BYTE = 1536, CONVICTED_BYTE = 768 };
 
-static const char others[] = "?"; /* stands for them, and never comes back */
+static const char others[] = "?"; /* a name that no member can have */
 
 /* --- the record -------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ void spot_journal_record_release(struct spot_journal_record *r)
     memset(r, 0, sizeof(*r));
 }
 
-/* The newest, as far as there is room. */
+/* Writes the newest ones that fit. */
 static void put_convicted(const struct spot_journal *j, struct spot_jw *jw)
 {
     size_t n_byte = 0;
@@ -87,7 +87,7 @@ static void put_holders(const struct spot_journal *j, struct spot_jw *jw)
 
     spot_jw_array(jw, "holders");
     for (size_t i = 0; i < j->n_holder; i++) {
-        n_byte += 2 * strlen(j->holder[i]) + 3; /* as large as escapes can make it */
+        n_byte += 2 * strlen(j->holder[i]) + 3; /* the maximum size after escaping */
         spot_jw_str(jw, NULL, n_byte > HOLDERS_BYTE ? others : j->holder[i]);
         if (n_byte > HOLDERS_BYTE)
             break;
@@ -95,7 +95,8 @@ static void put_holders(const struct spot_journal *j, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-/* Of the journal as it is, `line` behind it, NULL: none. The caller frees it. */
+/* The record of the journal's present state with `line` (NULL: none) as its last event. The caller
+ * frees it. */
 static char *record_text(const struct spot_journal *j, const char *line)
 {
     char *text = NULL;
@@ -203,7 +204,7 @@ static int write_line(const struct spot_journal *j, const char *line, struct spo
     if (!j->out || (fputs(line, j->out) >= 0 && putc('\n', j->out) != EOF && !fflush(j->out)))
         return 0;
     spot_err_sys(err, "cannot write the events");
-    __fpurge(j->out); /* or closing it would try again */
+    __fpurge(j->out); /* otherwise closing would retry the write */
     return -1;
 }
 
@@ -232,10 +233,10 @@ int spot_journal_keep_end(struct spot_journal *j, const char *end, struct spot_e
     return put_record(j, NULL, err);
 }
 
-/* --- to go on from a record --- */
+/* --- continuing from a record --- */
 
-/* The last line that the coordinator before put into the record, and not into this log: the log
- * goes up to what comes before it, in the same epoch. */
+/* True if the record's line is missing in this log, and the log ends right before it, in the same
+ * epoch. */
 static bool is_missing(const struct spot_journal *j, const struct spot_event *e)
 {
     const bool is_step = e->kind == SPOT_EVENT_COMMITTED;

@@ -46,7 +46,8 @@ void spot_journal_record_release(
     struct spot_journal_record *record); /* sets all to zero; no effect on a zeroed record */
 
 struct spot_journal_keep {
-    /* Returns once the record is stored, or -1 with *err: then the event is not written. */
+    /* Store the record. Returns 0 once it is stored, or -1 with *err; the event is then not
+     * written. */
     int (*put)(void *user, const char *record, struct spot_err *err);
     void *user;
 };
@@ -58,7 +59,7 @@ int spot_journal_keep(struct spot_journal *journal, const struct spot_journal_ke
                       const struct spot_journal_record *before, int64_t *step, uint32_t *epoch,
                       struct spot_err *err);
 
-/* The job ended in a way that has no event. No effect if no record is kept. */
+/* Store the end of a job for which there is no event. No effect if no record is kept. */
 int spot_journal_keep_end(struct spot_journal *journal, const char *end, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* journal_state.h - what the parts of a journal share; private to lib/cluster/journal*.c. */
+/* journal_state.h - shared by the parts of a journal; private to lib/cluster/journal*.c. */
 #ifndef SPOT_CLUSTER_JOURNAL_STATE_H
 #define SPOT_CLUSTER_JOURNAL_STATE_H
 
@@ -17,8 +17,8 @@ void spot_journal_take(struct spot_journal *journal, const struct spot_event *ev
 void spot_journal_add_holder(struct spot_journal *journal, const char *name);
 void spot_journal_convict(struct spot_journal *journal, const char *name);
 
-/* journal_keep.c: does this event change the record? If so, it is composed in memory: begin, which
- * returns the stream to write to; and end, which stores the record, then writes the line. */
+/* journal_keep.c: whether this event changes the record. Such an event is composed in memory:
+ * `begin` returns the stream to write to, `end` stores the record and then writes the line. */
 bool spot_journal_is_kept(const struct spot_journal *journal, const char *event);
 FILE *spot_journal_kept_begin(struct spot_journal *journal, const char *event);
 int spot_journal_kept_end(struct spot_journal *journal, struct spot_err *err);

@@ -11,17 +11,17 @@
 #include "common/threads.h"
 #include "common/xalloc.h"
 
-/* Of each member. Short at first: one that hangs, or has no leader to ask, costs little, and what
- * it does late is done. Then longer, so that one that is only slow is heard. */
+/* Time limit per member: short at first, so that a member that hangs costs little (a late effect
+ * still counts), then longer for slow ones. */
 static const double patience_min_s = 0.3, patience_max_s = 4, pause_s = 0.05;
 static const double short_tries = 8; /* a multiple of that time */
 static const double keeper_patience_s = 0.5;
-static const int renewals = 4; /* of a lease */
+static const int renewals = 4; /* renewals per lease */
 static const char record_name[] = "log";
 
 struct spot_lead {
     struct spot_lead_options options;
-    struct spot_etcd *store, *keeper; /* of the caller's thread, of the keeper's */
+    struct spot_etcd *store, *keeper; /* used by the caller's thread; by the keeper's */
     size_t n_url;
     char address[SPOT_ETCD_VALUE_MAX + 1];
     int64_t changed; /* revision of the record */
@@ -31,7 +31,7 @@ struct spot_lead {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     struct spot_etcd_lead held; /* `created` 0: none */
-    bool is_over, is_ending;    /* the lease is; the thread is to end */
+    bool is_over, is_ending;    /* is_over: the lease has ended; is_ending: the thread must end */
 };
 
 static struct spot_etcd_lead held(struct spot_lead *l)
@@ -54,7 +54,7 @@ static void hold(struct spot_lead *l, const struct spot_etcd_lead *now)
 
 /* --- the keeper ---------------------------------------------------------- */
 
-/* With the mutex. */
+/* Called with the mutex held. */
 static void wait_some(struct spot_lead *l)
 {
     if (!l->is_ending)
@@ -154,7 +154,7 @@ static int is_other(const char *owner, const char *identity, struct spot_err *er
                         identity);
 }
 
-/* What the store has of the job, which is ours. */
+/* Claims the prefix and reads the job's record. */
 static int claim(struct spot_lead *l, const struct spot_etcd_lead *lead, const char *identity,
                  struct spot_etcd_entry *record, struct spot_err *err)
 {
@@ -205,15 +205,15 @@ static int lost(const char *address, struct spot_err *err)
         *address ? ", at " : "", address);
 }
 
-/* Only this coordinator has written the record since, or tried to. */
+/* True if no other coordinator has written the record since. */
 static bool is_unchanged(const struct spot_lead *l, const struct spot_etcd_entry *record,
                          const char *pending)
 {
     return record->changed == l->changed || (pending && !strcmp(pending, record->value));
 }
 
-/* Another leader is there. Its address may be ours: of a try of our own whose answer was lost, and
- * whose lease runs out. */
+/* There is another leader. It may be this coordinator itself, from a try whose answer was lost and
+ * whose lease will expire. */
 static int follow(struct spot_lead *l, const struct spot_etcd_entry *leader, const char *pending,
                   struct spot_err *err)
 {
@@ -227,8 +227,8 @@ static int follow(struct spot_lead *l, const struct spot_etcd_entry *leader, con
     return lost("", err);
 }
 
-/* The lease has ended, and perhaps no coordinator has succeeded. The record tells whether one did
- * and has gone again. Returns 1, 0: it is not known, -1 with *err. */
+/* After the lease has ended: lead again unless another coordinator has led meanwhile, which the
+ * record shows. Returns 1, 0: unknown, -1 with *err. */
 static int lead_again(struct spot_lead *l, const char *pending, struct spot_err *err)
 {
     struct spot_etcd_lead lead = { 0 };
@@ -267,14 +267,14 @@ static bool is_over(struct spot_lead *l)
     return is;
 }
 
-/* Something is wanted of the store and does not come about. */
+/* A request to the store that fails repeatedly. */
 struct patience {
     double began_s, limit_s;
     bool is_reported;
 };
 
-/* Tell that the job pauses, once; wait a little, and longer for each member from now on. Returns 0,
- * or -1 with *err: this process was told to stop. */
+/* Warn once that the job pauses; wait, and use longer limits per member from now on. Returns 0, or
+ * -1 with *err: this process was told to stop. */
 static int bear(struct spot_lead *l, struct patience *p, const char *why, struct spot_err *err)
 {
     const double since_s = spot_clock_s() - p->began_s;
@@ -302,8 +302,8 @@ static void calm(struct spot_lead *l, const struct patience *p)
         l->options.warn("the store answers again: the job continues");
 }
 
-/* A lease without an answer may be renewed by its thread at any time; an expired one is acquired
- * again unless another coordinator leads. */
+/* The thread may renew the lease at any time; an expired lease is acquired again unless another
+ * coordinator leads. */
 int spot_lead_hold(struct spot_lead *l, struct spot_err *err)
 {
     struct patience p = { .began_s = spot_clock_s(), .limit_s = patience_min_s };

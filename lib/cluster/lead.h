@@ -2,10 +2,10 @@
 /* lead.h - elects one of several coordinators as leader, by a store (store_etcd.h); the others
  * stand by.
  *
- * Whatever a leader must not do once it is succeeded is first written to the store: one record,
- * that of its log (journal_keep.h). A put returns when the record is known to be stored, or when
- * this coordinator no longer leads. While there is no answer it waits and calls `tick`. A thread
- * renews the lease.
+ * Before an action that only the leader may take, it writes one record to the store, a summary of
+ * its log (journal_keep.h). A put returns when the record is known to be stored, or when this
+ * coordinator no longer leads. While there is no answer it waits and calls `tick`. A thread renews
+ * the lease.
  */
 #ifndef SPOT_CLUSTER_LEAD_H
 #define SPOT_CLUSTER_LEAD_H
@@ -20,10 +20,10 @@ extern "C" {
 struct spot_lead_options {
     const char *store; /* etcd://... */
     double lease_s;    /* rounded up to whole seconds; etcd may grant more */
-    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* waiting, and for what */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* reports a wait and its reason */
     void (*tick)(void *user);                             /* called while waiting */
     void *user;
-    int (*stops)(void); /* how often this process was told to stop */
+    int (*stops)(void); /* number of requests to stop this process */
 };
 
 struct spot_lead;
@@ -34,9 +34,9 @@ struct spot_lead *spot_lead_new(const struct spot_lead_options *options, struct 
 void spot_lead_free(struct spot_lead *lead);
 
 /* Lead, and publish `address` for members, if there is no leader. Returns 1: this one leads, the
- * prefix is claimed for the job, and *record is the one the previous leader stored last (`created`
- * 0: none); 0: another one leads; -1 with *err: SPOT_EUSAGE if it is another job's, else it is not
- * known. */
+ * prefix is claimed for the job, and *record is the last record of the previous leader (`created`
+ * 0: none); 0: another one leads; -1 with *err: SPOT_EUSAGE if the prefix belongs to another job,
+ * otherwise the result is unknown. */
 int spot_lead_try(struct spot_lead *lead, const char *address, const char *identity,
                   struct spot_etcd_entry *record, struct spot_err *err);
 

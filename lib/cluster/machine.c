@@ -36,7 +36,7 @@ struct spot_member *spot_machine_find(const struct spot_machine *m, uint32_t id)
     return m->n_member ? bsearch(&id, m->member, m->n_member, sizeof(*m->member), by_id) : NULL;
 }
 
-/* With nobody left there is nothing to wait for. */
+/* Without members the state machine continues at once. */
 static enum spot_effect quiesce(struct spot_machine *m)
 {
     m->phase = m->n_member ? SPOT_PHASE_QUIESCE : SPOT_PHASE_FORM;
@@ -49,7 +49,7 @@ static enum spot_effect quiesce(struct spot_machine *m)
     return m->n_member ? SPOT_EFFECT_QUIESCE : SPOT_EFFECT_FORM;
 }
 
-/* In QUIESCE: have all reported? */
+/* In QUIESCE: continue when all have reported. */
 static enum spot_effect check_replies(struct spot_machine *m)
 {
     for (size_t i = 0; i < m->n_member; i++)
@@ -144,7 +144,7 @@ enum spot_effect spot_machine_form(struct spot_machine *m, int64_t round)
     assert(m->phase == SPOT_PHASE_FORM);
     m->phase = SPOT_PHASE_MIGRATE;
     m->round = round;
-    m->change_wanted = false; /* the new layout knows of it */
+    m->change_wanted = false; /* the new layout includes it */
     for (size_t i = 0; i < m->n_member; i++) {
         m->member[i].is_ready = m->member[i].has_voted = false;
         m->member[i].announced = round;
@@ -166,7 +166,7 @@ enum spot_effect spot_machine_ready(struct spot_machine *m, uint32_t id, uint32_
     return SPOT_EFFECT_ROUND;
 }
 
-/* May this member speak of rounds in this epoch? */
+/* The member if it may vote in this epoch, else NULL. */
 static struct spot_member *voter(const struct spot_machine *m, uint32_t id, uint32_t epoch)
 {
     struct spot_member *member = spot_machine_find(m, id);

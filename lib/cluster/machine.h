@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 enum spot_phase {
-    SPOT_PHASE_WAIT,    /* nothing runs; every member has reported what it holds */
+    SPOT_PHASE_WAIT,    /* nothing runs; every member has reported its state */
     SPOT_PHASE_QUIESCE, /* the old epoch is over; waiting for reports */
     SPOT_PHASE_FORM,    /* all have reported; the caller assigns places */
     SPOT_PHASE_MIGRATE, /* state moves to its new places */
@@ -55,7 +55,7 @@ enum spot_role {
 
 enum spot_effect {
     SPOT_EFFECT_NONE,
-    SPOT_EFFECT_QUIESCE, /* tell all members: epochs below machine.epoch are over; report */
+    SPOT_EFFECT_QUIESCE, /* order all members to end epochs below machine.epoch and report */
     SPOT_EFFECT_FORM, /* assign places: spot_machine_form or spot_machine_hold; immediately, without
                          a QUIESCE, if there are no members */
     SPOT_EFFECT_ROUND,  /* begin machine.round; with announced rounds: the epoch runs, from that
@@ -73,8 +73,8 @@ struct spot_member {
 struct spot_machine {
     enum spot_phase phase;
     enum spot_rounds rounds;
-    uint32_t epoch;             /* the one that runs, or is being formed */
-    uint32_t *last_epoch;       /* drawn last, by any view of the group */
+    uint32_t epoch;             /* the epoch that runs or is being formed */
+    uint32_t *last_epoch;       /* the last number used by any view of the group */
     int64_t round;              /* the current or next round; committed rounds are below it */
     struct spot_member *member; /* sorted by id */
     size_t n_member, cap;
@@ -88,17 +88,17 @@ void spot_machine_release(struct spot_machine *machine);
 
 struct spot_member *spot_machine_find(const struct spot_machine *machine, uint32_t id);
 
-/* A new member, whose first message said what it holds, or one of another view that runs nothing.
- * It stays a spare until the next epoch, which the caller may request. */
+/* Add a new member, which has reported its state, or a member of another view in which nothing
+ * runs. It stays a spare until the next epoch, which the caller may request. */
 void spot_machine_join(struct spot_machine *machine, uint32_t id);
-/* Leave WAIT: form an epoch from what was reported. No effect in other phases. */
+/* Leave WAIT: form an epoch from the reported state. No effect in other phases. */
 enum spot_effect spot_machine_start(struct spot_machine *machine);
 enum spot_effect spot_machine_notice(struct spot_machine *machine, uint32_t id);
 enum spot_effect spot_machine_lost(struct spot_machine *machine, uint32_t id);
-/* Request a new epoch at the next commit for another reason: a plan, a better layout. No effect in
- * WAIT: only the caller knows whether its condition is met. */
+/* Request a new epoch at the next commit for another reason, such as a plan or a better layout. No
+ * effect in WAIT, which ends only by spot_machine_start. */
 enum spot_effect spot_machine_want_change(struct spot_machine *machine);
-/* The epoch cannot go on although no member was lost: a connection between members broke. */
+/* A connection between members broke: the epoch cannot continue although no member was lost. */
 enum spot_effect spot_machine_broken(struct spot_machine *machine, uint32_t epoch);
 
 /* Answers of members; those of another epoch or round, or of non-members, have no effect. A vote is
@@ -108,7 +108,7 @@ enum spot_effect spot_machine_ready(struct spot_machine *machine, uint32_t id, u
 enum spot_effect spot_machine_voted(struct spot_machine *machine, uint32_t id, uint32_t epoch,
                                     int64_t round);
 
-/* The round that would be the next if what all active members have voted for were committed. */
+/* The next round after committing every round for which all active members have voted. */
 int64_t spot_machine_reached(const struct spot_machine *machine);
 
 /* The caller's answer to FORM: roles were set on the members; `round` is the round of the state. */

@@ -3,8 +3,8 @@
  *
  * Sources are the metadata service of a cloud (AWS, GCP, Azure; `auto` detects which) or a command.
  * Their answers form one list of notices; each is reported when it is new, when its deadline moves,
- * and when it is gone. A service that is slow, dead or answers nonsense is asked again at growing
- * intervals and warned about once; it never counts as a notice.
+ * and when it ends. A service that is slow, dead or gives invalid answers is queried again at
+ * growing intervals, with one warning; this never counts as a notice.
  *
  * spot_notice_new checks options. spot_notice_run watches in the calling thread until it is
  * stopped, spot_notice_start in a thread that spot_notice_free ends. spot_notice_stop may be called
@@ -37,7 +37,7 @@ struct spot_notice {
     enum spot_notice_kind kind;
     enum spot_notice_state state;
     bool is_memory_lost;                 /* processes do not survive it */
-    char action[SPOT_NOTICE_ACTION_MAX]; /* in the words of the source */
+    char action[SPOT_NOTICE_ACTION_MAX]; /* as named by the source */
     char id[SPOT_NOTICE_ID_MAX];
     double at_s;       /* first seen */
     double deadline_s; /* NAN: not known */
@@ -47,14 +47,15 @@ struct spot_notice {
 struct spot_notice_options {
     const char *from;     /* "aws", "gcp", "azure", "auto", "cmd:COMMAND"; "sigterm": no source */
     const char *endpoint; /* "http://ADDRESS[:PORT]" instead of the cloud's; NULL */
-    double interval_s;    /* between questions; 0: 1 s */
+    double interval_s;    /* interval between queries; 0: 1 s */
     /* from a notice without a deadline to the end; 0: 30 s for GCP, else not known */
     double lead_s;
     bool is_once;         /* end as soon as every query was answered once */
     const char *hook;     /* run by sh(1) for each notice, with SPOT_NOTICE_* variables; or NULL */
     bool is_acknowledged; /* Azure: approve the event as soon as the hook has ended well, or at once
                              without a hook */
-    void (*noticed)(void *user, const struct spot_notice *notice); /* in the watching thread */
+    void (*noticed)(void *user,
+                    const struct spot_notice *notice); /* called in the watching thread */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* NULL */
 };
@@ -64,7 +65,7 @@ struct spot_notice_watch;
 /* Texts of the options are borrowed. NULL with *err: SPOT_EUSAGE, SPOT_ESYS. */
 struct spot_notice_watch *spot_notice_new(const struct spot_notice_options *options,
                                           struct spot_err *err);
-/* Stops, joins the thread, ends the command; hooks still running are left alone. May be NULL. */
+/* Stops the watch, joins the thread, ends the command; running hooks continue. May be NULL. */
 void spot_notice_free(struct spot_notice_watch *watch);
 
 /* Watch until stopped, and until the hooks of reported notices have ended. Returns 0, or -1 with

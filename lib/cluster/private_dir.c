@@ -14,7 +14,8 @@
 #include "comm/endpoint.h"
 #include "common/temp.h"
 
-static const time_t young_s = 60; /* its coordinator may be about to listen */
+static const time_t young_s =
+    60; /* a younger directory may belong to a coordinator that is starting */
 
 /* The directory is reached by its descriptor: its name may be too long for the address of a socket.
  */
@@ -28,14 +29,14 @@ void spot_private_dir_clear(const char *dir)
         return;
     snprintf(job.path, sizeof(job.path), "/proc/self/fd/%d/job", fd);
     spot_endpoint_drop_stale(&job, 0);
-    if (lstat(job.path, &st)) { /* there is no coordinator to accept workers */
+    if (lstat(job.path, &st)) { /* no socket, so no coordinator */
         spot_endpoint_sweep(&job, 0);
         (void)rmdir(dir);
     }
     close(fd);
 }
 
-/* What jobs left that were killed with all their workers. */
+/* Removes directories of jobs that were killed with all their workers. */
 static void sweep(const char *name)
 {
     char *pattern = spot_temp_template(name);

@@ -16,8 +16,8 @@ extern "C" {
 /* In the environment of local workers: their coordinator's directory. */
 #define SPOT_PRIVATE_DIR_ENV "SPOT_RUN_DIR"
 
-/* Create a directory NAME-XXXXXX in $TMPDIR, for a socket `job`; freed by the caller. Removes what
- * dead jobs left there under such names. NULL with *err. */
+/* Create a directory NAME-XXXXXX in $TMPDIR, for a socket `job`; freed by the caller. Removes
+ * directories that dead jobs left there under such names. NULL with *err. */
 char *spot_private_dir_new(const char *name, struct spot_err *err);
 
 /* Remove the sockets in it that no longer accept connections, and the directory if it is then

@@ -5,7 +5,7 @@
  * A message is a frame (comm/link.h): its type, the epoch it belongs to, a tag, a payload in
  * comm/wire.h form. Both sides must have the same SPOT_PROTOCOL and be of one release line ("0.1");
  * SPOT_PROTOCOL changes whenever messages or the results of a kernel do. A HELLO will always begin
- * with protocol, version and name, so that a refused worker is told both versions.
+ * with protocol, version and name, so that the refusal can name both versions.
  */
 #ifndef SPOT_CLUSTER_PROTOCOL_H
 #define SPOT_CLUSTER_PROTOCOL_H
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Bytes of a message between members: an array of several GB may go as one. */
+/* Maximum bytes of a message between members; an array of several GB can be one message. */
 #define SPOT_PAYLOAD_MAX (INT64_C(1) << 32)
 
 enum {
@@ -29,29 +29,30 @@ enum {
     SPOT_MEMBERS_MAX = 512,
 };
 
-/* For so long a client of STOP waits for the end, and is waited with. */
+/* How long a client of STOP waits for the end of the job, and its connection is kept. */
 enum { SPOT_STOP_PATIENCE_S = 86400 };
 
 enum spot_message {
     /* worker to coordinator */
-    /* u32 protocol, version, name, address, domain, u64 key of the coordinator that it was with;
+    /* u32 protocol, version, name, address, domain, u64 key of the worker's previous coordinator;
      * then the workload's data */
     SPOT_MSG_HELLO = 1,
     SPOT_MSG_HEARTBEAT = 2, /* tag: progress; the coordinator answers with one */
     SPOT_MSG_NOTICE = 3, /* this instance will be taken away; tag: in how many ms, 0: not known */
-    /* answer to QUIESCE: what is held, in the workload's format; then which peers it did not reach:
-     * suspect_io.h */
+    /* answer to QUIESCE: held state, in the workload's format; then the peers that it did not
+     * reach, see suspect_io.h */
     SPOT_MSG_REPORT = 4,
     SPOT_MSG_READY = 5,   /* answer to FORM: everything is in its place */
     SPOT_MSG_VOTE = 6,    /* tag: round that is voted for or announced */
-    SPOT_MSG_BROKEN = 7,  /* a connection broke: text; which peers it did not reach, as above */
+    SPOT_MSG_BROKEN = 7,  /* a connection broke: text; the peers that it did not reach, as above */
     SPOT_MSG_FAILED = 10, /* text: this worker cannot go on; a non-zero tag is the workload's */
-    /* answer to REACH: which peers it did not reach, as above; tag 1: was interrupted */
+    /* answer to REACH: the peers that it did not reach, as above; tag 1: interrupted */
     SPOT_MSG_REACHED = 11,
 
     /* coordinator to worker */
     SPOT_MSG_WELCOME = 32, /* u32 id, u64 key, f64 lease; then the workload's data */
-    /* text: why; tag 1: the name of the workload here, which is not this worker's */
+    /* text: reason; tag 1: the name of this coordinator's workload, if the worker has another
+     * one */
     SPOT_MSG_REFUSED = 33,
     SPOT_MSG_QUIESCE = 34, /* epochs below this frame's are over; report */
     SPOT_MSG_FORM = 35,    /* the new epoch, in the workload's format */
@@ -60,9 +61,10 @@ enum spot_message {
     SPOT_MSG_LEAVE =
         42, /* this worker is no longer needed; tag 1: the job ends, and lost something */
     SPOT_MSG_FINISH = 43, /* the job is done */
-    SPOT_MSG_REACH = 45,  /* u32 how many, of each u32 id, address: which of them can be reached? */
-    SPOT_MSG_ASIDE = 46,  /* text: why this member gets no place; empty: it may have one again */
-    SPOT_MSG_DISMISSED = 47, /* text: why it is not waited for any more */
+    SPOT_MSG_REACH =
+        45, /* test whether these members can be reached: u32 count, then u32 id, address of each */
+    SPOT_MSG_ASIDE = 46,     /* text: why this member gets no place; empty: it may have one again */
+    SPOT_MSG_DISMISSED = 47, /* text: why this member is dismissed */
 
     /* worker to worker */
     SPOT_MSG_PEER = 64, /* first frame of a connection */
@@ -76,7 +78,7 @@ enum spot_message {
     SPOT_MSG_ANSWER = 98,        /* tag: exit status; text or document */
     SPOT_MSG_REPLAN_FORCE = 99,  /* as REPLAN, accepted whatever the time of the plan */
     SPOT_MSG_STOP = 100,         /* no payload; the answer comes when the job has stopped */
-    SPOT_MSG_CLIENT_FIRST = 101, /* from here on the workload's questions */
+    SPOT_MSG_CLIENT_FIRST = 101, /* from here on requests to the workload */
 };
 
 #ifdef __cplusplus

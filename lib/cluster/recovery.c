@@ -27,7 +27,7 @@ int64_t spot_recovery_newest(const int64_t *held, size_t n_member, size_t n_unit
         if (is_whole(held, n_member, n_unit, held[k]))
             best = held[k];
         else
-            refuted = held[k]; /* most copies are of one step: looked at once */
+            refuted = held[k]; /* most copies have the same step, which is checked once */
     }
     return best;
 }

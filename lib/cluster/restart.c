@@ -18,19 +18,19 @@
 #include "common/utf8.h"
 
 static const double quick_s = 1;
-static const double killed_s = 10; /* who was killed after that was of use until then */
-static const double steady_s = 60; /* who lived so long did not fail as it began */
+static const double killed_s = 10; /* a worker killed after this time counts as useful */
+static const double steady_s = 60; /* a worker that lived this long did not fail at its start */
 static const double pause_min_s = 1, pause_max_s = 32;
 static const char variable[] = "SPOT_LAST_WORDS";
 
-/* In the environment before a child is forked, which only writes the number: behind a fork in a
- * program of several threads nothing may allocate. */
+/* Set in the environment before the fork; the child only overwrites the number, since it must not
+ * allocate between fork and exec. */
 static char passed[32] = "SPOT_LAST_WORDS=-1";
 static bool is_in_environment;
 
 static int own_fd = -1;
 
-/* --- when ------------------------------------------------------------------------- */
+/* --- restart times ------------------------------------------------------------------------- */
 
 static bool has_failed(double lived_s, int status)
 {

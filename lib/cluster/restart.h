@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* restart.h - when a worker that ended is started again, and what it said last.
- *
- * One that fails each time, as where a file cannot be read, is started again ever more rarely, and
- * no more in the end; the first time at once. One that was killed by others did not fail unless it
- * had hardly begun. Pure but for the last words, which come through a pipe that it inherits.
+/* restart.h - decides when a worker that ended is restarted, and receives its last message. The
+ * first restart is immediate. A worker that keeps failing, for example because a file cannot be
+ * read, is restarted after growing delays, and finally no more. A worker that was killed by others
+ * counts as failed only if it had hardly begun. Pure, except for the last messages, which come
+ * through an inherited pipe.
  */
 #ifndef SPOT_CLUSTER_RESTART_H
 #define SPOT_CLUSTER_RESTART_H
@@ -20,19 +20,21 @@ struct spot_restart {
     int n_failed; /* in a row */
 };
 
-/* It lived for so long and ended with that status of waitpid(). Returns the time until it is to be
- * started again: 0, more if it has failed before, INFINITY if it is given up. */
+/* A worker ended after lived_s with this status of waitpid(). Returns the seconds until its
+ * restart: 0, more after repeated failures, INFINITY for no more restarts. */
 double spot_restart_after_s(struct spot_restart *restart, double lived_s, int status);
 /* "by signal 9", "with exit status 4" */
 void spot_restart_print_end(int status, char how[48]);
 
-/* In the parent: a pipe for one worker, of which it reads what was said when that has ended: plain
- * text, "" for nothing. In the child, before it becomes the worker: pass the end to write to it. */
+/* In the parent: create a pipe for one worker, and read its last message when it has ended, as
+ * plain text, "" for none. In the child, before it becomes the worker: pass the writing end to
+ * it. */
 int spot_last_words_pipe(int fd[2], struct spot_err *err);
 void spot_last_words_read(int fd, char text[SPOT_LAST_WORDS]);
 void spot_last_words_pass(int fd);
-/* In the worker, once as it begins: what it inherited, which its own children do not. Then why it
- * ends. No effect in a process that was started by others. */
+/* In the worker: take the inherited pipe, once at the start, so that its own children do not
+ * inherit it; later write the reason of its end. No effect in a process that another program
+ * started. */
 void spot_last_words_take(void);
 void spot_last_words_report(const struct spot_err *err);
 

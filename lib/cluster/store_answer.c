@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "common/utf8.h"
 
-/* A number at or above zero, as text; 0 where it is left out. */
+/* A number >= 0, as text; 0 if it is missing. */
 static int get_int(const struct spot_json_doc *doc, const struct spot_json_value *object,
                    const char *key, int64_t *x, struct spot_err *err)
 {
@@ -82,7 +82,7 @@ static int read_responses(const struct spot_json_doc *doc, const struct spot_jso
     return 0;
 }
 
-/* It goes into a header line. */
+/* The token is used in a header, so it must be visible ASCII. */
 static int read_token(const struct spot_json_doc *doc, const struct spot_json_value *body,
                       struct spot_etcd_answer *a, struct spot_err *err)
 {
@@ -145,7 +145,7 @@ int spot_etcd_answer_read(const char *text, size_t n, struct spot_etcd_answer *a
     if (spot_json_parse(&doc, text, n, "etcd", err))
         return -1;
     error = spot_json_get(doc.root, "error");
-    result = spot_json_get(doc.root, "result"); /* around what a stream says */
+    result = spot_json_get(doc.root, "result"); /* the wrapper of streamed answers */
     if (error)
         rc = fail_in_its_words(error, err);
     else

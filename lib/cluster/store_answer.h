@@ -32,9 +32,9 @@ struct spot_etcd_entry {
 
 struct spot_etcd_answer {
     int64_t revision; /* of the store */
-    bool is_done;     /* the comparisons of the transaction held */
+    bool is_done;     /* the comparisons of the transaction were true */
     int64_t lease;
-    int64_t ttl_s;                   /* 0: the lease is over */
+    int64_t ttl_s;                   /* 0: the lease has expired */
     char token[SPOT_ETCD_TOKEN_MAX]; /* after authentication by password, else "" */
     size_t n_entry;                  /* ranges in the answer */
     struct spot_etcd_entry entry[SPOT_ETCD_ENTRIES_MAX]; /* at most one key of each */

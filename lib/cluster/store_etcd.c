@@ -29,19 +29,19 @@ struct spot_etcd {
     void (*tick)(void *user);
     void *user;
     size_t at; /* the member that answered last */
-    /* of the question under way */
+    /* for the pending request */
     bool is_answered;
     int rc;
     struct spot_err why;
     struct spot_etcd_answer answer;
     char body[BODY_MAX];
-    char name[SPOT_STORE_USER_MAX], password[SPOT_STORE_USER_MAX]; /* "": none is asked for */
-    char token[SPOT_ETCD_TOKEN_MAX];                               /* shown for that; "": none */
+    char name[SPOT_STORE_USER_MAX], password[SPOT_STORE_USER_MAX]; /* "": no password */
+    char token[SPOT_ETCD_TOKEN_MAX]; /* obtained with the password; "": none */
 };
 
-/* --- where --------------------------------------------------------------- */
+/* --- addresses --------------------------------------------------------------- */
 
-/* HOST:PORT or [IPV6]:PORT of any machine; what TLS finds there has to have that name. */
+/* HOST:PORT or [IPV6]:PORT of any machine, whose TLS certificate must have that name. */
 static bool is_abroad(const char *text)
 {
     static const char names[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
@@ -150,9 +150,9 @@ void spot_etcd_on_wait(struct spot_etcd *store, void (*tick)(void *user), void *
     store->user = user;
 }
 
-/* --- a question ---------------------------------------------------------- */
+/* --- a request ---------------------------------------------------------- */
 
-/* Before it came to the gateway. */
+/* Refusals by etcd before its JSON gateway. */
 static int refused_in_words(const struct spot_http_reply *reply, struct spot_err *err)
 {
     char words[128];
@@ -184,14 +184,14 @@ static void answered(void *user, const struct spot_http_reply *reply)
 }
 
 static const double tick_s = 0.1;
-static const double password_s = 3; /* etcd hashes it slowly on purpose */
+static const double password_s = 3; /* etcd hashes passwords slowly on purpose */
 
 static double part_s(const struct spot_etcd *store)
 {
     return store->limit_s / (double)store->where.n_url;
 }
 
-/* Of one member. */
+/* Sends a request to one member. */
 static int ask_once(struct spot_etcd *store, const char *path, const char *body, double limit_s,
                     struct spot_err *err)
 {
@@ -221,7 +221,7 @@ static int ask_once(struct spot_etcd *store, const char *path, const char *body,
     return store->rc;
 }
 
-/* Show the password, for a token that goes with all questions. */
+/* Exchanges the password for a token, which is sent with all requests. */
 static int authenticate(struct spot_etcd *store, struct spot_err *err)
 {
     char *body = NULL;
@@ -250,7 +250,8 @@ static int authenticate(struct spot_etcd *store, struct spot_err *err)
     return rc;
 }
 
-/* A token lasts minutes, and not longer than the member that gave it, or its rules. */
+/* True if the token is no longer valid: it expires after minutes, and when its member restarts or
+ * its rules change. */
 static bool is_stale(const struct spot_etcd *store, const struct spot_err *why)
 {
     return store->token[0] && (strstr(why->msg, "invalid auth token") ||
@@ -268,8 +269,8 @@ static int ask_member(struct spot_etcd *store, const char *path, struct spot_err
     return authenticate(store, err) ? -1 : ask_once(store, path, store->body, part_s(store), err);
 }
 
-/* Of each, until one answers. What was asked may have been done all the same where none does, and
- * more than once where a member was silent. */
+/* Tries the members in turn until one answers. If none answers the request may still have been
+ * executed, and if a member was silent, more than once. */
 static int ask(struct spot_etcd *store, const char *path, struct spot_err *err)
 {
     const size_t n = store->where.n_url;
@@ -293,7 +294,7 @@ static void key_text(const struct spot_etcd *store, const char *name, char text[
     spot_base64_encode(key, (size_t)n, text);
 }
 
-/* Returns 1, 0 if it is not there, -1 with *err. */
+/* Returns 1, 0 if it does not exist, -1 with *err. */
 int spot_etcd_get(struct spot_etcd *store, const char *name, struct spot_etcd_entry *entry,
                   struct spot_err *err)
 {
@@ -316,7 +317,8 @@ int spot_etcd_leader(struct spot_etcd *store, struct spot_etcd_entry *entry, str
     return spot_etcd_get(store, leader_name, entry, err);
 }
 
-/* A lease that etcd counts from later than we do. */
+/* Grants a lease, which is counted here from before the request, so that it ends no later here than
+ * in etcd. */
 static int grant(struct spot_etcd *store, unsigned lease_s, struct spot_etcd_lead *lead,
                  struct spot_err *err)
 {
@@ -339,7 +341,7 @@ int spot_etcd_resign(struct spot_etcd *store, struct spot_etcd_lead *lead, struc
     return ask(store, "/v3/lease/revoke", err);
 }
 
-/* The leader's key, if it is not there. */
+/* Creates the leader's key if it does not exist. */
 static int create(struct spot_etcd *store, const char *address, int64_t lease, struct spot_err *err)
 {
     const size_t n = strlen(address);
@@ -372,12 +374,12 @@ int spot_etcd_lead(struct spot_etcd *store, const char *address, unsigned lease_
     if (a->is_done)
         lead->created = a->revision;
     else if (a->n_entry && a->entry[0].lease == lead->lease)
-        lead->created = a->entry[0].created; /* done at once, but the answer was lost */
+        lead->created = a->entry[0].created; /* an earlier try succeeded, but its answer was lost */
     else
         *leader = a->entry[0];
     if (lead->created)
         return 1;
-    (void)spot_etcd_resign(store, lead, NULL); /* else it runs out by itself */
+    (void)spot_etcd_resign(store, lead, NULL); /* on failure it expires by itself */
     return 0;
 }
 
@@ -430,7 +432,7 @@ int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, co
     if (a->entry[0].created != lead->created)
         return 0;
     if (a->entry[1].changed > *changed && !strcmp(a->entry[1].value, value)) {
-        *changed = a->entry[1].changed; /* done at once, but the answer was lost */
+        *changed = a->entry[1].changed; /* an earlier try succeeded, but its answer was lost */
         return 1;
     }
     return spot_err_set(err, SPOT_EDATA,

@@ -3,9 +3,9 @@
  *
  * One of several coordinators leads: it created the leader key, under a lease that it renews. A
  * leader's writes are fenced: each transaction compares the revision at which its key was created,
- * so no write of a leader takes effect after another has succeeded it, whatever either's clock
- * says. It also compares the record's revision, so that a write whose answer was lost, and which
- * etcd applies late, never overwrites a newer one. Single-threaded.
+ * so no write of a leader takes effect after another has succeeded it, independently of clocks. It
+ * also compares the record's revision, so that a write whose answer was lost, and which etcd
+ * applies late, never overwrites a newer one. Single-threaded.
  */
 #ifndef SPOT_CLUSTER_STORE_ETCD_H
 #define SPOT_CLUSTER_STORE_ETCD_H
@@ -51,26 +51,26 @@ void spot_etcd_set_limit(struct spot_etcd *store, double limit_s);
 /* Call tick(user) several times a second while waiting for an answer. */
 void spot_etcd_on_wait(struct spot_etcd *store, void (*tick)(void *user), void *user);
 
-/* What a leader holds. */
+/* The leadership of this coordinator. */
 struct spot_etcd_lead {
     int64_t lease, created; /* created: the revision of the leader's key */
-    double until_s;         /* spot_clock_s; from then on it must not act as leader */
+    double until_s;         /* by spot_clock_s; after that it must not act as leader */
 };
 
-/* Become the leader if there is none, and publish `address`; else *leader says who leads. Returns
- * 1: this one leads; 0: another does; -1 with *err: it is not known. */
+/* Become the leader if there is none, and publish `address`; otherwise *leader gets the entry of
+ * the leader. Returns 1: this one leads; 0: another does; -1 with *err: unknown. */
 int spot_etcd_lead(struct spot_etcd *store, const char *address, unsigned lease_s,
                    struct spot_etcd_lead *lead, struct spot_etcd_entry *leader,
                    struct spot_err *err);
 
-/* Renew the lease. Returns 1; 0: it has expired, another may lead; -1 with *err: it is not known,
- * and lead->until_s is unchanged. */
+/* Renew the lease. Returns 1 if renewed; 0: it has expired, another may lead; -1 with *err:
+ * unknown, lead->until_s is unchanged. */
 int spot_etcd_keep(struct spot_etcd *store, struct spot_etcd_lead *lead, struct spot_err *err);
 
 /* Give up the lead, so that a successor need not wait. Returns 0, or -1 with *err. */
 int spot_etcd_resign(struct spot_etcd *store, struct spot_etcd_lead *lead, struct spot_err *err);
 
-/* Read the leader's key; a record. Returns 1; 0: it does not exist; -1 with *err. */
+/* Read the leader's key, or a record. Returns 1 if it exists, 0 if not, -1 with *err. */
 int spot_etcd_leader(struct spot_etcd *store, struct spot_etcd_entry *entry, struct spot_err *err);
 int spot_etcd_get(struct spot_etcd *store, const char *name, struct spot_etcd_entry *entry,
                   struct spot_err *err);

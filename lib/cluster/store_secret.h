@@ -25,7 +25,8 @@ struct spot_store_secret {
     const char *user_file;  /* NAME:PASSWORD */
 };
 
-/* Returns 0, or -1 with *err (SPOT_EUSAGE): one is set without another that it needs. */
+/* Read the environment. Returns 0, or -1 with *err (SPOT_EUSAGE) if a variable is set without
+ * another that it needs. */
 int spot_store_secret_find(struct spot_store_secret *secret, struct spot_err *err);
 
 /* Read user_file, which only its owner may have access to. Returns 0, or -1 with *err (SPOT_EUSAGE,

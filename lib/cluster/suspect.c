@@ -116,7 +116,7 @@ static const struct spot_suspect_member *member_of(const struct spot_suspect_mem
     return NULL;
 }
 
-/* How much speaks against a suspect, itself above all. */
+/* The weight of evidence against a suspect; its own report counts most. */
 static size_t weight(const struct spot_suspects *s, size_t i)
 {
     size_t n = 0;
@@ -156,7 +156,7 @@ static bool is_open(const struct spot_suspects *s, const struct spot_suspect_pai
            member_of(member, n_member, a->name) && member_of(member, n_member, b->name);
 }
 
-/* It sat out on this one's account alone. */
+/* True if member i was set aside only because of pairs with this one. */
 static bool is_cleared_by(const struct spot_suspects *s, size_t i, size_t guilty)
 {
     bool is_its = false;
@@ -190,7 +190,7 @@ static void set_aside(struct spot_suspects *s, size_t i, double now_s)
         }
 }
 
-/* The pair with the most accused member comes first: of a star the centre is removed. */
+/* The pair with the most accused member comes first, so that of a star the centre is removed. */
 static const struct spot_suspect_pair *
 heaviest(const struct spot_suspects *s, const struct spot_suspect_member *member, size_t n_member)
 {
@@ -264,7 +264,7 @@ size_t spot_suspects_judge(struct spot_suspects *s, const struct spot_suspect_me
 
 void spot_suspects_convict(struct spot_suspects *s, const char *name, const char *why, double now_s)
 {
-    const size_t i = index_of(s, name); /* which may move them */
+    const size_t i = index_of(s, name); /* may reallocate */
     struct spot_suspect *const guilty = &s->suspect[i];
 
     snprintf(guilty->why, sizeof(guilty->why), "%s", why);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* suspect.h - of members that are alive but cannot reach each other, decides which is set aside.
+/* suspect.h - decides which of two members is set aside that are alive but cannot reach each other.
  *
  * Pure: takes accusations, gives verdicts; the caller has the clock. Members are identified by
  * name, so that one that rejoins is still known.
  *
  * Accusations of a failed epoch are gathered, then judged together. A pair that never reached each
- * other counts at once. A pair whose connection broke may have had bad luck, and counts when it
- * breaks again before anything was committed. Of each pair that counts one member is set aside: the
- * one that accused itself, else the one in pairs with more members (now or lately), else one that
- * the witness does not reach either, else one that has no place, else the younger. A member that
- * had been set aside only for pairs with this one comes back.
+ * other counts at once. A pair whose connection broke counts when it breaks again before a commit.
+ * Of each pair that counts one member is set aside: the one that accused itself, else the one in
+ * pairs with more members (now or lately), else one that the witness does not reach either, else
+ * one without a place, else the younger. A member that had been set aside only for pairs with this
+ * one may have a place again.
  */
 #ifndef SPOT_CLUSTER_SUSPECT_H
 #define SPOT_CLUSTER_SUSPECT_H
@@ -60,9 +60,9 @@ void spot_suspects_release(struct spot_suspects *suspects);
 void spot_suspects_accuse(struct spot_suspects *suspects, const char *by, const char *of,
                           bool has_answered, const char *why, double now_s);
 
-/* Are there accusations to judge? */
+/* True if there are accusations to judge. */
 bool spot_suspects_has_news(const struct spot_suspects *suspects);
-/* Was this one named, on either side, since the last judgement? */
+/* True if this member was named, on either side, since the last judgement. */
 bool spot_suspects_is_named(const struct spot_suspects *suspects, const char *name);
 
 /* Judge the accusations since the last time, among the members present. Returns how many were set
@@ -70,19 +70,19 @@ bool spot_suspects_is_named(const struct spot_suspects *suspects, const char *na
 size_t spot_suspects_judge(struct spot_suspects *suspects, const struct spot_suspect_member *member,
                            size_t n_member, double now_s);
 
-/* It was proved to be at fault: no place from now on, whatever it reaches. */
+/* A fault was proved: this name never gets a place again. */
 void spot_suspects_convict(struct spot_suspects *suspects, const char *name, const char *why,
                            double now_s);
 bool spot_suspects_is_convicted(const struct spot_suspects *suspects, const char *name);
 
-/* A round committed: connections that broke before were bad luck. */
+/* A round committed: earlier broken connections no longer count. */
 void spot_suspects_committed(struct spot_suspects *suspects);
 
 /* NULL if it was never in an accusation. */
 struct spot_suspect *spot_suspects_find(const struct spot_suspects *suspects, const char *name);
 bool spot_suspects_is_aside(const struct spot_suspects *suspects, const char *name);
 
-/* It was reached again: it may have a place. */
+/* The member was reached again: it may have a place. */
 void spot_suspects_pardon(struct spot_suspects *suspects, const char *name);
 
 #ifdef __cplusplus

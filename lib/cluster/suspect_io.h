@@ -15,7 +15,7 @@ extern "C" {
 
 enum { SPOT_SUSPECTS_MAX = 512 };
 
-/* u32 how many, of each u32 id, u32 has answered, text why. Entries of id 0 are left out. */
+/* u32 count, then for each u32 id, u32 has answered, text why. Entries of id 0 are left out. */
 void spot_suspect_io_put(struct spot_buf *out, const struct spot_mesh_suspect *suspect, size_t n);
 
 /* Read the next of the *left entries announced; its `why` is made safe to print. False at the end,

@@ -3,8 +3,8 @@
 /* workload.h - the coordinator's side of a workload: the table of functions that a group calls.
  *
  * The group knows its members, which epoch runs in which view and when a round commits. The
- * workload decides what a round is, what members hold and which member gets which place. `job` is
- * its object.
+ * workload decides what a round computes, what members hold and which member gets which place.
+ * `job` is its object.
  *
  * Calls come from one thread, the loop of the group (group.h), in this order for a view:
  *
@@ -53,28 +53,28 @@ struct spot_workload {
     /* Members with a place are useful even while no round commits: they wait for requests. Local
      * workers are given up only if none ever gets a place. */
     bool does_wait;
-    /* May be NULL. Its events that are too frequent to be among the recent ones of a status; ends
+    /* May be NULL. Names of events that are too frequent for the recent events of a status; ends
      * with NULL. */
     const char *const *frequent_events;
 
     /* A worker asks to join; `hello` is the rest of its HELLO, after the fields in protocol.h.
-     * `was_ours`: it was with this very coordinator before. Returns 1 with `why` (n bytes): it is
-     * refused; 2: it works for another workload, and is told the name of this one. Otherwise the
-     * workload may set its object for the member with spot_peer_set_data; `forget` is called once
-     * for each peer that has one, joined or not. */
+     * `was_ours`: it was a member of this same coordinator before. Returns 1 with `why` (n bytes)
+     * to refuse it; 2 if it works for another workload: it is then sent the name of this one.
+     * Otherwise the workload may set its object for the member with spot_peer_set_data; `forget` is
+     * called once for each peer that has one, joined or not. */
     int (*accept)(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *hello,
                   char *why, size_t n);
     /* May be NULL. Append the rest of its WELCOME, after the fields in protocol.h. */
     void (*welcome)(void *job, struct spot_peer *peer, struct spot_buf *out);
-    /* May be NULL. Read what it holds, the start of its REPORT; 1: malformed. */
+    /* May be NULL. Read its held state, the start of its REPORT; 1: malformed. */
     int (*report)(void *job, struct spot_peer *peer, struct spot_wire_in *in);
-    /* May be NULL. The member is gone: free its object. */
+    /* May be NULL. The member has left or was lost: free its object. */
     void (*forget)(void *job, struct spot_peer *peer);
     /* May be NULL: 0. The view that it joins, counted from 0; a new one begins at round 0. */
     uint32_t (*view_of)(void *job, const struct spot_peer *peer);
 
-    /* May be NULL: true. Nothing runs in the view: may an epoch begin, or should it wait for
-     * something that it would otherwise miss? */
+    /* May be NULL: true. While nothing runs in the view: whether an epoch may begin; false to wait,
+     * for example for state that is still expected. */
     bool (*may_begin)(void *job, struct spot_view *view);
     /* FORM: assign places among the members that may have one (spot_view_may_place). Set their
      * roles with spot_view_set_role, send each of them SPOT_MSG_FORM, and call spot_view_form with
@@ -82,8 +82,8 @@ struct spot_workload {
     int (*layout)(void *job, struct spot_view *view, struct spot_err *err);
     /* May be NULL. The member has everything that the layout assigned to it. */
     void (*ready)(void *job, struct spot_peer *peer);
-    /* May be NULL: true. Would a layout made now differ from the one in force? Asked after a join
-     * or a plan. */
+    /* May be NULL: true. Whether a new layout would differ from the one in force. Called after a
+     * join or a plan. */
     bool (*would_change)(void *job, struct spot_view *view);
 
     /* A round begins: send SPOT_MSG_ROUND to the active members, or call spot_view_rest if there
@@ -97,26 +97,27 @@ struct spot_workload {
      * Tell the members. */
     int (*commit)(void *job, struct spot_view *view, enum spot_verdict *verdict,
                   struct spot_err *err);
-    /* May be NULL. The epoch is over: drop what was under way. */
+    /* May be NULL. The epoch is over: drop work in progress. */
     void (*quiesced)(void *job, struct spot_view *view);
 
     /* May be NULL. A member's message that is not in protocol.h, or a SPOT_MSG_FAILED with a
      * non-zero tag; call spot_peer_drop if it is malformed. */
     int (*message)(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err);
-    /* May be NULL: unknown questions are refused. A client's question beyond protocol.h: *status
-     * and `answer` are sent back. */
+    /* May be NULL: unknown requests are refused. A client's request that is not in protocol.h:
+     * *status and `answer` are sent back. */
     int (*client)(void *job, const struct spot_frame *frame, struct spot_buf *answer,
                   uint64_t *status, struct spot_err *err);
     /* May be NULL. A plan that is newer than the one before. *changed: a different layout is wanted
-     * now. -1 with *err: it cannot be followed, and the job goes on as it was. */
+     * now. -1 with *err: it cannot be followed, and the job continues unchanged. */
     int (*plan)(void *job, const struct spot_plan_doc *plan, bool *changed, struct spot_err *err);
 
-    /* May be NULL: as the machine says. Does this member owe an answer? `as_machine`: it has not
+    /* May be NULL: then `as_machine`. Whether this member owes an answer; `as_machine`: it has not
      * reported, is not ready or has not voted. A member that owes an answer and makes no progress
      * has stalled. */
     bool (*owes)(void *job, const struct spot_peer *peer, bool as_machine);
-    /* May be NULL: true. While nothing runs: is what leaving members hold no longer needed? */
+    /* May be NULL: true. While nothing runs: whether leaving members may go, because their state is
+     * not needed any more. */
     bool (*may_leave)(void *job, struct spot_view *view);
     /* May be NULL. Nothing runs, or a member was lost or will leave while nothing runs: make held
      * state durable. */
@@ -129,8 +130,8 @@ struct spot_workload {
     int (*fd)(void *job);
     int (*readable)(void *job, struct spot_err *err);
 
-    /* May be NULL: true. The job is to stop: has everything that can be saved been saved? Asked
-     * repeatedly. */
+    /* May be NULL: true. While the job stops: whether everything that can be saved was saved.
+     * Called repeatedly. */
     bool (*is_saved)(void *job);
 
     /* May be NULL. Add the workload's fields to spot.status/1, and to a member's part of it.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which cloud is this? Each is asked in its own words, all at once; the first that answers as only
- * it does is the one. */
+/* Detects the cloud: queries the services of all of them at once; the first with a valid answer is
+ * used. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static void answered(struct spot_notice_watch *w, size_t i, const struct spot_ht
     else
         spot_notice_failed(w, i, "no metadata service answers at %s", w->base);
     for (size_t k = 0; w->cloud == &spot_notice_auto && k < sizeof(sign) / sizeof(sign[0]); k++)
-        w->query[k].has_warned |= w->query[i].has_warned; /* once for the three */
+        w->query[k].has_warned |= w->query[i].has_warned; /* one warning for all three */
 }
 
 const struct spot_notice_cloud spot_notice_auto = { "auto", sizeof(sign) / sizeof(sign[0]), 0, ask,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* AWS, IMDSv2 alone: what needs no token could be asked by a page that a server fetches for others.
+/* AWS, only IMDSv2: without tokens the service could be queried through a server that fetches URLs
+ * for others.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void ask(struct spot_notice_watch *w, size_t i)
     }
     if (spot_clock_s() >= w->token_end_s)
         w->token[0] = '\0';
-    if (!w->token[0]) { /* a new one makes it due */
+    if (!w->token[0]) { /* a new token makes the query due */
         w->query[i].due_s = INFINITY;
         return;
     }
@@ -65,7 +66,7 @@ static void take_token(struct spot_notice_watch *w, const struct spot_http_reply
 }
 
 /* The token was refused. One that had worked is replaced at once; when new ones are refused too,
- * the next is asked for later and later, so that many refusals cost few questions. */
+ * the next is asked for later and later, so that repeated refusals cause few requests. */
 static void drop_token(struct spot_notice_watch *w, size_t i)
 {
     double after_s = 0;
@@ -73,7 +74,7 @@ static void drop_token(struct spot_notice_watch *w, size_t i)
     w->query[i].due_s = INFINITY;
     w->query[i].n_fail++;
     if (!w->token[0])
-        return; /* the other question has found out before */
+        return; /* the other query has already dropped it */
     w->token[0] = '\0';
     if (w->n_refused)
         after_s =

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Azure: scheduled events, of which those of this machine count. Its document has an incarnation,
- * which grows when an event changes; each document is compared nevertheless, which is cheap and
- * safe. */
+/* Azure: scheduled events of this machine. Documents have an incarnation number that grows with
+ * changes; they are compared in any case, which is cheap and safe. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,13 +16,14 @@ enum { NAME_TRIES = 3 };
 
 static const double limit_s = 5;
 static const double ack_pause_max_s = 30;
-static const double first_limit_s = 130; /* the first question starts the service: two minutes */
+static const double first_limit_s =
+    130; /* the first request starts the service, which can take two minutes */
 static const char events_path[] = "/metadata/scheduledevents?api-version=2020-07-01";
 static const char name_path[] =
     "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
 static const char *const header[] = { "Metadata: true", NULL };
 
-/* Events of the machines beside this one are in the same document: the name comes first. */
+/* Queries the name of this machine first, since the document also has events of other machines. */
 static void ask(struct spot_notice_watch *w, size_t i)
 {
     const bool is_named = w->name[0] || w->query[NAME].n_fail >= NAME_TRIES;

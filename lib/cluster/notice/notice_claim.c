@@ -19,7 +19,7 @@ static struct spot_notice_claim claim_of(enum spot_notice_kind kind)
                                        .lead_s = NAN };
 }
 
-/* What a stranger wrote: cut, and fit for a log. */
+/* Copies untrusted text, truncated and made safe to print. */
 static void copy_plain(char *to, size_t size, const char *text)
 {
     const size_t n = spot_utf8_cut(text, size - 1);
@@ -59,7 +59,7 @@ int spot_notice_read_action(const char *text, size_t n, const char *name,
         return -1;
     action = member(doc.root, "action");
     if (action && *action) {
-        *claim = claim_of(SPOT_NOTICE_PREEMPT); /* also an action that is not known */
+        *claim = claim_of(SPOT_NOTICE_PREEMPT); /* also for an unknown action */
         copy_plain(claim->action, sizeof(claim->action), action);
         snprintf(claim->id, sizeof(claim->id), "spot/instance-action:%s", claim->action);
         claim->deadline_s = time_of(member(doc.root, "time"));
@@ -161,7 +161,7 @@ static bool concerns(const struct spot_json_value *event, const char *name)
     return false;
 }
 
-/* Freeze stops the machine for a moment; what else is not known may end it. */
+/* Freeze only pauses the machine; an unknown event may end it. */
 static struct spot_notice_claim claim_of_event(const char *type)
 {
     const bool is_end = !strcmp(type, "Preempt") || !strcmp(type, "Terminate");
@@ -172,7 +172,7 @@ static struct spot_notice_claim claim_of_event(const char *type)
     return c;
 }
 
-/* Returns whether it is one that is ahead or under way. */
+/* Returns true for an event that is pending or in progress. */
 static bool read_event(const struct spot_json_value *event, struct spot_notice_claim *claim)
 {
     const char *const id = member(event, "EventId"), *const type = member(event, "EventType");

@@ -15,7 +15,7 @@ extern "C" {
 
 enum { SPOT_NOTICE_CLAIMS_MAX = 64 }; /* of one answer; further ones are ignored */
 
-/* One notice, as its source tells it. */
+/* One notice, as read from its source. */
 struct spot_notice_claim {
     enum spot_notice_kind kind;
     bool is_memory_lost;
@@ -23,11 +23,11 @@ struct spot_notice_claim {
     char action[SPOT_NOTICE_ACTION_MAX];
     char id[SPOT_NOTICE_ID_MAX]; /* the same notice always has the same */
     double deadline_s;           /* Unix time, as given; NAN: not given */
-    double lead_s;               /* counted from first sight instead; NAN: not given either */
+    double lead_s; /* time left at first sight, if no deadline is given; NAN: not known */
 };
 
-/* Read text[n], which is followed by a NUL, into claim[SPOT_NOTICE_CLAIMS_MAX]. Returns how many,
- * or -1 with *err (SPOT_EDATA): not an answer of this kind. */
+/* Read text[n], which is followed by a NUL, into claim[SPOT_NOTICE_CLAIMS_MAX]. Returns their
+ * number, or -1 with *err (SPOT_EDATA): not an answer of this kind. */
 typedef int spot_notice_read(const char *text, size_t n, const char *name,
                              struct spot_notice_claim *claim, struct spot_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A command of the user's: each line it prints is a notice, and so is that it ends well without
- * one. One that fails is started again. */
+/* A command of the user: each line it prints is a notice, and so is a successful end without a
+ * line. A command that fails is restarted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -37,7 +37,7 @@ static void ask(struct spot_notice_watch *w, size_t i)
     spot_notice_failed(w, i, "cannot start the command: %s", strerror(errno));
 }
 
-/* What is left counts from this line, and not from the first of its kind. */
+/* The time left counts from this line, not from the first one of its kind. */
 static void report_line(struct spot_notice_watch *w)
 {
     struct spot_notice_claim claim;
@@ -85,7 +85,7 @@ static void close_output(struct spot_notice_watch *w)
         report_line(w);
 }
 
-/* It has closed its output, and may go on for a while. */
+/* The command has closed its output, and may still run. */
 static void reap(struct spot_notice_watch *w)
 {
     int status = 0;
@@ -121,7 +121,7 @@ void spot_notice_read_command(struct spot_notice_watch *w)
         reap(w);
 }
 
-/* Has it ended? It stays a child until it is reaped, so that its group keeps its number. */
+/* True if the process has ended. It is not reaped, so that its process group id stays valid. */
 static bool has_ended(pid_t pid)
 {
     siginfo_t info = { .si_pid = 0 };
@@ -129,8 +129,8 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
 }
 
-/* The command and what it started may end in order, and then must. What hangs in the kernel is not
- * waited for. */
+/* Ends the command's process group, by SIGTERM, then SIGKILL; a process that hangs in the kernel is
+ * not waited for. */
 void spot_notice_end_command(struct spot_notice_watch *w)
 {
     static const int way[] = { SIGTERM, SIGKILL };

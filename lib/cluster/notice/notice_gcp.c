@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GCP: the value now, then the next one as soon as there is one. */
+/* GCP: queries the present value, then waits for the next one. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { PREEMPTED, MAINTENANCE };
 static const double limit_s = 3;
 static const int hold_s = 30; /* the service answers after this time, with or without news */
 
-/* Of an etag nothing but what belongs into a query. */
+/* True if the etag has only characters that are valid in a query. */
 static bool is_etag(const char *text)
 {
     return *text && !text[strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -33,8 +33,8 @@ static void ask(struct spot_notice_watch *w, size_t i)
     spot_notice_ask(w, i, "GET", path, header, NULL, q->etag[0] ? hold_s + limit_s : limit_s);
 }
 
-/* The next question waits for news at once, but no more often than each interval: a service that
- * does not wait is not asked in a circle. */
+/* The next request starts at once and waits for changes, but not sooner than the interval, in case
+ * the service does not wait. */
 static double pause_s(const struct spot_notice_watch *w, const struct spot_notice_query *q,
                       const char *etag)
 {

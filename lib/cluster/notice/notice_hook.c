@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands that are run: what a notice starts. */
+/* Runs the hook for a notice. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -20,7 +20,7 @@ extern char **environ;
 
 enum { VARIABLES = 9, VARIABLE_MAX = SPOT_NOTICE_ID_MAX + 32 };
 
-/* What is not known is the empty text, whatever the variable was before. */
+/* Unknown values become empty variables. */
 static void set_variables(char text[VARIABLES][VARIABLE_MAX], const struct spot_notice *n)
 {
     char at[SPOT_TIMESTAMP_TEXT], until[SPOT_TIMESTAMP_TEXT] = "", left[SPOT_NUM_TEXT] = "";
@@ -41,7 +41,7 @@ static void set_variables(char text[VARIABLES][VARIABLE_MAX], const struct spot_
     snprintf(text[8], VARIABLE_MAX, "SPOT_NOTICE_ID=%s", n->id);
 }
 
-/* Our environment without such variables, and those of the notice before it. */
+/* The environment with the variables of the notice in place of any present ones. */
 static char **make_environment(char text[VARIABLES][VARIABLE_MAX], const struct spot_notice *n)
 {
     static const char prefix[] = "SPOT_NOTICE_";
@@ -93,7 +93,7 @@ static bool wants_acknowledgement(const struct spot_notice_watch *w, const struc
            n->state == SPOT_NOTICE_NEW && !claim->has_begun;
 }
 
-/* What it prints is for people: the notices alone go to standard output. */
+/* The hook's output goes to standard error; standard output has only notices. */
 void spot_notice_run_hook(struct spot_notice_watch *w, const struct spot_notice *notice,
                           const struct spot_notice_claim *claim)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* notice_state.h - what the parts of a watch share; private to lib/cluster. */
+/* notice_state.h - shared by the parts of a watch; private to lib/cluster. */
 #ifndef SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
 #define SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
 
@@ -26,11 +26,11 @@ enum {
 
 /* A query that is repeated. */
 struct spot_notice_query {
-    double due_s; /* by our clock; INFINITY: under way, or not needed */
+    double due_s; /* by our clock; INFINITY: pending, or not needed */
     double asked_s;
     unsigned n_fail; /* failures in a row */
     bool has_warned, is_under_way;
-    bool has_answered; /* ever */
+    bool has_answered; /* at least once */
     char etag[64];
 };
 
@@ -45,7 +45,7 @@ struct spot_notice_cloud {
     const char *name;
     size_t n_query;
     unsigned reports; /* a bit for each query that reports notices; the others are auxiliary */
-    /* Send query i, or put it off. */
+    /* Send query i, or postpone it. */
     void (*ask)(struct spot_notice_watch *w, size_t i);
     void (*answered)(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply);
 };
@@ -79,7 +79,7 @@ struct spot_notice_watch {
     struct spot_notice_options options;
     char base[SPOT_HTTP_URL_MAX / 4]; /* http://ADDRESS[:PORT] */
     int wake[2];
-    bool has_thread, is_stopping, is_left; /* is_stopping, is_left: stopped once; twice */
+    bool has_thread, is_stopping, is_left; /* is_stopping: stopped once; is_left: stopped twice */
     pthread_t thread;
 
     struct spot_http_client *client;
@@ -133,12 +133,12 @@ void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_h
 
 /* --- notice_report.c ------------------------------------------------------- */
 
-/* Is that notice still ahead? */
+/* True if that notice is still pending. */
 bool spot_notice_is_due(const struct spot_notice_watch *w, const char *id);
 /* `query` now reports these notices and no others. */
 void spot_notice_compare(struct spot_notice_watch *w, size_t query,
                          const struct spot_notice_claim *claim, size_t n);
-/* Add one notice to whatever is there; `source` is a static string. */
+/* Add one notice to the present ones; `source` is a static string. */
 void spot_notice_add(struct spot_notice_watch *w, const char *source,
                      const struct spot_notice_claim *claim);
 /* Set the clock offset from the Date of its answer. */
@@ -157,10 +157,10 @@ void spot_notice_reap_hooks(struct spot_notice_watch *w);
 
 void spot_notice_read_command(struct spot_notice_watch *w);
 void spot_notice_end_command(struct spot_notice_watch *w);
-/* From now on until that is taken, the event begins or is gone. */
+/* Acknowledge an event: repeated until the service accepts it, or the event begins or ends. */
 void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
-/* Send what is due. Returns the time until more is, INFINITY: nothing; *is_awaited: an answer to
- * one is. */
+/* Send due acknowledgements. Returns the seconds until the next one, INFINITY: none; *is_awaited:
+ * an answer is pending. */
 double spot_notice_send_acks(struct spot_notice_watch *w, bool *is_awaited);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is new of what a source says, and whose clock its times are by. */
+/* Compares the notices of a source with those reported before, and estimates the offset of its
+ * clock. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -9,9 +10,9 @@
 #include "common/prov.h"
 #include "common/timestamp.h"
 
-static const double skew_s = 2;            /* less is not told from the seconds of a Date */
-static const double past_s = -3600;        /* a deadline this long ago, */
-static const double ahead_s = 400 * 86400; /* or is so far ahead, is by another clock */
+static const double skew_s = 2;            /* smaller offsets are within the resolution of Date */
+static const double past_s = -3600;        /* a deadline this long ago */
+static const double ahead_s = 400 * 86400; /* or this far ahead is not by this clock */
 static const double earlier_s = 0.5, later_min_s = 1, later_max_s = 64;
 
 static const char *const kind_name[] = { "preempt", "rebalance", "maintenance" };
@@ -35,7 +36,7 @@ static double calendar_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* A Date is of whole seconds, half a second old in the mean. */
+/* A Date has whole seconds, so it is half a second old on average. */
 void spot_notice_set_clock(struct spot_notice_watch *w, const struct spot_http_reply *reply)
 {
     double there_s;
@@ -53,7 +54,8 @@ static bool is_likely(double left_s)
     return left_s > past_s && left_s < ahead_s;
 }
 
-/* By the clock of the source; by ours where only that makes sense; NAN where neither does. */
+/* The deadline by the clock of the source, or by ours if only that is plausible; NAN if neither
+ * is. */
 static double deadline_of(struct spot_notice_watch *w, const struct spot_notice_claim *c)
 {
     const double ours_s = calendar_s();
@@ -89,11 +91,11 @@ static void report(struct spot_notice_watch *w, struct spot_notice_seen *seen,
     spot_notice_run_hook(w, &n, c);
 }
 
-/* A source may put the deadline off with every answer: that is told more and more seldom. */
+/* A source may postpone the deadline with every answer; this is reported at growing steps. */
 static void move(struct spot_notice_watch *w, struct spot_notice_seen *seen, double deadline_s)
 {
     if (isnan(deadline_s))
-        return; /* what was told once stands */
+        return; /* a known deadline is kept */
     seen->deadline_s = deadline_s;
     if (isnan(seen->reported_s) || deadline_s < seen->reported_s - earlier_s) {
         report(w, seen, SPOT_NOTICE_EARLIER);
@@ -103,7 +105,8 @@ static void move(struct spot_notice_watch *w, struct spot_notice_seen *seen, dou
     }
 }
 
-/* Of one that processes survive it may become another that they do not. */
+/* Whether two claims are the same notice; one that processes survive may become one that they do
+ * not. */
 static bool is_same(const struct spot_notice_claim *a, const struct spot_notice_claim *b)
 {
     return a->kind == b->kind && a->is_memory_lost == b->is_memory_lost && !strcmp(a->id, b->id);
@@ -121,7 +124,7 @@ static struct spot_notice_seen *find(struct spot_notice_watch *w, size_t query, 
     return NULL;
 }
 
-/* It has begun: nothing is left, whatever was said before. */
+/* The event has begun, so no time is left. */
 static void begin_early(struct spot_notice_watch *w, struct spot_notice_seen *seen)
 {
     const double now_s = calendar_s() + w->offset_s;
@@ -130,7 +133,8 @@ static void begin_early(struct spot_notice_watch *w, struct spot_notice_seen *se
         move(w, seen, now_s);
 }
 
-/* An answer may say the same twice: what is nearest counts. Returns how many are left. */
+/* Merges duplicate notices of an answer, keeping the nearest deadline. Returns the remaining
+ * number. */
 static size_t merge(const struct spot_notice_claim *claim, size_t n,
                     struct spot_notice_claim merged[SPOT_NOTICE_CLAIMS_MAX])
 {

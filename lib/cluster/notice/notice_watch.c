@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop of a watch: questions when they are due, answers when they come. */
+/* The loop of a watch: sends due queries and handles answers. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "common/xalloc.h"
 
 static const char link_local[] = "http://169.254.169.254";
-static const double pause_max_s = 30; /* between questions that fail */
+static const double pause_max_s = 30; /* largest interval between failing queries */
 static const double connect_s = 1;
 
 enum { FAILS_BEFORE_WARNING = 3, BYTE_STOP = 's', BYTE_TERMINATE = 't' };
@@ -35,7 +35,7 @@ void spot_notice_warn(struct spot_notice_watch *w, const char *fmt, ...)
     w->options.warn("%s", text);
 }
 
-/* --- questions ----------------------------------------------------------- */
+/* --- queries ----------------------------------------------------------- */
 
 static void on_answer(void *user, const struct spot_http_reply *reply)
 {
@@ -142,7 +142,8 @@ static void ask_due(struct spot_notice_watch *w)
             w->cloud->ask(w, i);
 }
 
-/* That a process ends is looked up: a signal would be the whole program's. */
+/* True while a child process runs. Its end is polled, since SIGCHLD would affect the whole
+ * program. */
 static bool is_child_awaited(const struct spot_notice_watch *w)
 {
     return w->n_hook || (w->command && w->command_fd < 0);
@@ -183,7 +184,7 @@ static void read_wake(struct spot_notice_watch *w)
     }
 }
 
-/* Where notices are asked once: what tells them has answered. */
+/* With is_once: true when every query that reports notices was answered. */
 static bool has_reported_all(const struct spot_notice_watch *w)
 {
     for (size_t i = 0; i < w->cloud->n_query; i++)
@@ -192,7 +193,7 @@ static bool has_reported_all(const struct spot_notice_watch *w)
     return w->cloud->reports != 0;
 }
 
-/* Or something has failed too often to be waited for, with nothing else under way. */
+/* With is_once: true when queries have failed too often and nothing is pending. */
 static bool is_hopeless(const struct spot_notice_watch *w)
 {
     bool has_failed = false;
@@ -261,7 +262,7 @@ int spot_notice_start(struct spot_notice_watch *w, struct spot_err *err)
 
 static void wake(struct spot_notice_watch *w, char byte)
 {
-    const int before = errno; /* of what a signal interrupts */
+    const int before = errno; /* keep errno of the interrupted code */
 
     (void)!write(w->wake[1], &byte, 1);
     errno = before;
