@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_MAX = 100000 }; /* between two looks */
+enum { ROWS_MAX = 100000 }; /* maximum rows between two samples */
 static const double rest_share = 0.9;
 
-/* A rest is as long as kept_s however often the front is looked at: the newest look says no more
- * than the one before it and the one that comes, and lies close to the former. */
+/* True if the newest sample is redundant: it is equal to the one before and the one being added,
+ * and close in time to the former. This keeps kept_s covered however often samples are taken. */
 static bool newest_may_go(const struct spot_fleet_arrivals *a, const struct spot_fleet_look *look)
 {
     const struct spot_fleet_look *const x = &a->look[a->n > 1 ? a->n - 2 : 0], *y = x + 1;
@@ -25,7 +25,7 @@ void spot_fleet_arrivals_add(struct spot_fleet_arrivals *a, const struct spot_fl
     if (a->n && look->request < a->look[a->n - 1].request)
         a->n = 0;
     a->n -= newest_may_go(a, look);
-    /* The newest of the older ones stays: turns may take long. */
+    /* Keeps the newest of the expired samples, since turns may take long. */
     while (a->n - old == SPOT_FLEET_LOOKS ||
            (old + 1 < a->n && a->look[old + 1].time_s < look->time_s - a->kept_s))
         old++;

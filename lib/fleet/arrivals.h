@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* arrivals.h - the load of a fleet, by what its front had counted at each look. */
+/* arrivals.h - the load of a fleet, from the counters of its front. */
 #ifndef SPOT_FLEET_ARRIVALS_H
 #define SPOT_FLEET_ARRIVALS_H
 
@@ -14,7 +14,7 @@ extern "C" {
 
 enum { SPOT_FLEET_LOOKS = 1024 };
 
-/* Totals since the front began; open: choices that wait or are computed now. */
+/* Totals since the start of the front; open: choices that wait or are being computed. */
 struct spot_fleet_look {
     double time_s;
     int64_t request, prompt_token, output_token, open;
@@ -26,14 +26,16 @@ struct spot_fleet_arrivals {
     size_t n;
 };
 
-/* Times never go back. Totals that do are of another life of the front, which begins anew. */
+/* Add a sample. Times must not decrease. Totals that decrease mean that the front was restarted,
+ * and counting starts again. */
 void spot_fleet_arrivals_add(struct spot_fleet_arrivals *arrivals,
                              const struct spot_fleet_look *look);
-/* Did a request come in the last window_s? */
+/* True if a request came in the last window_s. */
 bool spot_fleet_arrivals_came(const struct spot_fleet_arrivals *arrivals, double window_s);
-/* Was the front looked at for nine tenths of kept_s without any, and without one that is open? */
+/* True if samples over nine tenths of kept_s show no new request, and none is open. */
 bool spot_fleet_arrivals_is_at_rest(const struct spot_fleet_arrivals *arrivals);
-/* A request trace (CSV): those between two looks came evenly, of their mean size. */
+/* Write a request trace (CSV): the requests between two samples are spaced evenly, and have their
+ * mean size. */
 void spot_fleet_arrivals_write(const struct spot_fleet_arrivals *arrivals, FILE *out);
 
 #ifdef __cplusplus

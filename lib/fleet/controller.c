@@ -47,7 +47,7 @@ struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint
 
     f->set = *setting;
     f->id = id;
-    /* milliseconds: beyond what a life gave whose state was lost */
+    /* milliseconds, above all numbers used before a loss of the state */
     f->n_token = setting->wall_s > 0 ? (uint64_t)(setting->wall_s * 1e3) : 0;
     f->now_s = f->first_s = now_s;
     return f;
@@ -59,7 +59,7 @@ static void release_machine(struct spot_fleet_machine *m)
     free(m->token);
 }
 
-/* Those from n on, which nothing refers to yet. */
+/* Removes markets from n on, to which nothing refers yet. */
 static void forget_markets(struct spot_fleet *f, size_t n)
 {
     while (f->n_market > n) {
@@ -240,7 +240,7 @@ static int by_id(const void *a, const void *b)
                   ((const struct spot_fleet_machine *)b)->id);
 }
 
-/* Most are in order: what came behind them is put between them. */
+/* Sorts by id; most machines are already sorted, and the new ones at the end are merged. */
 void spot_fleet_sort(struct spot_fleet *f)
 {
     struct spot_fleet_machine *const all = f->machine, *tail;
@@ -291,9 +291,9 @@ void spot_fleet_drop_intent(struct spot_fleet *f, struct spot_fleet_intent *inte
     *intent = f->intent[--f->n_intent];
 }
 
-/* --- what a list says --- */
+/* --- processing a list --- */
 
-/* Another zone, type or market than was asked for. */
+/* Marks a machine of another zone, type or market than requested. */
 static void look_for_wrong(struct spot_fleet *f, struct spot_fleet_machine *m, size_t market)
 {
     struct spot_fleet_market *asked = &f->market[m->market];
@@ -311,7 +311,7 @@ static void look_for_wrong(struct spot_fleet *f, struct spot_fleet_machine *m, s
     spot_fleet_refused(f, asked);
 }
 
-/* What was asked for under that token, SIZE_MAX: nobody remembers. */
+/* The market requested with that token; SIZE_MAX: not recorded. */
 static size_t asked_for(const struct spot_fleet *f, const char *token)
 {
     for (size_t i = 0; i < f->n_intent; i++)
@@ -376,7 +376,7 @@ static void drop_gone(struct spot_fleet *f)
     f->n_machine = n;
 }
 
-/* A token as ours are, with the name of the fleet; *id: whose. */
+/* True if the token has the form and name of this fleet; *id: its identity. */
 static bool read_token(const struct spot_fleet *f, const char *token, uint64_t *id)
 {
     const size_t n = strlen(f->set.name), n_id = n + 1 + SPOT_FLEET_ID_MAX;
@@ -397,7 +397,7 @@ bool spot_fleet_is_own(const struct spot_fleet *f, const char *token)
     return read_token(f, token, &id) && id == f->id;
 }
 
-/* A fleet that holds nothing may have lost its state. */
+/* Notes machines of the same name with another identity: this fleet may have lost its state. */
 static void note_stranger(const struct spot_fleet *f, const struct spot_fleet_listed *listed,
                           size_t n)
 {
@@ -415,8 +415,8 @@ static void note_stranger(const struct spot_fleet *f, const struct spot_fleet_li
         }
 }
 
-/* A launch named machines of others: they are left alone. One whose token is not shown yet is
- * taken for one that is not listed yet. */
+/* Machines that a launch reported, but that have the token of another fleet, are left alone. One
+ * without a token in the list counts as not listed yet. */
 static void look_for_foreign(struct spot_fleet *f, const struct spot_fleet_listed *listed, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -439,7 +439,7 @@ static int compare_listed(const void *a, const void *b)
                   ((const struct spot_fleet_listed *)b)->id);
 }
 
-/* The fleet's, by id, with their markets; NULL with *err. */
+/* Selects the fleet's own machines, sorted by id, with their markets; NULL with *err. */
 static struct spot_fleet_listed *pick_own(struct spot_fleet *f,
                                           const struct spot_fleet_listed *listed, size_t n,
                                           size_t *n_own, struct spot_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* controller_state.h - what the parts of the controller share. */
+/* controller_state.h - shared by the parts of the controller. */
 #ifndef SPOT_FLEET_CONTROLLER_STATE_H
 #define SPOT_FLEET_CONTROLLER_STATE_H
 
@@ -14,51 +14,53 @@ struct spot_fleet_market {
     bool is_on_demand;
     int64_t target;   /* of the plan */
     double usd_per_h; /* NAN: unknown */
-    int refusals;     /* since it last had what it should have */
-    bool is_refused;  /* others stand in */
+    int refusals;     /* since it last had its full count */
+    bool is_refused;  /* on-demand machines stand in */
     double retry_s;
     /* of the last decision */
     int64_t want, running, starting, leaving;
-    bool is_asked; /* a launch of it is under way */
+    bool is_asked; /* a launch is in progress */
 };
 
-/* A launch of which it is not known what it did. */
+/* A launch whose result is not known. */
 struct spot_fleet_intent {
     char *token;
     size_t market;
     int64_t count, seen; /* seen: machines with its token */
     double asked_s, retry_s;
-    int tries;  /* that failed; 0: its command is not known to have run */
+    int tries;  /* failed tries; 0: its command may not have run */
     int missed; /* lists since the last try */
 };
 
 enum spot_fleet_phase {
     SPOT_FLEET_STAYS,
-    SPOT_FLEET_UNTOLD, /* to be drained, and not known to have been told */
+    SPOT_FLEET_UNTOLD, /* to be drained, not confirmed */
     SPOT_FLEET_DRAINING,
     SPOT_FLEET_ENDING
 };
 
 struct spot_fleet_machine {
     char *id, *token;
-    size_t market; /* as listed, or as asked for while it is not listed */
+    size_t market; /* as listed, or as requested while it is not listed */
     size_t home;   /* the market that counts it */
     enum spot_fleet_phase phase;
     enum spot_fleet_life life;
-    bool is_listed, was_asked; /* was_asked: `market` was asked for, and may prove wrong */
-    bool is_wrong, is_foreign; /* is_foreign: its launch named it, the list has it as another's */
+    bool is_listed,
+        was_asked; /* was_asked: `market` is the requested one, not yet confirmed by a list */
+    bool is_wrong, is_foreign; /* is_foreign: its launch reported it, but the list has the token of
+                                  another fleet */
     int missed;
-    double life_s;  /* in its life since; known since, while it was never listed */
+    double life_s;  /* when it was first listed, or while never listed, when it was first known */
     double phase_s; /* in its phase since */
-    double retry_s; /* drained or ended again not before */
-    int tries;      /* of its phase that failed */
+    double retry_s; /* earliest time of the next try to drain or terminate it */
+    int tries;      /* failed tries in its phase */
 };
 
 struct spot_fleet {
     struct spot_fleet_setting set;
     uint64_t id, n_token;            /* n_token: the number of the last token */
-    double now_s, first_s, before_s; /* before_s: of earlier lives */
-    double missing_usd; /* what machines would cost that the bound of money kept back */
+    double now_s, first_s, before_s; /* before_s: of earlier processes */
+    double missing_usd;              /* price per hour of machines that the money limit prevented */
     struct spot_fleet_market *market;
     size_t n_market, cap_market;
     struct spot_fleet_machine *machine; /* by id */
@@ -69,26 +71,26 @@ struct spot_fleet {
 
 /* Sixteen hexadecimal digits at the begin of the text. */
 bool spot_fleet_read_id(const char *text, uint64_t *id);
-/* Its index, made if it is new; SIZE_MAX with *err. */
+/* Index of a market, which is added if new; SIZE_MAX with *err. */
 size_t spot_fleet_market_of(struct spot_fleet *fleet, const char *zone, const char *type,
                             bool is_on_demand, struct spot_err *err);
-/* Time goes on, never back. */
+/* Set the current time; an earlier time is ignored. */
 void spot_fleet_tell_time(struct spot_fleet *fleet, double now_s);
 struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *fleet, const char *id,
                                                   const char *token, size_t market);
 struct spot_fleet_machine *spot_fleet_find(const struct spot_fleet *fleet, const char *id);
 void spot_fleet_sort(struct spot_fleet *fleet);
-/* How many of each market run, start and leave. */
+/* Count the machines of each market that run, start and leave. */
 void spot_fleet_count(struct spot_fleet *fleet);
 struct spot_fleet_intent *spot_fleet_add_intent(struct spot_fleet *fleet, const char *token,
                                                 size_t market, int64_t count);
 void spot_fleet_drop_intent(struct spot_fleet *fleet, struct spot_fleet_intent *intent);
-/* Its price, or that of its type in any zone; NAN. */
+/* Price of a market, or of its type in any zone; NAN: unknown. */
 double spot_fleet_usd(const struct spot_fleet *fleet, const struct spot_fleet_market *market);
-/* What counts against the bound where there is no price: the dearest that is known. */
+/* The same, with the highest known price if there is none; for the money limit. */
 double spot_fleet_usd_at_most(const struct spot_fleet *fleet,
                               const struct spot_fleet_market *market);
-/* The market refused: leave it alone for longer than the last time. */
+/* The market refused: pause it for longer than the last time. */
 void spot_fleet_refused(struct spot_fleet *fleet, struct spot_fleet_market *market);
 void spot_fleet_note(const struct spot_fleet *fleet, const char *event, const char *machine,
                      const char *fmt, ...) SPOT_PRINTF(4, 5);

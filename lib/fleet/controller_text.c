@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The state: CSV, a row for the fleet and its version, for each market that refused, each launch
- * and each machine, and a last one with the hash of all bytes above. */
+/* The state as CSV: a row for the fleet and its version, for each refusing market, each launch and
+ * each machine, and a last one with the hash of all bytes above. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,10 +36,10 @@ static const char *const column[N_COLUMN] = { "row",    "token",   "id",    "zon
                                               "tries",  "phase_s", "life_s" };
 static const char *const phase_name[] = { "up", "untold", "draining", "ending", NULL };
 static const char *const life_name[] = { "starting", "running", "leaving", NULL };
-/* Another number for what a reader of before would misunderstand. */
+/* Incremented when older versions would misread the file. */
 static const char version[] = "fleet/3";
 
-/* --- written --- */
+/* --- write --- */
 
 static double to_wall(const struct spot_fleet *f, double time_s)
 {
@@ -110,7 +110,7 @@ char *spot_fleet_write_state(const struct spot_fleet *f, size_t *n_byte)
 
 /* --- read --- */
 
-/* A wall time as one of this life: one that is still to come counts as now. */
+/* Converts a wall clock time to this process's clock; a future time counts as now. */
 static int read_time(const struct spot_fleet *f, const struct spot_csv_row *row, int k,
                      double *time_s, struct spot_err *err)
 {
@@ -122,7 +122,7 @@ static int read_time(const struct spot_fleet *f, const struct spot_csv_row *row,
     return 0;
 }
 
-/* One that is to come, no later than the longest pause from now. */
+/* The same for the end of a pause, at most the longest pause from now. */
 static int read_pause(const struct spot_fleet *f, const struct spot_csv_row *row, int k,
                       double *time_s, struct spot_err *err)
 {
@@ -174,7 +174,7 @@ static int read_fleet(struct spot_fleet *f, const struct spot_csv_row *row, int6
     if (spot_csv_real(row, PHASE_S, -1e12, 1e12, &saved_s, err) ||
         spot_csv_real(row, LIFE_S, 0, 1e12, &f->before_s, err))
         return -1;
-    f->before_s += fmax(0, f->set.wall_s - saved_s); /* time in which none lived */
+    f->before_s += fmax(0, f->set.wall_s - saved_s); /* time without a running controller */
     return 0;
 }
 
@@ -256,7 +256,7 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
                          what);
 }
 
-/* Is the last row the hash of those above? */
+/* True if the last row has the hash of those above. */
 static bool is_whole(const char *text, size_t n_byte)
 {
     static const char start[] = "\nend,";

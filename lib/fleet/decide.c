@@ -9,18 +9,19 @@
 #include "fleet/controller.h"
 #include "fleet/controller_state.h"
 
-enum { DRAINS_MAX = 3 }; /* that fail, before a machine is ended without */
+enum { DRAINS_MAX = 3 }; /* failed drains before a machine is terminated without one */
 
-/* What is decided in one go. */
+/* The actions of one decision. */
 struct deed {
     struct spot_fleet_action *action;
     size_t n, cap;
-    int64_t spare; /* running machines that may go before others have come */
+    int64_t spare; /* running machines that may be terminated before their replacements run */
 };
 
-/* --- who counts where --- */
+/* --- counting --- */
 
-/* That market if the plan wants it, or any zone's of its type, if the plan wants that. */
+/* The market that counts a machine: its own if it is in the plan, or one of its type in any
+ * zone. */
 static size_t home_of(const struct spot_fleet *f, size_t market)
 {
     const struct spot_fleet_market *m = &f->market[market];
@@ -88,7 +89,7 @@ void spot_fleet_count(struct spot_fleet *f)
     }
 }
 
-/* Launches of which all is known: each of their machines has been seen. */
+/* Removes launches all of whose machines were listed. */
 static void close_intents(struct spot_fleet *f)
 {
     for (size_t i = f->n_intent; i-- > 0;)
@@ -96,7 +97,7 @@ static void close_intents(struct spot_fleet *f)
             spot_fleet_drop_intent(f, &f->intent[i]);
 }
 
-/* --- what is wanted --- */
+/* --- targets --- */
 
 static struct spot_fleet_market *stand_in(struct spot_fleet *f, const struct spot_fleet_market *m)
 {
@@ -143,7 +144,7 @@ static double held_usd(const struct spot_fleet *f)
     return usd;
 }
 
-/* What stands in for spot leaves the money for one spot machine that refused, or spot could never
+/* Money that on-demand replacements leave for one spot machine, since spot could otherwise never
  * come back. */
 static double reserve(const struct spot_fleet *f, const struct spot_fleet_market *m)
 {
@@ -164,7 +165,7 @@ static int64_t within(double left, double usd, int64_t n)
     return left > 0 ? (int64_t)(left / usd * (1 + 1e-12)) : 0;
 }
 
-/* How many of `n` may be asked for. */
+/* How many of `n` machines the money limit allows. */
 static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *m, int64_t n)
 {
     const double usd = spot_fleet_usd(f, m);
@@ -189,7 +190,7 @@ static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *
     return most;
 }
 
-/* --- machines that go --- */
+/* --- drain and terminate --- */
 
 static void act_on(struct spot_fleet *f, struct deed *d, enum spot_fleet_verb verb,
                    const struct spot_fleet_machine *m, const char *why)
@@ -216,7 +217,7 @@ static void end(struct spot_fleet *f, struct deed *d, struct spot_fleet_machine 
     act_on(f, d, SPOT_FLEET_ENDS, m, why);
 }
 
-/* One that nothing runs on yet is ended at once. */
+/* A machine on which nothing runs yet is terminated at once. */
 static void let_go(struct spot_fleet *f, struct deed *d, struct spot_fleet_machine *m,
                    const char *why)
 {
@@ -237,7 +238,7 @@ static void let_go(struct spot_fleet *f, struct deed *d, struct spot_fleet_machi
     act_on(f, d, SPOT_FLEET_DRAINS, m, why);
 }
 
-/* It is not known whether it was told to leave. */
+/* Repeats a drain that was not confirmed. */
 static void tell_again(struct spot_fleet *f, struct deed *d, struct spot_fleet_machine *m)
 {
     if (!f->set.has_drain)
@@ -246,7 +247,7 @@ static void tell_again(struct spot_fleet *f, struct deed *d, struct spot_fleet_m
         act_on(f, d, SPOT_FLEET_DRAINS, m, "not known to have been told");
 }
 
-/* Those that were told to go, go on. */
+/* Continues draining and terminating. */
 static void go_on_ending(struct spot_fleet *f, struct deed *d)
 {
     for (size_t i = 0; i < f->n_machine; i++) {
@@ -287,7 +288,8 @@ static size_t dearest(const struct spot_fleet *f)
     return best;
 }
 
-/* Prices rose, or a command launched more than it was to: those that go already are not held. */
+/* Terminates machines above the money limit, after a rise of prices or a launch of too many;
+ * machines that are already leaving do not count. */
 static void keep_bound(struct spot_fleet *f, struct deed *d)
 {
     double usd = held_usd(f);
@@ -304,8 +306,9 @@ static void keep_bound(struct spot_fleet *f, struct deed *d)
     }
 }
 
-/* Machines of a market beyond what is wanted: first those on which nothing runs. Launches under way
- * count, and cannot be taken back. Those that run stay until others do, or pay for others. */
+/* Terminates machines of a market beyond its target, first those on which nothing runs. Pending
+ * launches count, and cannot be cancelled. Running machines stay until others run, or until their
+ * money is needed. */
 static void shed(struct spot_fleet *f, struct deed *d)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -342,8 +345,8 @@ static void ask(struct deed *d, const struct spot_fleet *f, size_t intent, const
                                                     .why = why };
 }
 
-/* Launches of which it is not known what they did: asked again with their token while what they
- * asked for is wanted; given up when it is not, and lists do not show it. */
+/* Launches with an unknown result: repeated with their token while their machines are wanted;
+ * abandoned when they are not, and lists do not show them. */
 static void settle_intents(struct spot_fleet *f, struct deed *d)
 {
     for (size_t i = f->n_intent; i-- > 0;) {
@@ -414,7 +417,7 @@ size_t spot_fleet_decide(struct spot_fleet *f, double now_s, struct spot_fleet_a
     return d.n;
 }
 
-/* --- what became of it --- */
+/* --- results --- */
 
 static bool is_among(char *const *id, size_t n, const char *wanted)
 {
@@ -515,7 +518,7 @@ void spot_fleet_told(struct spot_fleet *f, double now_s, const struct spot_fleet
     }
 }
 
-/* --- for a table --- */
+/* --- views for tables --- */
 
 size_t spot_fleet_n_market(const struct spot_fleet *f)
 {
@@ -540,7 +543,7 @@ void spot_fleet_view(const struct spot_fleet *f, size_t i, struct spot_fleet_mar
                                              m->retry_s > f->now_s ? m->retry_s - f->now_s : 0 };
 }
 
-/* Of the same type on demand; its own where that is not known. */
+/* Price of the same type on demand; its own price if that is not known. */
 static double on_demand_usd(const struct spot_fleet *f, const struct spot_fleet_market *m)
 {
     double usd = NAN;

@@ -12,14 +12,14 @@ struct point {
     int64_t wanted, target, running;
 };
 
-/* Low, median, high: nine in ten are between them. */
+/* Low, median, high: a 90 % interval. */
 struct band {
     double time_s;
     int low, mid, high;
 };
 
 struct came {
-    struct band of; /* as forecast SPOT_FLEET_AHEAD steps before; time_s < 0: it was not */
+    struct band of; /* the forecast made SPOT_FLEET_AHEAD steps before; time_s < 0: none */
     double time_s;
     int now;
 };
@@ -28,7 +28,7 @@ struct series {
     char *zone, *type;
     struct came came[SPOT_FLEET_POINTS];
     size_t n_came;
-    struct band due[SPOT_FLEET_AHEAD + 1]; /* forecasts of times to come, oldest first */
+    struct band due[SPOT_FLEET_AHEAD + 1]; /* forecasts of future times, oldest first */
     size_t n_due;
     struct band *fan; /* [n_fan] the newest */
     size_t n_fan;
@@ -61,7 +61,7 @@ void spot_fleet_history_free(struct spot_fleet_history *h)
     free(h);
 }
 
-/* Room for one more of so many. */
+/* Makes room for one more element by dropping old ones. */
 static size_t make_room(void *all, size_t n, size_t size)
 {
     char *const at = all;
@@ -111,7 +111,7 @@ static void take_series(struct series *s, const struct spot_forecast *f,
     while (old < s->n_due && s->due[old].time_s <= from->time_s + 1e-6 * f->interval_s)
         came.of = s->due[old++];
     if (came.of.time_s < from->time_s - f->interval_s)
-        came.of.time_s = -1; /* of a step that no look was at */
+        came.of.time_s = -1; /* a forecast of a step without an observation */
     s->n_due -= old;
     memmove(s->due, s->due + old, s->n_due * sizeof(*s->due));
     if (s->n_due <= SPOT_FLEET_AHEAD)
@@ -203,7 +203,7 @@ static void write_series(const struct series *s, struct spot_jw *jw)
     spot_jw_object(jw, NULL);
     spot_jw_str(jw, "zone", s->zone);
     spot_jw_str(jw, "instance_type", s->type);
-    spot_jw_array(jw, "came"); /* time, available; and what had been forecast, if it had */
+    spot_jw_array(jw, "came"); /* time, available, and the earlier forecast, if any */
     for (size_t i = 0; i < s->n_came; i++) {
         spot_jw_array(jw, NULL);
         spot_jw_real(jw, NULL, s->came[i].time_s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_history.h - how a fleet went, for who looks at it: counts, money, availability, and what
- * was forecast of each zone beside what came. */
+/* fleet_history.h - the history of a fleet for its page: counts, money, availability, and for each
+ * zone the forecasts beside the actual counts. */
 #ifndef SPOT_FLEET_FLEET_HISTORY_H
 #define SPOT_FLEET_FLEET_HISTORY_H
 
@@ -13,14 +13,14 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_FLEET_POINTS = 1200, /* kept; then every second one goes */
-    SPOT_FLEET_SERIES = 32,   /* of forecasts that are shown */
+    SPOT_FLEET_POINTS = 1200, /* points kept; when full, every second one is dropped */
+    SPOT_FLEET_SERIES = 32,   /* forecasts shown */
     SPOT_FLEET_AHEAD = 6,     /* steps ahead of the forecasts that are compared */
 };
 
-/* Sums of this life. */
+/* Sums since the start of this process. */
 struct spot_fleet_sums {
-    double watched_s, served_s; /* served: as many ran as were wanted */
+    double watched_s, served_s; /* served: time with at least as many running as wanted */
     double usd, on_demand_usd;
 };
 
@@ -29,15 +29,15 @@ struct spot_fleet_history;
 struct spot_fleet_history *spot_fleet_history_new(void);
 void spot_fleet_history_free(struct spot_fleet_history *history); /* may be NULL */
 
-/* A turn ended: what is held now counts until the next one. wanted: how many serve the load, < 0:
- * the target. forecast (NULL: none) is borrowed for the call; one of the time of the last one is
- * not taken anew. */
+/* Add the state at the end of a turn; it counts until the next one. wanted: machines needed for the
+ * load, < 0: the target. forecast (NULL: none) is borrowed for the call; one with the time of the
+ * last one is ignored. */
 void spot_fleet_history_add(struct spot_fleet_history *history, const struct spot_fleet *fleet,
                             int64_t wanted, const struct spot_forecast *forecast);
 struct spot_fleet_sums spot_fleet_history_sums(const struct spot_fleet_history *history);
 
-/* Fields of an object: points, and series with what came, what had been forecast for it, and the
- * newest fan. */
+/* Write fields of an object: points, and series with actual counts, their earlier forecasts, and
+ * the newest forecast. */
 void spot_fleet_history_write(const struct spot_fleet_history *history, struct spot_jw *jw);
 
 #ifdef __cplusplus

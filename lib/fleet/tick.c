@@ -17,7 +17,7 @@ static int save(const struct spot_fleet *fleet, const struct spot_fleet_world *w
     return rc;
 }
 
-/* What they launched is remembered, also where the rest of the turn failed. */
+/* Records the results of launches, even if the rest of the turn failed. */
 static void take_results(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                          const struct spot_fleet_action *action, size_t n,
                          struct spot_fleet_outcome *result)
@@ -25,7 +25,8 @@ static void take_results(struct spot_fleet *fleet, const struct spot_fleet_world
     for (size_t i = 0; i < n; i++) {
         struct spot_fleet_outcome *r = &result[i];
 
-        /* an action's texts are the fleet's: those of a launch live until it is told of it */
+        /* strings of an action belong to the fleet; those of a launch are valid until its result is
+         * recorded */
         if (action[i].verb == SPOT_FLEET_LAUNCHES) {
             char *const token = spot_xstrdup(action[i].token);
 

@@ -13,38 +13,38 @@
 extern "C" {
 #endif
 
-/* What became of an action. */
+/* Result of an action. */
 struct spot_fleet_outcome {
     bool is_done; /* false: failed, or not known */
     char **id;    /* of a launch, [n_id]; freed by spot_fleet_tick */
     size_t n_id;
 };
 
-/* The world. Each returns 0, or -1 with *err, which ends the turn. */
+/* Access to state, cloud and planner. Each function returns 0, or -1 with *err, which ends the
+ * turn. */
 struct spot_fleet_world {
     double (*now_s)(void *user);
-    /* When it returns, the text is what the next life reads, whatever happens. */
+    /* Makes the text durable: after it returns, a restarted controller reads this text. */
     int (*save)(void *user, const char *text, size_t n_byte, struct spot_err *err);
     /* *listed lives until the next call. */
     int (*list)(void *user, const struct spot_fleet_listed **listed, size_t *n,
                 struct spot_err *err);
-    /* Tells the fleet its target and its prices of now, by what is known to run; may be NULL. */
+    /* Sets the fleet's target and current prices, given its running machines; may be NULL. */
     int (*plan)(void *user, struct spot_fleet *fleet, struct spot_err *err);
-    /* Runs them all, in any order. */
+    /* Runs all actions, in any order. */
     int (*run)(void *user, const struct spot_fleet_action *action, size_t n,
                struct spot_fleet_outcome *result, struct spot_err *err);
     void *user;
 };
 
-/* Returns 0; or -1 with *err, when the list or the plan could not be had, or the state not be
- * saved: then no command has run that is not saved. *n_foreign (may be NULL): listed machines of
- * others. */
+/* Returns 0; or -1 with *err, when listing, planning or saving the state failed; no command has
+ * then run that was not saved before. *n_foreign (may be NULL): listed machines of others. */
 int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                     size_t *n_foreign, struct spot_err *err);
 
-/* When the next turn begins: a whole number of every_s > 0 after the last one was due, so that
- * turns do not drift away from what the trace of their forecasts has for a step. Turns that a long
- * one passed over are left out. */
+/* When the next turn begins, in seconds: a whole number of every_s > 0 after the last one was due,
+ * so that turns do not drift away from the steps of the trace that they forecast. Turns that a long
+ * turn missed are skipped. */
 double spot_fleet_next_turn(double due_s, double every_s, double now_s);
 
 #ifdef __cplusplus
