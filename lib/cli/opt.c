@@ -63,8 +63,8 @@ static void print_help(const struct spot_cli *cli, bool all, FILE *out)
         fprintf(out, "\nexamples:\n%s", cli->examples);
 }
 
-/* The table as programs read it, an option a line: --name, -c, argument, the words that it takes
- * (a|b), text; separated by tabs. Completions and the check of the manual are made from it. */
+/* Prints the table for programs, one option a line: --name, -c, argument, allowed values (a|b),
+ * text; separated by tabs. Completions and the check of the manual use it. */
 static void print_table(const struct spot_cli *cli, FILE *out)
 {
     for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++) {
@@ -194,7 +194,7 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
     return assign_number(o, text, o->value, err);
 }
 
-/* "max_restarts" is "max-restarts", as in command lines of Python tools. */
+/* '_' matches '-', as in command lines of Python tools. */
 static bool is_name(const char *long_name, const char *text)
 {
     for (; *long_name; long_name++, text++)
@@ -224,7 +224,7 @@ static bool is_value(const char *arg)
     return arg[0] != '-' || !arg[1];
 }
 
-/* The values behind argv[*i], as many as the option takes. */
+/* Takes the values after argv[*i] that the option has. */
 static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
                        struct spot_err *err)
 {
@@ -360,9 +360,9 @@ void spot_cli_find_error_format(int argc, char **argv, int i)
             return;
 }
 
-/* The options of argv[1..argc), without those after "--" or after a command. The arguments that are
- * options move to the front, the others to operand[]; given[] marks the options. Returns how many
- * the others are, -1 with *err, or -2 where help was all that was asked for. */
+/* The options of argv[1..argc), without those after "--" or after a command. Options move to the
+ * front, operands to operand[]; given[] marks the options. Returns the number of operands, -1 with
+ * *err, or -2 after --help and the like. */
 static int parse_options(const struct spot_cli *cli, int argc, char **argv, char **operand,
                          bool *given, struct spot_err *err)
 {

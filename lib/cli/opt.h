@@ -48,7 +48,7 @@ struct spot_opt {
 /* Rows of a text and of a flag. */
 #define SPOT_TEXT(name, at, arg, what) { SPOT_OPT_STRING, 0, name, at, arg, what, 0, 0 }
 #define SPOT_FLAG(name, at, what) { SPOT_OPT_FLAG, 0, name, at, NULL, what, 0, 0 }
-/* And of numbers: name, at, arg, what, min, max. */
+/* Rows of numbers: name, at, arg, what, min, max. */
 #define SPOT_ROW(type, ...) { type, 0, __VA_ARGS__ }
 #define SPOT_U64(...) SPOT_ROW(SPOT_OPT_U64, __VA_ARGS__)
 #define SPOT_REAL(...) SPOT_ROW(SPOT_OPT_REAL, __VA_ARGS__)
@@ -90,18 +90,19 @@ struct spot_cli {
     const struct spot_opt_required *required; /* these end with a NULL option */
     const struct spot_opt_choice *choice;
     const struct spot_opt_need *need;
-    const char *const *reads; /* options that name inputs; operands do too; NULL ends */
-    bool *given; /* [one for each option], set if it was given, --no- too; NULL: not needed */
-    const char *const *writes; /* options that name outputs: no input, no other output */
-    /* Options with a value that mean something to another program, whose command lines are taken:
-     * long and short names, NULL ends. */
+    const char *const *reads; /* options that name inputs, as operands do; ends with NULL */
+    bool *given; /* [number of options], set if given, also as --no-; NULL: not needed */
+    const char *const
+        *writes; /* options that name outputs, which must differ from inputs and other outputs */
+    /* Options of another program whose command lines are accepted: taken with their value and
+     * ignored. Long and short names, ends with NULL. */
     const char *const *passed_over;
     const struct spot_tool_common *common; /* holds --quiet and --verbose; NULL: none */
     void (*prepare)(void);                 /* called before argv is read; NULL: nothing */
     /* operand [n], followed by NULL. Returns 0, or -1 with *err; an empty message sets the exit
      * status only. */
     int (*run)(char **operand, size_t n, struct spot_err *err);
-    int (*run_alone)(struct spot_err *err); /* instead, of a command that takes no operands */
+    int (*run_alone)(struct spot_err *err); /* instead of `run`, for a command without operands */
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
@@ -109,14 +110,14 @@ enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
 /* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands are last, in their order, from
  * *first_operand to argc. Options may follow operands, up to "--"; with runs_command the first
  * operand ends the options. --help, --help-all, --help-table and --version print to stdout and give
- * SPOT_CLI_DONE. --error-format is heard even behind what is wrong. */
+ * SPOT_CLI_DONE. --error-format takes effect even after an invalid option. */
 enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
                                     int *first_operand, struct spot_err *err);
 
-/* Whether a command line that was parsed asked for --error-format json, or SPOT_ERROR_FORMAT does.
+/* True if the parsed command line or SPOT_ERROR_FORMAT requests JSON errors.
  */
 bool spot_cli_wants_json_errors(void);
-/* Look for it in the options behind argv[i], where what is wrong was found. */
+/* Look for --error-format in the options after argv[i], which is invalid. */
 void spot_cli_find_error_format(int argc, char **argv, int i);
 
 #ifdef __cplusplus

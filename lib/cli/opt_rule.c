@@ -26,7 +26,7 @@ static const char *text_of(const struct spot_opt *o)
     return o && o->type == SPOT_OPT_STRING ? *(const char *const *)o->value : NULL;
 }
 
-/* The i-th text of an option, NULL behind the last. */
+/* The i-th value of an option; NULL after the last. */
 static const char *item_of(const struct spot_opt *o, size_t i)
 {
     const struct spot_opt_list *const list = o && o->type == SPOT_OPT_LIST ? o->value : NULL;
@@ -36,7 +36,7 @@ static const char *item_of(const struct spot_opt *o, size_t i)
 
 /* --- options that need others --- */
 
-/* "NAME": it was given, a flag was not taken back. "NAME VALUE": it has this value, by default too.
+/* "NAME": it was given (a flag: and is set). "NAME VALUE": it has this value, even by default.
  */
 static bool is_so(const struct spot_cli *cli, const bool *given, const char *what)
 {
@@ -53,7 +53,7 @@ static bool is_so(const struct spot_cli *cli, const bool *given, const char *wha
     return text_of(o) && !strcmp(text_of(o), value + 1);
 }
 
-/* Is one of the alternatives so? Their names go to text: "--a, --b or --c". */
+/* True if one of the alternatives holds. Their names go to text: "--a, --b or --c". */
 static bool is_one_so(const struct spot_cli *cli, const bool *given, const char *others,
                       char text[TEXT_MAX_BYTE])
 {
@@ -100,7 +100,7 @@ static int check_needs(const struct spot_cli *cli, const bool *given, struct spo
     return rc;
 }
 
-/* --- options that have to be there, and the words they take --- */
+/* --- required options, and options with fixed values --- */
 
 static int check_required(const struct spot_cli *cli, const bool *given, struct spot_err *err)
 {
@@ -189,7 +189,7 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Would writing one destroy the other? Pipes and devices have no contents to lose. */
+/* True if writing one file would destroy the other. Pipes and devices have no contents to lose. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat st[2];
@@ -245,7 +245,7 @@ static bool reads_stdin(const struct spot_opt *o)
     return false;
 }
 
-/* It can be read once. */
+/* Standard input can be used only once. */
 static int check_stdin(const struct spot_cli *cli, struct spot_err *err)
 {
     const char *reader = NULL;

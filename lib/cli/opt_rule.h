@@ -13,9 +13,8 @@
 extern "C" {
 #endif
 
-/* given [options of cli]: was it on the command line? operand [n_operand]. The file of --plot must
- * have a suffix that can be drawn, in every tool.
- * Returns 0, or -1 with *err (SPOT_EUSAGE) naming the options. */
+/* given [options of cli]: whether each was on the command line; operand [n_operand]. Also checks
+ * the suffix of --plot. Returns 0, or -1 with *err (SPOT_EUSAGE) naming the options. */
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err);
 

@@ -41,7 +41,7 @@ static const char *terminal_for(const char *path, int height, char text[64])
     return text;
 }
 
-/* Single quotes: in double quotes gnuplot runs what is between backquotes. */
+/* Single quotes, since in double quotes gnuplot runs commands between backquotes. */
 static void put_quoted(FILE *out, const char *text)
 {
     putc('\'', out);
@@ -74,14 +74,14 @@ static void put_point(FILE *out, const struct spot_series *s, size_t k)
     putc('\n', out);
 }
 
-/* Is it a point? What is not finite is a gap in the curve, and in none of its edges. */
+/* True if the sample is finite; otherwise there is a gap in the curve. */
 static bool is_point(const struct spot_series *s, size_t k)
 {
     return isfinite(s->x[k]) && isfinite(s->y[k]) &&
            (s->style != SPOT_SERIES_BAND || isfinite(s->y2[k]));
 }
 
-/* A step goes on as it was: the line is the same without the point, and the file smaller. */
+/* True if a step curve is the same without this point, which makes the file smaller. */
 static bool is_within_a_step(const struct spot_series *s, size_t k)
 {
     return s->style == SPOT_SERIES_STEP && k && k + 1 < s->n && s->y[k] == s->y[k - 1] &&
@@ -110,17 +110,17 @@ static bool has_points(const struct spot_series *s)
     return false;
 }
 
-/* What gnuplot draws: of a block without points it says that it is skipped, and fails if there is
- * no other. */
+/* Writes the data of a series. gnuplot warns of blocks without points, and fails if there are only
+ * such. */
 static void put_source(FILE *out, const struct spot_series *s, size_t i)
 {
     if (has_points(s))
         fprintf(out, "$s%zu", i);
     else
-        fputs("1/0", out); /* nothing, to gnuplot */
+        fputs("1/0", out); /* an undefined point for gnuplot */
 }
 
-/* A panel that nothing is drawn in says so. */
+/* Labels a panel without data. */
 static void put_no_data(FILE *out, bool is_empty)
 {
     fputs(is_empty ? "set label 9 'no data' at graph 0.5,graph 0.5 center\n" : "", out);
@@ -139,7 +139,7 @@ static bool is_empty(const struct spot_figure *fig)
     return true;
 }
 
-/* What all series of a figure cover. */
+/* The range of all series of a figure. */
 struct extent {
     double low, high;
 };
@@ -165,8 +165,8 @@ static struct extent extent_of(const struct spot_figure *fig, bool is_x)
     return e;
 }
 
-/* Our own marks where gnuplot's would be halves of a machine, or 4e+06: of counts and of large
- * numbers. Other axes are left to it: false. */
+/* Chooses marks for counts and large numbers, for which gnuplot would print fractions or 4e+06.
+ * False: other axes are left to gnuplot. */
 static bool find_axis(const struct spot_figure *fig, bool is_x, int most, struct spot_axis *axis)
 {
     const struct extent e = extent_of(fig, is_x);
@@ -178,7 +178,7 @@ static bool find_axis(const struct spot_figure *fig, bool is_x, int most, struct
     return true;
 }
 
-/* Names in place of numbers, each at its own place and as many as there is room for. */
+/* Names in place of numbers, as many as there is room for. */
 static void put_names(FILE *out, const char *const *name, size_t n, bool is_x)
 {
     const size_t stride = (n + NAMES_MAX - 1) / NAMES_MAX;
@@ -192,7 +192,7 @@ static void put_names(FILE *out, const char *const *name, size_t n, bool is_x)
     fprintf(out, ")\nset %crange [-0.5:%zu.5]\n", is_x ? 'x' : 'y', n - 1);
 }
 
-/* Where there is nothing, or one value only, gnuplot complains, or makes a range of its own. */
+/* Sets a range if there is no value or only one, for which gnuplot would warn. */
 static bool put_flat_range(FILE *out, char name, const struct extent *e)
 {
     const double margin = e->low != 0 ? 0.05 * fabs(e->low) : 1;
@@ -240,7 +240,7 @@ static void reset_axes(FILE *out, const bool has[2])
         fputs("set ytics autofreq\nset yrange [*:*]\n", out);
 }
 
-/* The frame of text hides a line that stands on it. */
+/* True for a mark on the frame, which would hide it in text. */
 static bool stands_at(const struct spot_series *s, double x)
 {
     for (size_t k = 0; k < s->n; k++)
@@ -320,8 +320,7 @@ static void put_text_terminal(FILE *out, const struct spot_figure *fig, int rows
             rows + 1 + TOP + BOTTOM, TOP, BOTTOM);
 }
 
-/* Events have no drawing of their own in text: they stand in that of each other series, in the
- * character that gnuplot has for the second kind of line. */
+/* In text, events are drawn within each other series, in gnuplot's second line character. */
 static void put_marks(FILE *out, const struct spot_figure *fig, size_t first)
 {
     for (size_t i = 0; i < fig->n_series; i++)
@@ -351,8 +350,8 @@ static size_t last_drawn(const struct spot_figure *fig)
     return i;
 }
 
-/* Text has one colour and no area: several series become a drawing each, with its name as the
- * title, a band two lines; all on the same axes. */
+/* Text has no colours or areas: each of several series is drawn separately, with its name as the
+ * title, and a band as two lines; all on the same axes. */
 static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first)
 {
     const size_t last = last_drawn(fig);
@@ -408,9 +407,9 @@ static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
     }
 }
 
-/* Thin panels over one another; the time axis has its marks and numbers under the last one only,
- * the name of each stands to its right. Marks stand outside: within, an area hides those that it
- * covers and the others look like data. */
+/* Thin panels above one another. The time axis has marks and numbers only below the last one; each
+ * panel's name is to its right. Marks are outside of the panels, since an area would hide some of
+ * them. */
 static void put_thin_panels(FILE *out, const struct spot_figure *fig)
 {
     const size_t n = fig->n_series - 1;
@@ -470,15 +469,14 @@ static void put_panels(FILE *out, const struct spot_figure *panel, size_t n_pane
         fputs("unset multiplot\n", out);
 }
 
-/* SIGPIPE is held off while gnuplot reads: its death is our error message,
- * not our silent end. */
+/* SIGPIPE is blocked while gnuplot reads, so that its death gives an error message. */
 static int feed_gnuplot(const char *script, size_t n_byte, bool is_text, struct spot_err *err)
 {
     void (*const old)(int) = signal(SIGPIPE, SIG_IGN);
     FILE *pipe;
     int status;
 
-    fflush(stdout); /* what we printed comes before what gnuplot prints */
+    fflush(stdout); /* our output comes before gnuplot's */
     pipe = popen(is_text ? "exec gnuplot -" : "exec gnuplot - >/dev/null", "w");
     if (!pipe) {
         signal(SIGPIPE, old);
@@ -524,8 +522,8 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
     terminal_for(path, height, terminal);
     if (!is_text && spot_out_is_special(path))
         return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': not a regular file", path);
-    /* also proves that the path can be written: gnuplot answers a failed `set output` by drawing
-     * to stdout, where our document goes */
+    /* also checks that the path is writable: after a failed `set output` gnuplot would draw to
+     * stdout, among our output */
     if (spot_out_open(&file, path, err))
         return -1;
     out = open_memstream(&script, &n_byte);

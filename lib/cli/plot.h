@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* plot.h - every figure of the toolkit goes through gnuplot, and only here.
- *
- * A figure is data; this module turns it into one gnuplot script with its
- * data inline. The suffix of the path picks the form: .svg .png .pdf, .gp for
- * the script itself (what golden tests compare), "-" for text on stdout, where
- * each series of several gets a drawing of its own.
+/* plot.h - draws all figures, by gnuplot. A figure is data; this module turns it into one gnuplot
+ * script with its data inline. The suffix of the path selects the format: .svg .png .pdf, .gp for
+ * the script itself (used in golden tests), "-" for text on stdout, where each series of several
+ * gets a drawing of its own.
  */
 #ifndef SPOT_CLI_PLOT_H
 #define SPOT_CLI_PLOT_H
@@ -73,8 +71,8 @@ int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char
  * *err (SPOT_EUSAGE). */
 int spot_plot_check(const char *path, struct spot_err *err);
 
-/* Does text drawn to stdout replace the document that would be written there? `path` of the plot
- * and `output` may be NULL. */
+/* True if a plot as text to stdout replaces the document that would be written there. `path` of the
+ * plot and `output` may be NULL. */
 bool spot_plot_takes_stdout(const char *path, const char *output);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* rows.h - options that several commands have: the same name, meaning, text and bounds. A command
- * puts those it has into its own table; an option of one command only stays with that command. */
+/* rows.h - rows of options that several commands share, with the same name, meaning, text and
+ * bounds. A command includes them in its own table; options of a single command are defined
+ * there. */
 #ifndef SPOT_CLI_ROWS_H
 #define SPOT_CLI_ROWS_H
 

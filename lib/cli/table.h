@@ -41,8 +41,8 @@ struct spot_table {
     const struct spot_column *column; /* [n_column], borrowed */
     size_t n_column, n_cell, cap;
     enum spot_format format; /* AUTO, if not set, is TABLE */
-    size_t break_at; /* > 0: an aligned table wider than SPOT_TABLE_WIDTH continues below from this
-                        column */
+    size_t break_at; /* > 0: a table wider than SPOT_TABLE_WIDTH is broken before this column, and
+                        continues below */
     char **cell;     /* [n_cell], row-major */
 };
 
@@ -54,10 +54,11 @@ void spot_table_text(struct spot_table *table, const char *text);
 void spot_table_int(struct spot_table *table, long long value);
 void spot_table_real(struct spot_table *table, double value);              /* shortest form */
 void spot_table_fixed(struct spot_table *table, double value, int digits); /* after the point */
-/* For people with so many digits, for programs to 1e-6, or all. */
+/* A number with this many digits in tables for people; in formats for programs to 1e-6, or
+ * exactly. */
 void spot_table_rounded(struct spot_table *table, double value, int digits);
 void spot_table_exact(struct spot_table *table, double value, int digits);
-/* Two cells: what it is, and a text of at most 159 bytes. */
+/* Two cells: a label, and a text of at most 159 bytes. */
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
 

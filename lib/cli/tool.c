@@ -18,10 +18,10 @@
 
 static const char *tool_name = "spot";
 static bool is_quiet, is_verbose;
-static struct spot_outlet *outlet; /* where messages go that nobody waits for; NULL: to stderr */
+static struct spot_outlet *outlet; /* for messages that must not block; NULL: stderr */
 
 enum { OUTLET_BYTE = 1 << 16, LINE_BYTE = 8192 };
-static const double parting_s = 1; /* with a terminal that takes nothing, at the end */
+static const double parting_s = 1; /* how long to wait at the end for a stopped terminal */
 
 /* A closed fd 0-2 would be reused by the next open() and corrupted by the
  * next message. Fill the hole with one that fails on use: write-only for
@@ -39,7 +39,7 @@ static void init(const char *name)
     tool_name = name;
     hold_std_fds();
     signal(SIGPIPE, SIG_DFL); /* a parent may have set SIG_IGN */
-    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk, not a kill */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit becomes an error like a full disk */
 }
 
 /* --- messages ------------------------------------------------------------------------ */
@@ -47,7 +47,8 @@ static void init(const char *name)
 void spot_tool_never_wait(void)
 {
     if (!outlet && spot_outlet_is_needed(STDERR_FILENO))
-        outlet = spot_outlet_new(STDERR_FILENO, OUTLET_BYTE, true, NULL); /* or else it may wait */
+        outlet = spot_outlet_new(STDERR_FILENO, OUTLET_BYTE, true,
+                                 NULL); /* on failure messages may block */
 }
 
 void spot_tool_part(void)
@@ -56,7 +57,7 @@ void spot_tool_part(void)
     outlet = NULL;
 }
 
-/* One write, also to a terminal of several processes. */
+/* A single write, so that lines of several processes do not mix. */
 static void put(const char *line, size_t n)
 {
     if (outlet)
@@ -65,7 +66,7 @@ static void put(const char *line, size_t n)
         (void)fwrite(line, 1, n, stderr);
 }
 
-/* As an object on a line; err: what is known of an error, NULL for another message. */
+/* Prints a message as a JSON object; err: details of an error, NULL for other messages. */
 static void put_json(const char *level, const char *text, const struct spot_err *err)
 {
     char *line = NULL, name[SPOT_ERR_NAME];
@@ -97,7 +98,7 @@ static void put_json(const char *level, const char *text, const struct spot_err 
     free(line);
 }
 
-/* level: NULL for a line of its own, without the tool's name. */
+/* level NULL: a line without the tool's name. */
 static void print_level(const char *level, const char *fmt, va_list ap)
 {
     char line[LINE_BYTE];
@@ -146,7 +147,7 @@ void spot_tool_draw(const char *text)
         return;
     if (!outlet)
         (void)fwrite(line, 1, n, stderr);
-    else if (spot_outlet_wait(outlet, 0, 0)) /* no picture of what was, once it is read again */
+    else if (spot_outlet_wait(outlet, 0, 0)) /* an outdated progress line is not shown later */
         (void)spot_outlet_put(outlet, line, n);
 }
 
@@ -158,7 +159,7 @@ static void report_error(const struct spot_err *err)
         put_json("error", err->msg, err);
         return;
     }
-    text = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
+    text = spot_utf8_shown(err->msg); /* it may quote an untrusted document */
     print_error("%s", text);
     free(text);
     if (err->code == SPOT_EUSAGE)

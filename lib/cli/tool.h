@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* The options every tool has; put SPOT_TOOL_OPTIONS(&common) in its table. */
+/* Values of the common options; put SPOT_TOOL_OPTIONS(&common) in the table of options. */
 struct spot_tool_common {
     const char *output; /* NULL: stdout */
     const char *format; /* see spot_format_parse */
@@ -29,7 +29,7 @@ struct spot_tool_common {
         .seed = 1, .provenance = 1 \
     }
 /* clang-format off */
-/* Those options for a command with a single output form: that form, and where it writes. */
+/* The common options of a command with a single output format. */
 #define SPOT_TOOL_OPTIONS_VERBOSITY(c) \
     { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 }, \
     { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 }
@@ -48,11 +48,11 @@ struct spot_tool_common {
 /* clang-format on */
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
-/* A table that is all a command writes: by --format, CSV if that says nothing and it is for a
- * program. Returns 0, or -1 with *err and there is none. */
+/* Begin a table that is a command's whole output, in the --format, by default CSV unless stdout is
+ * a terminal. Returns 0, or -1 with *err and no table. */
 int spot_tool_table(const struct spot_tool_common *common, struct spot_table *table,
                     const struct spot_column *column, size_t n_column, struct spot_err *err);
-/* If rc is 0, write it. *table is released either way. Returns 0, or -1 with *err. */
+/* If rc is 0, write the table. *table is released either way. Returns 0, or -1 with *err. */
 int spot_tool_table_write(const struct spot_tool_common *common, struct spot_table *table, int rc,
                           struct spot_err *err);
 
@@ -60,22 +60,21 @@ int spot_tool_table_write(const struct spot_tool_common *common, struct spot_tab
  * spot_tool_set_verbosity applies --quiet and --verbose. */
 void spot_tool_set_verbosity(const struct spot_tool_common *common);
 void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
-/* Prices, spot and on demand, that were not given (< 0) are taken to be these, and a warning says
- * so. */
+/* Replace missing prices (< 0), spot and on demand, by these defaults, with a warning. */
 void spot_tool_assume_prices(double usd_per_h[2], double spot, double on_demand);
-/* Of a directory of ours in which others may write: they could put links there. NULL: none. */
+/* Warn if others may write in this directory, where they could create links. NULL: no directory. */
 void spot_tool_warn_shared(const char *dir);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);
-/* A line of its own, without the tool's name. */
+/* Print a line without the tool's name. */
 void spot_tool_print(const char *fmt, ...) SPOT_PRINTF(1, 2);
-/* In place of the line before, which it was that drew it; "": nothing. */
+/* Redraw the progress line in place of the previous one; "": erase it. */
 void spot_tool_draw(const char *text);
 
-/* For a tool on which others wait: from now on no message waits for a terminal that stands still
- * (common/outlet.h). There is another thread from now on. */
+/* For long-running jobs: from now on messages never block on a stopped terminal (common/outlet.h).
+ * Starts a thread. */
 void spot_tool_never_wait(void);
-/* Before an _exit: what was said is written, if anybody reads. */
+/* Before an _exit: write pending messages, unless the reader is blocked. */
 void spot_tool_part(void);
 
 /* Find argv[1] in the table (ends with NULL) and run it; handles --help, --version, a missing and
@@ -83,7 +82,7 @@ void spot_tool_part(void);
 int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_cli *const *command,
                        int argc, char **argv);
 
-/* The only command of a tool. Returns the exit status. */
+/* The main of a tool with a single command. Returns the exit status. */
 int spot_tool_run(const struct spot_cli *command, int argc, char **argv);
 
 /* True if no input was named and stdin is a terminal: show help instead of waiting. */

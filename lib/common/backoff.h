@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* backoff.h - how long to wait before another try of what failed several times. */
+/* backoff.h - delay before the next try after several failures. */
 #ifndef SPOT_COMMON_BACKOFF_H
 #define SPOT_COMMON_BACKOFF_H
 

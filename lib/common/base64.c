@@ -9,7 +9,8 @@ void spot_base64_encode(const void *data, size_t n, char *text)
     EVP_EncodeBlock((unsigned char *)text, data, (int)n);
 }
 
-/* One group of four letters; OpenSSL forgives blanks and stray bits, so it is written again. */
+/* Decodes four letters. OpenSSL accepts blanks and stray bits, so the result is encoded again and
+ * compared. */
 static bool decode_group(const char *four, size_t n_byte, unsigned char *data)
 {
     unsigned char three[3];

@@ -17,7 +17,7 @@
 #include "common/xalloc.h"
 
 enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
-enum { ABSENT = SPOT_CSV_COLUMNS_MAX }; /* column_of of an optional column that is not there */
+enum { ABSENT = SPOT_CSV_COLUMNS_MAX }; /* column_of for a missing optional column */
 
 struct reader {
     const char *source;
@@ -33,7 +33,7 @@ struct reader {
     bool at_end;
     struct spot_hash_stream *hash;
 
-    char *kept, *again; /* of a log: lines of the open record; lines to be read again */
+    char *kept, *again; /* for logs: lines of the open record; lines to be read again */
     size_t n_kept, kept_cap, n_again, again_at;
 
     const char *raw; /* the physical line being fed, in buffer or in again */
@@ -41,8 +41,8 @@ struct reader {
     unsigned long line;        /* its number */
     unsigned long record_line; /* line the current record began on */
     bool failed, have_header, in_record;
-    bool is_open, is_continued; /* a record is not at its end; it began on an earlier line */
-    bool is_long;               /* the line is longer than may be, and raw the end of it */
+    bool is_open, is_continued; /* a record is incomplete; it began on an earlier line */
+    bool is_long;               /* the line exceeds the limit, and raw is the end of it */
 
     char *text; /* NUL-separated fields of the record */
     size_t text_len, text_cap;
@@ -121,7 +121,7 @@ static int find_column(const struct reader *r, const char *name, size_t *column)
     return 0;
 }
 
-/* What the file calls a column that is written otherwise; NULL: nothing is like it. */
+/* The most similar column name in the file; NULL: none is similar. */
 static const char *nearest_column(const struct reader *r, const char *name)
 {
     const char *best = NULL;
@@ -138,7 +138,7 @@ static const char *nearest_column(const struct reader *r, const char *name)
     return best;
 }
 
-/* A column is missing: are the names there, between other separators? */
+/* Reports a missing column, with a hint if the file uses another separator. */
 static void fail_lacks(struct reader *r, const char *name)
 {
     static const char other[] = ";\t|";
@@ -203,7 +203,7 @@ static void take_row(struct reader *r)
         r->failed = true;
 }
 
-/* A record is over: go on after one that failed? */
+/* At the end of a record: decide whether to continue after a failure. */
 static void settle(struct reader *r)
 {
     if (r->failed && r->n_kept)
@@ -280,13 +280,13 @@ static int next_line(struct reader *r, FILE *in)
             return 1;
         }
         if (r->at_end)
-            return r->is_long; /* it ended the file: nothing is left of it */
+            return r->is_long; /* the file ended with it */
         searched = r->end - r->begin;
         if (searched > SPOT_CSV_LINE_MAX) {
             if (!r->bad || !r->have_header)
                 return fail_long(r);
             r->is_long = true;
-            searched = 0; /* drop what there is of it */
+            searched = 0; /* drop the part read so far */
         }
         memmove(r->buffer, start, searched);
         r->begin = 0;
@@ -299,8 +299,8 @@ static int next_line(struct reader *r, FILE *in)
     }
 }
 
-/* A whole record of ASCII without spaces and quotes, as nearly all are, is split here: nothing is
- * stripped from it or undone in it. False: that is for libcsv, and nothing has been taken. */
+/* Splits a complete record of ASCII without spaces and quotes, as most are, without libcsv. False:
+ * it needs libcsv, and nothing was consumed. */
 static bool take_plain(struct reader *r)
 {
     size_t n_field = 1;
@@ -385,7 +385,7 @@ static int open_parser(const struct reader *r, struct csv_parser *parser)
                : 0;
 }
 
-/* Lines [at, n_kept) of the record that failed are read again, before what is read again already.
+/* Queues lines [at, n_kept) of the failed record to be read again, before lines already queued.
  */
 static void read_again(struct reader *r, size_t at)
 {
@@ -555,7 +555,7 @@ int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err
                        r->want[k] + (r->want[k][0] == '?'), detail);
 }
 
-/* Digits alone, at most 15 of them: exact, and most cells of a trace are so. */
+/* Parses up to 15 digits, exactly; most cells of a trace are such numbers. */
 static bool parse_small(const char *text, double *out)
 {
     int64_t x = 0;

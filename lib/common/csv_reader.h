@@ -42,10 +42,10 @@ typedef int spot_csv_row_fn(const struct spot_csv_row *row, void *user, struct s
 int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t n_want,
                   spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err);
 
-/* A log of somebody else, with a header or without one; then its columns are exactly those of
- * `want`, in that order, and none is optional. Records that cannot be read, or that on_row
- * refuses with SPOT_EDATA, are bad rows (common/bad_rows.h; bad NULL: errors). A quote that is not
- * closed spoils its line and no more: what follows is read again. A wrong header is refused. */
+/* Read a foreign log. Without a header its columns must be exactly those of `want`, in that order,
+ * none of them optional. Records that cannot be parsed, or that on_row refuses with SPOT_EDATA, are
+ * bad rows (common/bad_rows.h; bad NULL: errors). An unclosed quote invalidates only its line: the
+ * following lines are read again. A wrong header is refused. */
 int spot_csv_read_log(FILE *in, const char *source, const char *const *want, size_t n_want,
                       bool is_bare, spot_csv_row_fn *on_row, void *user, struct spot_bad_rows *bad,
                       struct spot_err *err);

@@ -2,7 +2,7 @@
 /* dir_lock.h - a lock on a directory, so that one process at a time works in it.
  *
  * The lock is flock's on the directory itself: it leaves no file behind, and ends with the process
- * that holds it, however that ends. Lock before reading anything in the directory.
+ * that holds it. Lock before reading anything in the directory.
  */
 #ifndef SPOT_COMMON_DIR_LOCK_H
 #define SPOT_COMMON_DIR_LOCK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* elapsed.h - for whom waits: how long, in words, and when to say it again. */
+/* elapsed.h - elapsed times in words, and when to report a long wait again. */
 #ifndef SPOT_COMMON_ELAPSED_H
 #define SPOT_COMMON_ELAPSED_H
 
@@ -14,12 +14,12 @@ enum { SPOT_ELAPSED_TEXT = 32 };
 /* "45 s", "3:05 min", "2:05 h". Returns text. */
 const char *spot_elapsed_text(double s, char text[SPOT_ELAPSED_TEXT]);
 
-/* A wait that is told of now and then: after first_s, and each time it is twice as long, but every
- * five seconds to ten minutes. Starts with 0 in both. */
+/* A wait that is reported after first_s, and then each time it has doubled, at intervals of five
+ * seconds to ten minutes. Zero it at first. */
 struct spot_wait {
     double since_s, next_s; /* by spot_clock_s; 0: it has not begun */
 };
-/* Is it time to say so? */
+/* True if the wait should be reported now. */
 bool spot_wait_is_due(struct spot_wait *wait, double first_s);
 double spot_wait_s(const struct spot_wait *wait);
 

@@ -20,17 +20,18 @@ enum spot_code {
     SPOT_EDATA,       /* an input document is wrong                 */
     SPOT_ESYS,        /* an operating system call failed (errno) */
     SPOT_EGPU,        /* CUDA or NCCL failed */
-    SPOT_EPREEMPTED,  /* told to leave; state is safe; run me again */
+    SPOT_EPREEMPTED,  /* preempted; the state is safe; run again */
 };
 
 struct spot_err {
     enum spot_code code;
-    int sys_errno;    /* errno at the failure, 0 if none */
-    const char *kind; /* of its code, a word such as "range"; NULL: none. See spot_err_name */
-    struct {          /* in a document */
-        unsigned long line, column;        /* from 1; 0: not known */
-        unsigned short file_byte;          /* msg begins with the file's name; 0: it does not */
-        unsigned short pointer, n_pointer; /* the JSON pointer: first byte in msg, how many */
+    int sys_errno; /* errno at the failure, 0 if none */
+    const char
+        *kind; /* kind within the code, a word such as "range"; NULL: none. See spot_err_name */
+    struct {   /* position in a document */
+        unsigned long line, column; /* from 1; 0: not known */
+        unsigned short file_byte;   /* length of the file name at the start of msg; 0: none */
+        unsigned short pointer, n_pointer; /* the JSON pointer in msg: first byte and length */
     } at;
     char msg[512]; /* no trailing newline, no full stop */
 };
@@ -54,11 +55,11 @@ int spot_err_sys(struct spot_err *err, const char *fmt, ...) SPOT_PRINTF(2, 3);
 int spot_err_at(struct spot_err *err, const char *source, unsigned long line, size_t column,
                 const char *pointer, const char *fmt, ...) SPOT_PRINTF(6, 7);
 
-/* Say of an error that was just set what kind it is: a word of the list below, which lives as long
- * as the program. Returns rc, so that it may surround the call that set it. */
+/* Set the kind of an error that was just set: a static string from the list below. Returns rc, so
+ * that it can wrap the call that set the error. */
 int spot_err_kind(struct spot_err *err, const char *kind, int rc);
 
-/* What programs know the error by: its code, and its kind where it has one.
+/* The name of an error for programs: its code, followed by its kind if it has one.
  *   data.syntax data.missing data.type data.range data.limit data.value data
  *   usage.unknown usage.missing usage.value usage
  *   system.missing system.access system.exists system.full system.memory system.network system

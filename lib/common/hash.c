@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
-/* The library's plain entries use SSE2; those that look at the processor hash 2.4 times as fast
- * with AVX-512. This header is there where they are. */
+/* The library's plain functions use SSE2; its dispatching functions are 2.4 times as fast with
+ * AVX-512. This header exists where they do. */
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
 #endif

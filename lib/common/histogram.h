@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* histogram.h - durations counted in buckets whose bounds double, from 0.25 ms to 131 s.
  *
- * Constant size, can be summed over servers, and is the form that Prometheus reads.
+ * Constant size; can be summed over servers; in Prometheus's form.
  */
 #ifndef SPOT_COMMON_HISTOGRAM_H
 #define SPOT_COMMON_HISTOGRAM_H
@@ -27,7 +27,8 @@ double spot_histogram_bound_s(int i);
 void spot_histogram_add(struct spot_histogram *h, double time_s);
 /* Add the counts of another histogram. */
 void spot_histogram_merge(struct spot_histogram *h, const struct spot_histogram *other);
-/* q in (0, 1]: linear within its bucket; beyond all bounds the last of them. 0 when n is 0. */
+/* The quantile q in (0, 1], interpolated linearly within its bucket, at most the last bound. 0 when
+ * n is 0. */
 double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
 /* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count, each with `label` (see metric.h),
  * which may be NULL. HELP and TYPE of NAME have been written before. */

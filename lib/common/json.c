@@ -14,7 +14,7 @@
 
 /* --- finding a JSON pointer --- */
 
-/* As far as it leads. */
+/* Follows the pointer as far as it exists. */
 static const struct spot_json_value *find_pointer(const struct spot_json_doc *doc,
                                                   const char *pointer)
 {
@@ -34,7 +34,7 @@ static const struct spot_json_value *find_pointer(const struct spot_json_doc *do
     return at;
 }
 
-/* At a byte of the text. */
+/* Reports an error at a byte of the text. */
 static int fail_at(const struct spot_json_doc *doc, size_t at, const char *pointer,
                    struct spot_err *err, const char *what)
 {
@@ -100,7 +100,7 @@ static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
     return 0;
 }
 
-/* Editors of one system begin every file with it. */
+/* Skips a byte order mark, which some editors write. */
 static void drop_byte_order_mark(struct spot_json_doc *doc)
 {
     static const char mark[] = "\xEF\xBB\xBF";
@@ -112,7 +112,7 @@ static void drop_byte_order_mark(struct spot_json_doc *doc)
     memmove(doc->text, doc->text + n, doc->n_byte + 1);
 }
 
-/* The text is in place. */
+/* Parses the text in doc->text. */
 static int parse_text(struct spot_json_doc *doc, enum spot_json_kind root, struct spot_err *err)
 {
     struct spot_json_wrong wrong;

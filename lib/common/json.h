@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* json.h - read JSON documents strictly; one field table per struct drives
- * reading, writing and the schema.
+/* json.h - read JSON documents strictly; one field table per struct drives reading, writing and the
+ * schema.
  *
  * A document takes at most nine times the bytes of its text, including the text itself
  * (json_tree.h); a compressed one counts unpacked, and must not expand beyond the limits below. A
- * value knows its place in the text, so an error found long after parsing still names
- * source:line:column and JSON pointer.
+ * value keeps its position in the text, so that later errors can name source:line:column and JSON
+ * pointer.
  */
 #ifndef SPOT_COMMON_JSON_H
 #define SPOT_COMMON_JSON_H

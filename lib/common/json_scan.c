@@ -32,7 +32,7 @@ static int fail(const struct scan *s, const char *what)
     return -1;
 }
 
-/* Something else than `wanted` is here. */
+/* Fails: `wanted` was expected here. */
 static int fail_here(const struct scan *s, const char *wanted)
 {
     const char c = s->text[s->at];
@@ -70,7 +70,7 @@ static int hex4(const struct scan *s, size_t at)
         else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
             value = 16 * value + (c | 0x20) - 'a' + 10;
         else
-            return -1; /* a NUL among them: no further */
+            return -1; /* also a NUL at the end of the text */
     }
     return value;
 }
@@ -221,7 +221,7 @@ static void close_container(struct scan *s)
     s->at++;
 }
 
-/* At a bracket. *is_value: a value comes next, not what follows this one. */
+/* At a bracket. *is_value: a value follows, not the end of this one. */
 static int open_container(struct scan *s, int depth_max, bool *is_value)
 {
     struct spot_json_count *const c = s->count;
@@ -245,7 +245,7 @@ static int open_container(struct scan *s, int depth_max, bool *is_value)
     return 0;
 }
 
-/* What follows a value: brackets that close, then a comma, or the end. */
+/* After a value: closing brackets, then a comma or the end. */
 static int take_behind(struct scan *s)
 {
     while (s->depth) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* json_scan.h - validates JSON text (RFC 8259) and counts what it contains, before anything is
- * built from it.
+/* json_scan.h - validates JSON text (RFC 8259) and counts its values, before a tree is built from
+ * it.
  *
  * One pass over the bytes, using a byte of memory for each array and object. Text that is not JSON
  * is rejected here, so the builder need not check again.
@@ -17,7 +17,7 @@ extern "C" {
 
 enum {
     SPOT_JSON_SCAN_DEPTH = 64,
-    SPOT_JSON_SCAN_MANY = 255, /* of n_child: see `many` */
+    SPOT_JSON_SCAN_MANY = 255, /* value of n_child: see `many` */
 };
 
 /* A container with many members or entries. */

@@ -127,7 +127,7 @@ static void sift(const value *object, uint32_t *order, size_t at, size_t n)
     order[at] = moved;
 }
 
-/* In place, and in n log n whatever comes. */
+/* Heap sort: in place, n log n in the worst case. */
 static void make_index(const value *object)
 {
     uint32_t *const order = index_of(object);
@@ -202,7 +202,7 @@ void spot_json_drop_nulls(value *object)
         make_index(object);
 }
 
-/* The key of a member that is there before with the same; NULL: all differ. */
+/* A member whose key occurred before; NULL: all keys differ. */
 static const value *second_of_a_key(const value *object)
 {
     const size_t n = object->part[0];
@@ -262,7 +262,7 @@ static uint32_t hex4(const char *at)
     return code;
 }
 
-/* From the backslash on; returns what is behind the escape. */
+/* Decodes an escape from its backslash on; returns the position after it. */
 static const char *decode_escape(const char *at, char **out)
 {
     static const char letter[] = "bfnrt", meaning[] = "\b\f\n\r\t";
@@ -283,7 +283,8 @@ static const char *decode_escape(const char *at, char **out)
     return at;
 }
 
-/* At a backslash of the string that begins at `begin`: all of it anew, elsewhere. */
+/* At the first backslash of the string that begins at `begin`: decodes the whole string into a
+ * separate buffer. */
 static const char *decode(struct build *b, const char *begin, const char **end)
 {
     char *const text = b->free_char, *out = text;
@@ -399,7 +400,7 @@ static int close_container(struct build *b)
                  : 0;
 }
 
-/* A value; of a container what lies before its first child. */
+/* Stores a value; of a container, the part before its first child. */
 static int put_value(struct build *b, value *v)
 {
     const char c = b->text[b->at];

@@ -30,7 +30,7 @@ enum spot_json_kind {
     SPOT_JSON_NULL,
 };
 
-/* A value. NULL stands for an absent one: it has no kind, no children, no text. */
+/* A value. NULL stands for an absent value, without kind, children or text. */
 struct spot_json_value {
     uint32_t place_kind;
     uint32_t part[2]; /* of a container: number of children, and distance to the first */

@@ -38,11 +38,11 @@ enum { SPOT_LATE_PATH = 4096 };
 int spot_late_library(const char *library, const char *const *name, size_t n, void *api,
                       struct spot_err *err);
 
-/* What to open for `file`, a library of CUDA's: what the environment's `variable` names; `file`, if
- * the system's linker finds it; else its path where toolkits and PyTorch's wheels put it, which is
- * written to `path`: lib64 of $CUDA_HOME and of /usr/local/cuda*, nvidia/NAME/lib among the
- * packages of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and /opt;
- * else `file`. */
+/* The name to open for `file`, a library of CUDA: the value of the environment variable `variable`;
+ * `file` itself, if the dynamic linker finds it; or its path (written to `path`) in the places of
+ * toolkits and PyTorch's wheels: lib64 of $CUDA_HOME and of /usr/local/cuda*, nvidia/NAME/lib among
+ * the packages of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and
+ * /opt; else `file`. */
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
 /* Those places, for a message. */
 const char *spot_late_cuda_places(void);

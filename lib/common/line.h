@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* line.h - reads lines of bounded length, which getline() does not. */
+/* line.h - reads lines of bounded length. */
 #ifndef SPOT_COMMON_LINE_H
 #define SPOT_COMMON_LINE_H
 
@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 struct spot_line {
-    char *text; /* of the last line read: n bytes, then NUL; without the newline */
+    char *text; /* the last line read: n bytes, then NUL; without the newline */
     size_t n, cap;
     unsigned long number; /* from 1; 0: none was read */
 };
@@ -24,14 +24,14 @@ struct spot_line {
 int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *source,
                    struct spot_err *err);
 
-/* Pass over the rest of a line that was too long. */
+/* Skip the rest of a line that was too long. */
 void spot_line_skip(struct spot_line *line, FILE *in);
 
-/* Nothing but blanks, tabs and ends of lines in text[n], which a NUL follows? */
+/* True if text[n], which is followed by a NUL, has only blanks, tabs and line ends. */
 bool spot_line_is_blank(const char *text, size_t n);
 
-/* For lines that are taken as text: drop carriage returns at the end. Returns 0, or -1 with *err
- * (SPOT_EDATA) for a line with a NUL byte in it. */
+/* For lines of text: drop carriage returns at the end. Returns 0, or -1 with *err (SPOT_EDATA) for
+ * a line with a NUL byte in it. */
 int spot_line_trim(struct spot_line *line, const char *source, struct spot_err *err);
 
 void spot_line_release(struct spot_line *line);

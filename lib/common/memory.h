@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* memory.h - how much memory is free; Linux grants memory that it does not have, and kills
- * later. */
+/* memory.h - how much memory is free. Linux overcommits: it grants memory that it does not have,
+ * and kills processes later. */
 #ifndef SPOT_COMMON_MEMORY_H
 #define SPOT_COMMON_MEMORY_H
 
@@ -16,7 +16,8 @@ extern "C" {
  * control group (v2). SIZE_MAX if not known. */
 size_t spot_memory_available(void);
 
-/* Bytes until the machine is full, or this process's control group, of which used_byte are taken.
+/* Bytes until the machine is full, or the process's control group, given that used_byte of the
+ * group are used.
  */
 size_t spot_memory_left(size_t used_byte);
 

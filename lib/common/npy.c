@@ -38,7 +38,7 @@ static int read_bytes(FILE *in, void *to, size_t n, const char *source, struct s
     return spot_err_at(err, source, 0, 0, NULL, "the array ends before its last number");
 }
 
-/* What follows 'key': in the dictionary; NULL: it has no such key. */
+/* The value after 'key': in the dictionary; NULL: no such key. */
 static const char *value_of(const struct header *h, const char *key)
 {
     char quoted[32];
@@ -128,7 +128,7 @@ static uint64_t cell_of(const struct header *h, const unsigned char *byte)
     return x;
 }
 
-/* Line by line in the order of the file, so that no header alone takes memory. */
+/* Reads line by line, so that a false size in the header takes no memory. */
 static int read_cells(const struct header *h, int64_t **cell, FILE *in, const char *source,
                       struct spot_err *err)
 {

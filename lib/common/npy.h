@@ -18,7 +18,7 @@ struct spot_npy {
     int64_t *cell; /* [n_row][n_col], whatever the order in the file; free() it */
 };
 
-/* Does a matrix begin here? Waits for one byte, and takes none. */
+/* True if `in` begins with a matrix. Waits for one byte, and consumes none. */
 bool spot_npy_begins(FILE *in);
 
 /* Read one array with at most side_max rows and columns; what follows it stays in `in`. Integers of

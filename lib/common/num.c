@@ -27,7 +27,7 @@ int spot_num_compare_whole(int64_t n, double x)
 
     if (near != x)
         return near < x ? -1 : 1;
-    if (x >= 0x1p63) /* more than any n, and than int64_t holds */
+    if (x >= 0x1p63) /* more than any int64_t */
         return -1;
     return (n > (int64_t)x) - (n < (int64_t)x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* num.h - numbers as people and documents write them, in any locale. */
+/* num.h - parses and formats numbers, independent of the locale. */
 #ifndef SPOT_COMMON_NUM_H
 #define SPOT_COMMON_NUM_H
 
@@ -16,7 +16,7 @@ enum { SPOT_NUM_TEXT = 32 };
  * Returns `text`. */
 const char *spot_num_format(double value, char text[SPOT_NUM_TEXT]);
 
-/* A whole string as a finite double. Returns 0 or -1. */
+/* Parse a whole string as a finite double. Returns 0 or -1. */
 int spot_num_parse(const char *text, double *value);
 
 /* 90, 90s, 5m, 1h, 2d in seconds. Returns 0 or -1. */
@@ -34,7 +34,7 @@ int spot_num_compare(const void *a, const void *b);
 int spot_num_compare_int64(const void *a, const void *b);
 int spot_compare_texts(const void *a, const void *b);
 
-/* The quantile q in [0, 1] of x[n], n > 0, which it sorts; between two of them on a line. */
+/* The quantile q in [0, 1] of x[n], n > 0, which it sorts; interpolated linearly. */
 double spot_num_quantile(double *x, size_t n, double q);
 
 #ifdef __cplusplus

@@ -14,12 +14,12 @@
 
 #include "common/xalloc.h"
 
-/* Temporary files that a signal shall not leave behind. Names are in memory that is never freed, so
- * that a signal finds them whole. */
+/* Temporary files that a signal handler removes. Names are in memory that is never freed, so that
+ * the handler can read them at any time. */
 enum { PENDING_MAX = 8, NAME_MAX_BYTE = 4096, LINKS_MAX = 40 };
 
 static struct {
-    atomic_int pid; /* of the process that made it, 0: none; a fork leaves it alone */
+    atomic_int pid; /* the process that created it, 0: none; a forked child leaves it alone */
     char name[NAME_MAX_BYTE];
 } pending[PENDING_MAX];
 
@@ -28,10 +28,10 @@ static void on_signal(int number)
     for (int i = 0; i < PENDING_MAX; i++)
         if (atomic_load(&pending[i].pid) == (int)getpid())
             unlink(pending[i].name);
-    raise(number); /* and die of it: the handler is gone (SA_RESETHAND) */
+    raise(number); /* ends the process: the handler was reset (SA_RESETHAND) */
 }
 
-/* Signals that the tool does not handle itself, nor ignores. */
+/* Handles signals that the tool neither handles itself nor ignores. */
 static void catch_signals(void)
 {
     static const int number[] = { SIGINT, SIGTERM, SIGHUP };
@@ -68,7 +68,7 @@ void spot_out_unguard(const char *name)
             atomic_store(&pending[i].pid, 0);
 }
 
-/* Is it "file.tmp.123" for "file", where process 123 does not exist? */
+/* True for "file.tmp.123" of "file" where process 123 does not exist. */
 static bool is_orphan(const char *name, const char *base)
 {
     static const char mark[] = ".tmp.";
@@ -127,8 +127,8 @@ static void forget(struct spot_out *out)
     memset(out, 0, sizeof(*out));
 }
 
-/* Like protected_symlinks of Linux, whatever that is set to, and in any directory: others must not
- * choose what we write to. */
+/* Like protected_symlinks of Linux, but always and in any directory: other users must not choose
+ * the file that is written. */
 static bool may_follow(const struct stat *link, const struct stat *dir)
 {
     const bool is_trusted = link->st_uid == geteuid() || !link->st_uid;
@@ -211,7 +211,7 @@ int spot_out_open_own(struct spot_out *out, const char *path, struct spot_err *e
 
         out->temporary = spot_xcalloc(n, 1);
         snprintf(out->temporary, n, "%s.tmp.%ld", path, (long)getpid());
-        unlink(out->temporary); /* of a process that was killed, or a link to somewhere else */
+        unlink(out->temporary); /* left by a killed process, or a link */
         spot_out_guard(out->temporary);
     }
     out->file = out->temporary ? fopen(out->temporary, "wxe") : fopen(path, "we");
@@ -229,8 +229,8 @@ int spot_sync_directory(const char *path, struct spot_err *err)
     int fd, rc = 0;
 
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Of a directory, Linux says EINVAL only where the file system has no fsync for it: there is
-     * nothing to ask for. An error of the disk is EIO. */
+    /* For a directory, EINVAL means that the file system has no fsync for it, which is no error; a
+     * failure of the disk is EIO. */
     if (fd >= 0 ? fsync(fd) && errno != EINVAL : errno != EACCES)
         rc = spot_err_sys(err, "cannot sync the directory '%s'", dir);
     if (fd >= 0)

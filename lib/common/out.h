@@ -24,18 +24,18 @@ struct spot_out {
     int error; /* errno of a write that failed before hurry; 0: none */
 };
 
-/* A file that the user named. `path` NULL or "-" is stdout. A path that is not a regular file (a
- * pipe, /dev/null) is written in place, and of a symbolic link the file that it leads to, by
- * spot_out_target. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
+/* Open a file named by the user. `path` NULL or "-" is stdout. A path that is not a regular file (a
+ * pipe, /dev/null) is written in place; symbolic links are followed, see spot_out_target. Returns
+ * 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
 
-/* The same for a file whose name is ours, in a directory of state or of a model: a symbolic link
- * that stands there is replaced, not followed. */
+/* The same for a file whose name this program chose, in a directory of state or of a model: a
+ * symbolic link is replaced, not followed. */
 int spot_out_open_own(struct spot_out *out, const char *path, struct spot_err *err);
 
-/* Where writing to `path` ends up, beyond symbolic links; the file need not be there. Free it. NULL
- * with *err (SPOT_ESYS) for a link that somebody else may have laid: it is of another user, or
- * could have been moved there by one, in a directory that is not ours or root's alone. */
+/* The file to which `path` leads through symbolic links; it need not exist. Freed by the caller.
+ * NULL with *err (SPOT_ESYS) for a link that another user may have created: one owned by another
+ * user, or in a directory that others may write. */
 char *spot_out_target(const char *path, struct spot_err *err);
 
 /* Until unguarded, a signal that ends this process and that the tool does not handle first removes
@@ -47,7 +47,7 @@ void spot_out_unguard(const char *name);
  * no other machine writes: its processes would look dead. */
 void spot_out_sweep(const char *path);
 
-/* Is there something at `path` that is not a regular file? A rename would destroy it. */
+/* True if `path` is something other than a regular file, which a rename would destroy. */
 bool spot_out_is_special(const char *path);
 
 /* Start writing to disk what was written so far, so that commit has less to wait for. Call it in

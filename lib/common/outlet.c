@@ -25,16 +25,16 @@ struct spot_outlet {
     size_t room_byte;
     bool counts_lost;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t moved; /* there is something to write, or less than before */
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t moved; /* there is more, or less, to write */
     struct spot_buf text; /* [sent, n) is to be written */
     size_t sent;
-    uint64_t n_lost, n_reported; /* puts that were left out; of these the reader knows */
-    double taken_s;              /* when a byte was last taken, or began to wait for that */
+    uint64_t n_lost, n_reported; /* dropped texts; those already reported to the reader */
+    double taken_s;              /* when a byte was last written, or a wait began */
     int error;                   /* errno of a write that failed; 0: none */
-    bool is_slow;                /* a wait was in vain, and not all was taken since */
+    bool is_slow;                /* a wait timed out, and not everything was written since */
     bool is_over;
-    bool is_left_alone; /* the thread, in a write that does not end */
+    bool is_left_alone; /* the thread is blocked in write() and was abandoned */
 };
 
 static size_t left(const struct spot_outlet *o)
@@ -54,7 +54,7 @@ static void release(struct spot_outlet *o)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Whole lines, where there are. */
+/* Takes whole lines if possible. */
 static size_t next_piece(const struct spot_outlet *o, char piece[PIECE_BYTE])
 {
     const unsigned char *const from = o->text.data + o->sent;
@@ -69,14 +69,14 @@ static size_t next_piece(const struct spot_outlet *o, char piece[PIECE_BYTE])
     return n;
 }
 
-/* May last for ever. */
+/* May block forever. */
 static ssize_t write_out(int fd, const char *piece, size_t n)
 {
     struct pollfd set = { .fd = fd, .events = POLLOUT };
     ssize_t taken;
 
     while ((taken = write(fd, piece, n)) < 0 && (errno == EAGAIN || errno == EINTR))
-        (void)poll(&set, 1, -1); /* O_NONBLOCK, of somebody else's making */
+        (void)poll(&set, 1, -1); /* another process set O_NONBLOCK */
     return taken;
 }
 
@@ -122,9 +122,10 @@ static void *run(void *outlet)
     return NULL;
 }
 
-/* --- who puts --------------------------------------------------------------------------------- */
+/* --- callers --------------------------------------------------------------------------------- */
 
-/* What was written makes room when it is half of it, so that each byte is moved once at most. */
+/* Removes written bytes when they are half of the buffer, so that each byte is moved at most
+ * once. */
 static void add(struct spot_outlet *o, const char *text, size_t n)
 {
     if (o->sent > left(o)) {
@@ -137,7 +138,8 @@ static void add(struct spot_outlet *o, const char *text, size_t n)
     spot_buf_add(&o->text, text, n);
 }
 
-/* Once something was left out, until half of the room is free again: longer gaps, but few. */
+/* After a first drop everything is dropped until half of the buffer is free: few gaps, but longer
+ * ones. */
 static void put(struct spot_outlet *o, const char *text, size_t n)
 {
     const size_t room_byte = o->n_lost > o->n_reported ? o->room_byte / 2 : o->room_byte;
@@ -213,7 +215,8 @@ uint64_t spot_outlet_lost(struct spot_outlet *o)
     return n;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- create and free
+ * -------------------------------------------------------------------------------- */
 
 struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool counts_lost,
                                     struct spot_err *err)
@@ -251,7 +254,7 @@ size_t spot_outlet_free(struct spot_outlet *o, double limit_s)
     o->is_over = true;
     n = left(o);
     if (is_left_alone)
-        pthread_detach(o->thread); /* it releases the outlet when its write returns, if ever */
+        pthread_detach(o->thread); /* it frees the outlet when its write returns, if ever */
     pthread_cond_broadcast(&o->moved);
     pthread_mutex_unlock(&o->lock);
     if (is_left_alone)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* outlet.h - somebody's terminal, pipe or socket, which may not be read: stopped with ^S, a pager
- * that shows its first page, a collector that hangs.
- *
- * What is put here is written by a thread of its own, in order, so whoever puts it never waits. The
- * descriptor stays as it is: others share it, and O_NONBLOCK would be theirs as well. What does not
- * fit into the room is left out, whole, and counted. A text of up to 4096 bytes is one write, which
- * a pipe takes whole, so lines of several processes do not mix.
+/* outlet.h - output to a terminal, pipe or socket whose reader may be blocked: stopped with ^S, a
+ * pager that shows its first page, a collector that hangs. A separate thread writes the texts in
+ * order, so the caller never waits. The descriptor is not made non-blocking, since other processes
+ * share it. A text that does not fit into the buffer is dropped as a whole, and counted. A text of
+ * up to 4096 bytes is one write, which is atomic in a pipe, so lines of several processes do not
+ * mix.
  */
 #ifndef SPOT_COMMON_OUTLET_H
 #define SPOT_COMMON_OUTLET_H
@@ -23,34 +22,34 @@ extern "C" {
 
 struct spot_outlet;
 
-/* `fd` is duplicated. `counts_lost`: where texts were left out, the reader finds "[N lines left
+/* `fd` is duplicated. `counts_lost`: in place of dropped texts the reader gets "[N lines left
  * out]". NULL with *err (SPOT_ESYS). */
 struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool counts_lost,
                                     struct spot_err *err);
 
-/* Never waits. Returns 0, also for what is left out; -1 with errno once a write has failed, after
- * which nothing more is written. Any thread may call this and wait. */
+/* Never waits. Returns 0, also for a dropped text; -1 with errno once a write has failed, after
+ * which nothing more is written. Any thread may call this and spot_outlet_wait. */
 int spot_outlet_put(struct spot_outlet *outlet, const char *text, size_t n_byte);
 
-/* Until at most `most_byte` are left to write, or for `limit_s` in which not a byte was taken; not
- * at all after such a limit, until everything was taken. Returns whether at most so many are left;
- * false also when a write failed. */
+/* Wait until at most `most_byte` are left to write, or no byte was written for `limit_s`. After
+ * such a timeout it does not wait again until everything was written. Returns true if at most
+ * `most_byte` are left; false also when a write failed. */
 bool spot_outlet_wait(struct spot_outlet *outlet, size_t most_byte, double limit_s);
 
-/* How many puts were left out so far. */
+/* Number of dropped texts so far. */
 uint64_t spot_outlet_lost(struct spot_outlet *outlet);
 
-/* Waits as spot_outlet_wait does for 0 bytes, also after a limit; then what is left is dropped, and
- * the thread is left to its write, which ends with the reader or with this process. Returns how
- * many bytes were dropped. May be NULL. */
+/* Waits like spot_outlet_wait for 0 bytes, even after a timeout; the rest is dropped. A thread that
+ * is blocked in write() is left running; it ends with the reader or with this process. Returns the
+ * number of bytes dropped. May be NULL. */
 size_t spot_outlet_free(struct spot_outlet *outlet, double limit_s);
 
-/* May a write there wait for somebody? Not to a file. */
+/* True if a write to fd may block for long, that is unless it is a file. */
 bool spot_outlet_is_needed(int fd);
 
-/* A stream of documents, each of them a line: what is flushed is put in whole lines, and waited for
- * a little, so that it was written before its effects, unless nobody reads. A write that failed is
- * an error of the stream. Close it before the outlet is freed; NULL with *err. */
+/* A stream for documents of one line each. A flush puts whole lines and waits briefly, so that they
+ * are written before their effects unless the reader is blocked. A failed write is an error of the
+ * stream. Close it before the outlet is freed; NULL with *err. */
 FILE *spot_outlet_stream(struct spot_outlet *outlet, struct spot_err *err);
 
 #ifdef __cplusplus

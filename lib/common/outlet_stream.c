@@ -12,7 +12,7 @@ static const double flush_s = 0.1;
 
 struct lines {
     struct spot_outlet *outlet;
-    struct spot_buf begun; /* a line whose end has not come */
+    struct spot_buf begun; /* an incomplete line */
 };
 
 bool spot_outlet_is_needed(int fd)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* prov.h - the head of every JSON document: its schema, and what made it from which inputs. */
+/* prov.h - the head of every JSON document: its schema, and its provenance (tool and inputs). */
 #ifndef SPOT_COMMON_PROV_H
 #define SPOT_COMMON_PROV_H
 

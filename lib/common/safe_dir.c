@@ -26,7 +26,7 @@ static int fail(int fd, int why)
     return -1;
 }
 
-/* --- to open ------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------- */
 
 static bool is_below(const char *path)
 {
@@ -40,7 +40,7 @@ static bool is_below(const char *path)
     return true;
 }
 
-/* Files of an overlay may have the devices of its layers, directories have its own. */
+/* Compares devices of directories: files of an overlay may have the devices of its layers. */
 static bool is_mount(int dir_fd, int below)
 {
     struct stat dir, st;
@@ -49,8 +49,8 @@ static bool is_mount(int dir_fd, int below)
            (S_ISDIR(st.st_mode) && st.st_dev != dir.st_dev);
 }
 
-/* Name by name, where the kernel has no openat2 or a sandbox forbids it. A mount of the same file
- * system is not seen. */
+/* Opens name by name, if the kernel has no openat2 or a sandbox forbids it. A mount of the same
+ * file system is not detected. */
 static int walk(int dir_fd, const char *path, int flags, mode_t mode)
 {
     char name[NAME_MAX + 1];
@@ -162,7 +162,7 @@ FILE *spot_safe_begin(int dir_fd, const char *name)
 
     if (name_beside(name, beside))
         return NULL;
-    (void)unlinkat(dir_fd, beside, 0); /* of a process that was killed, or another file's name */
+    (void)unlinkat(dir_fd, beside, 0); /* left by a killed process */
     fd = spot_safe_open(dir_fd, beside, O_WRONLY | O_CREAT | O_EXCL, 0600);
     out = fd < 0 ? NULL : fdopen(fd, "w");
     if (fd >= 0 && !out)
@@ -213,16 +213,16 @@ bool spot_safe_is_at(int dir_fd, const char *name, int fd)
            spot_safe_is_same(&named, &ours);
 }
 
-/* --- to remove ----------------------------------------------------------------------------- */
+/* --- removing ----------------------------------------------------------------------------- */
 
-/* Directories of directories are not descended into: they move up into the one that is emptied,
- * under names of ours, so that no depth needs a descriptor, a stack or a path of its own. */
+/* Nested directories are not descended into: they are moved up into the directory being emptied,
+ * under temporary names, so that depth needs no descriptors, stack or long paths. */
 struct removal {
     int top_fd;
     unsigned long n_moved;
     size_t n_gone; /* in this pass */
     char name[NAME_MAX + 1];
-    int why; /* the first that stays; 0: none does */
+    int why; /* errno of the first remaining entry; 0: none */
 };
 
 static void note_failure(struct removal *r, const char *name)
@@ -233,7 +233,7 @@ static void note_failure(struct removal *r, const char *name)
     snprintf(r->name, sizeof(r->name), "%s", name);
 }
 
-/* A directory to be emptied, which its owner need not have left open to himself; -1 with errno. */
+/* Opens a directory to be emptied, changing its mode if its owner has no access; -1 with errno. */
 static int open_full(int dir_fd, const char *name)
 {
     char link[32];
@@ -251,10 +251,10 @@ static int open_full(int dir_fd, const char *name)
 
 static void empty_one(struct removal *r, int fd_take, bool is_top);
 
-/* It is moved where the next pass finds it. */
+/* Moves a directory up, where the next pass finds it. */
 static int move_up(struct removal *r, int dir_fd, const char *name)
 {
-    const int fd = open_full(dir_fd, name); /* to move it is to write its ".." */
+    const int fd = open_full(dir_fd, name); /* moving a directory writes its ".." */
     char beside[48];
 
     if (fd < 0)
@@ -276,7 +276,7 @@ static int remove_full(struct removal *r, int dir_fd, const char *name)
     return unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 
-/* A directory with something in it is ENOTEMPTY, a mount EBUSY. */
+/* A non-empty directory is ENOTEMPTY, a mount EBUSY. */
 static int remove_plain(int dir_fd, const char *name)
 {
     int why;
@@ -317,7 +317,7 @@ static void empty_one(struct removal *r, int fd_take, bool is_top)
     closedir(dir);
 }
 
-/* Its owner need not have left it open to himself. */
+/* Reopens a directory, changing its mode if its owner has no access. */
 static int open_anew(int dir_fd)
 {
     struct stat st;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* simd.h - which vector instructions this processor has: the one place that asks it.
- *
- * SPOT_SIMD in the environment, one of the names below, takes away what comes after that name, so
- * that a test or a benchmark runs on a better processor as on a lesser one. It is read at each
- * call.
+/* simd.h - the vector instructions of this processor. The environment variable SPOT_SIMD, one of
+ * the names below, disables all sets after that name, so that tests and benchmarks can run as on a
+ * lesser processor. It is read at each call.
  */
 #ifndef SPOT_COMMON_SIMD_H
 #define SPOT_COMMON_SIMD_H
@@ -14,7 +12,7 @@
 extern "C" {
 #endif
 
-/* In the order in which SPOT_SIMD takes them away. One need not have all of those before it. */
+/* In the order in which SPOT_SIMD disables them. A set does not imply all sets before it. */
 enum spot_simd {
     SPOT_SIMD_PORTABLE, /* what each processor of this architecture has */
     /* x86-64 */
@@ -28,7 +26,7 @@ enum spot_simd {
     SPOT_SIMD_NEONDOT, /* neondot */
 };
 
-/* Whether this processor has these instructions, and SPOT_SIMD leaves them. */
+/* True if this processor has these instructions and SPOT_SIMD does not disable them. */
 bool spot_simd_has(enum spot_simd simd);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spawn.h - what a command of the user begins with. */
+/* spawn.h - attributes of a user's command. */
 #ifndef SPOT_COMMON_SPAWN_H
 #define SPOT_COMMON_SPAWN_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* In that process group, 0 for one of its own, and with signals as in a new program. */
+/* Start it in this process group (0: its own), with default signals. */
 void spot_spawn_afresh(posix_spawnattr_t *attribute, pid_t group);
 
 #ifdef __cplusplus

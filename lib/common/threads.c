@@ -19,7 +19,7 @@ int spot_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg, struct 
     sigfillset(&mask);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         sigdelset(&mask, own[i]);
-    pthread_sigmask(SIG_SETMASK, &mask, &before); /* a thread begins with that of its parent */
+    pthread_sigmask(SIG_SETMASK, &mask, &before); /* a thread inherits the signal mask */
     failed = pthread_create(thread, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = failed;

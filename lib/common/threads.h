@@ -14,15 +14,15 @@
 extern "C" {
 #endif
 
-/* Run fn(arg) in a new thread that takes no signals: these are for the thread that waits for them.
- * Faults of the thread itself (SIGSEGV and the like) are not blocked. Returns 0, or -1 with *err
- * (SPOT_ESYS); *thread is then unset. */
+/* Run fn(arg) in a new thread with signals blocked, which are left to the main thread. Faults of
+ * the thread itself (SIGSEGV and the like) are not blocked. Returns 0, or -1 with *err (SPOT_ESYS);
+ * *thread is then unset. */
 int spot_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg, struct spot_err *err);
 
 /* A condition whose waits do not jump when the system clock is set. */
 void spot_cond_init(pthread_cond_t *cond);
-/* With the lock: until it is signalled, or something else wakes the thread, or spot_clock_s() is
- * until_s. 0, or ETIMEDOUT. */
+/* Wait, with the lock held, for a signal, a spurious wake-up, or until spot_clock_s() is until_s.
+ * Returns 0 or ETIMEDOUT. */
 int spot_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double until_s);
 
 struct spot_thread;

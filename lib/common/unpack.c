@@ -23,7 +23,7 @@ struct spot_unpack_state {
     FILE *from;
     const char *source, *kind;
     char in[IN_BYTE];
-    size_t begin, end;                     /* of in: not decompressed yet */
+    size_t begin, end;                     /* input not decompressed yet */
     uint64_t n_in, n_out, n_free, n_times; /* see spot_unpack_limit */
     bool is_between;                       /* frames: the input may end here */
     z_stream gzip;
@@ -107,7 +107,7 @@ static ssize_t read_cookie(void *cookie, char *out, size_t room)
             return 0;
         if (!more && is_starved)
             return fail(s, "cut short");
-        is_starved = !more; /* what is left may be in the decompressor */
+        is_starved = !more; /* the decompressor may still have output */
         got = (s->zstd ? step_zstd : step_gzip)(s, out, room < UINT32_MAX ? room : UINT32_MAX);
     }
     if (got < 0)
@@ -141,7 +141,7 @@ static void free_state(struct spot_unpack_state *s)
     free(s);
 }
 
-/* How much of `magic` the input begins with; read from it, and put back by the caller. */
+/* Length of the prefix of `magic` with which the input begins; the caller puts the bytes back. */
 static size_t look(FILE *in, unsigned char *seen, size_t n)
 {
     static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };

@@ -20,7 +20,7 @@ extern "C" {
 struct spot_unpack_state;
 
 struct spot_unpack {
-    FILE *in;                        /* read the text here: a new stream, or the given one */
+    FILE *in;                        /* stream of the text: a new one, or the given one */
     struct spot_unpack_state *state; /* NULL: not compressed */
 };
 

@@ -11,11 +11,11 @@
 extern "C" {
 #endif
 
-/* Bytes of a character that begins with this one; 0: none does. */
+/* Length in bytes of a character with this first byte; 0: no character begins with it. */
 size_t spot_utf8_length(unsigned char first);
 
-/* The character at the start of text[n], n >= 1, and its length in bytes. What is no well-formed
- * UTF-8 (RFC 3629) is one byte of code UINT32_MAX. */
+/* The character at the start of text[n], n >= 1, and its length in bytes. Invalid UTF-8 (RFC 3629)
+ * counts as one byte with code UINT32_MAX. */
 size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
 
 enum { SPOT_UTF8_MAX = 4 }; /* bytes of a character */
@@ -23,11 +23,11 @@ enum { SPOT_UTF8_MAX = 4 }; /* bytes of a character */
 /* Encode a character below 0x110000 into text[], without a NUL. Returns how many bytes. */
 size_t spot_utf8_put(uint32_t code, char text[SPOT_UTF8_MAX]);
 
-/* Is it well-formed UTF-8 without line ends or control characters: safe in a log and on a
- * terminal? */
+/* True for well-formed UTF-8 without line ends or control characters, which is safe in a log and on
+ * a terminal. */
 bool spot_utf8_is_plain(const char *text);
 
-/* Make it so: each offending byte becomes '?'. */
+/* Make a text plain in this sense: each offending byte becomes '?'. */
 void spot_utf8_make_plain(char *text);
 
 /* A safe copy, to be freed: offending characters are written as \x1b or \u2028. Not reversible:

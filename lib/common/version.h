@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* version.h - the one place that knows the version string. */
+/* version.h - the version string. */
 #ifndef SPOT_COMMON_VERSION_H
 #define SPOT_COMMON_VERSION_H
 

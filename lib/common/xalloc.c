@@ -81,7 +81,7 @@ void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size)
     return spot_xrealloc(ptr, *cap, size);
 }
 
-/* Advice for the whole pages of a large block; -1 where the kernel does not know it. */
+/* madvise() for the whole pages of a large block; -1 if the kernel does not support it. */
 static int advise(void *ptr, size_t n_byte, int advice)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -96,11 +96,12 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte)
     (void)advise(ptr, n_byte, MADV_HUGEPAGE);
 }
 
-/* Linux grants memory that it does not have, so all is taken now, and not when it is first written
- * to. Fresh pages are zero: they are not cleared a second time. */
+/* Linux overcommits memory, so all pages are allocated now, and not at the first write. Fresh pages
+ * are zero and not cleared again. */
 void *spot_alloc_aligned(size_t n, size_t size)
 {
-    const size_t before = sizeof(void *) + ALIGNMENT - 1; /* the block, to free it */
+    const size_t before =
+        sizeof(void *) + ALIGNMENT - 1; /* stores the address of the block, to free it */
     char *block, *at;
 
     if (size && n > (SIZE_MAX - before) / size)

@@ -19,10 +19,10 @@ void *spot_xcalloc(size_t n, size_t size);
 void *spot_xrealloc(void *ptr, size_t n, size_t size);
 char *spot_xstrdup(const char *text);
 
-/* Abort: there is no memory for `what`, as an outside library found. */
+/* Abort because an external library had no memory for `what`. */
 void spot_no_memory(const char *what) __attribute__((noreturn));
 
-/* open_memstream(), and its end: text[n] is then whole. */
+/* open_memstream(), and its close, after which text[n] is complete. */
 FILE *spot_xmemory_open(char **text, size_t *n);
 void spot_xmemory_close(FILE *memory);
 

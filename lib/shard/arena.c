@@ -10,7 +10,7 @@ static size_t round_up(size_t n, size_t align)
     return (n + align - 1) / align * align;
 }
 
-/* Tensors are added in the order in which they lie. */
+/* Tensors are added in the order of their offsets. */
 static void add(struct spot_arena *a, const char *name, bool is_sharded, int64_t rows, int64_t cols)
 {
     size_t *end = is_sharded ? &a->shard_elem : &a->replicated_elem;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* arena.h - the position of every number of a model, as a pure function of its shape.
  *
- * A model is cut into bundles: 0 the embedding, 1..L the layers, L+1 the head.
- * A bundle is one arena per plane (master weights, first and second moment),
- * all planes with equal element offsets:
+ * A model is cut into bundles: 0 the embedding, 1..L the layers, L+1 the head. A bundle is one
+ * arena per plane (master weights, first and second moment), all planes with equal element offsets:
  *
  *   [replicated tensors][shard 0 tensors][shard 1 tensors]...[shard S-1 tensors]
  *
- * Sharded tensors keep their sharded dimension first. Every tensor is padded
- * to SPOT_TENSOR_ALIGN elements, the replicated part and each shard to
- * SPOT_SHARD_ALIGN; padding is zero and stays zero. So a pipeline stage is an
- * interval of bundles, a tensor-parallel rank an interval of shards, and every
- * change of grid a list of contiguous ranges: no index ever travels.
+ * Sharded tensors keep their sharded dimension first. Every tensor is padded to SPOT_TENSOR_ALIGN
+ * elements, the replicated part and each shard to SPOT_SHARD_ALIGN; padding is zero and stays zero.
+ * So a pipeline stage is an interval of bundles, a tensor-parallel rank an interval of shards, and
+ * every change of grid a list of contiguous ranges: so no index is ever sent.
  *
  * Symbols as in model/shape.h.
  */
@@ -63,7 +61,7 @@ size_t spot_arena_offset(const struct spot_arena *arena, int tensor, int shard);
 /* Index of a tensor by name, -1 if there is none. */
 int spot_arena_find(const struct spot_arena *arena, const char *name);
 
-/* Is it head.w of a tied shape? It has the bits of wte, and the parameters are counted once. */
+/* True for head.w of a tied shape. It has the bits of wte, and its parameters are counted once. */
 bool spot_arena_is_copy(const struct spot_shape *shape, const struct spot_arena *arena, int tensor);
 
 /* "embed.wpe", "l007.ln1.w", "l007.s03.up.w", "head.s00.head.w". */

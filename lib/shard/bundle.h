@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Gradients of a mean loss are below 2^11 at a sane start; a unit of 2^-40 resolves what matters
- * beside Adam's usual eps of 1e-8. */
+/* Gradients of a mean loss are normally below 2^11 at the start; a unit of 2^-40 is small compared
+ * with Adam's usual eps of 1e-8. */
 enum { SPOT_EXPONENT_START = 40 };
 
 enum spot_plane { SPOT_PLANE_MASTER, SPOT_PLANE_M, SPOT_PLANE_V, SPOT_PLANES };

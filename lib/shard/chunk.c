@@ -52,7 +52,7 @@ uint64_t spot_chunk_map_count(const struct spot_chunk_map *map)
     return map->first[map->st->n_tensor];
 }
 
-/* The tensor that chunk `seq` belongs to: the last one whose first chunk is not behind it. */
+/* The tensor that chunk `seq` belongs to: the last one whose first chunk is at most `seq`. */
 static size_t tensor_of(const struct spot_chunk_map *map, uint64_t seq)
 {
     size_t low = 0, high = map->st->n_tensor;
@@ -140,8 +140,9 @@ int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
     }
     chunk->stored_byte = (uint32_t)(out->n - start - SPOT_CHUNK_HEAD_BYTE);
     assert(chunk->stored_byte <= spot_chunk_stored_max(chunk->raw_byte));
-    /* Stored frames without zstd's checksum are covered already: one legal form around bytes that
-     * have a hash. With it, readers hash them with xxh3, a third of the time of zstd's XXH64. */
+    /* Stored frames without zstd's checksum need no check of their own: they have one legal form,
+     * around bytes that have a hash. With the checksum, readers verify stored_check (xxh3), which
+     * takes a third of the time of zstd's XXH64. */
     chunk->flags = all_stored && !coder->has_frame_check ? SPOT_CHUNK_STORED : 0;
     if (!chunk->flags)
         chunk->stored_check =

@@ -10,12 +10,12 @@
 
 enum {
     WIDTH_MAX = 8,   /* bytes of an element */
-    SAMPLE = 2048,   /* elements looked at before deciding, */
-    SAMPLE_RUN = 32, /* this many in a row: a place costs a cache miss, an element does not */
+    SAMPLE = 2048,   /* elements sampled before deciding, */
+    SAMPLE_RUN = 32, /* in runs of this length, since each run costs a cache miss */
 };
 
-/* Bits a byte, from samples: above the first, Huffman gains less than it costs; below the second,
- * there are runs, and matches gain more than Huffman's one bit a byte at best. */
+/* Bits per byte, from samples: above the first, Huffman gains less than it costs; below the second,
+ * matches gain more than Huffman, whose minimum is one bit per byte. */
 static const double noise_bits = 7.75, runs_bits = 1.5;
 
 static const char *const codec_name[SPOT_CODECS] = { "raw", "planes" };
@@ -39,7 +39,7 @@ static bool is_float(enum spot_dtype dtype)
            dtype == SPOT_DT_F64;
 }
 
-/* --- looking before coding --- */
+/* --- sampling --- */
 
 struct sample {
     unsigned n;
@@ -100,7 +100,7 @@ static int put_stored(struct spot_coder *coder, const void *data, size_t n, stru
     return 0;
 }
 
-/* One compressed frame, or a stored one where that is smaller. */
+/* One compressed frame, or a stored one if smaller. */
 static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
                           enum spot_zframe_mode mode, struct spot_buf *out, bool *all_stored,
                           struct spot_err *err)
@@ -117,7 +117,7 @@ static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
     return put_stored(coder, data, n, out);
 }
 
-/* The first n_lead planes go where their stored frame has its content, the others to `rest`. */
+/* Writes the first n_lead planes to the content of their stored frames, the others to `rest`. */
 static void split(const uint8_t *raw, size_t n_elem, unsigned width, bool rotate, unsigned n_lead,
                   uint8_t *frame, uint8_t *rest)
 {
@@ -143,8 +143,8 @@ static void split(const uint8_t *raw, size_t n_elem, unsigned width, bool rotate
     }
 }
 
-/* Planes from `first` on, as they lie in `plane`: noise is stored, what has structure is
- * compressed, each in a frame of its own. */
+/* Writes planes from `first` on, stored contiguously in `plane`: noise is stored, other planes are
+ * compressed, each in its own frame. */
 static int put_rest(struct spot_coder *coder, const uint8_t *plane, size_t n_elem, unsigned first,
                     unsigned width, const double *bits, struct spot_buf *out, bool *all_stored,
                     struct spot_err *err)
@@ -169,7 +169,7 @@ static int put_rest(struct spot_coder *coder, const uint8_t *plane, size_t n_ele
     return 0;
 }
 
-/* The lowest planes are noise in all floats; they are split to where they stay. */
+/* The lowest planes are noise in all floats; they are split directly into their frames. */
 static int put_planes(struct spot_coder *coder, struct spot_chunk *chunk, const uint8_t *raw,
                       const struct sample *sample, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err)
@@ -241,7 +241,7 @@ static int view_frames(struct spot_coder *coder, const struct spot_chunk *chunk,
     return 0;
 }
 
-/* A place in the content of spans. */
+/* A position in the content of spans. */
 struct cursor {
     const struct spot_span *span;
     size_t at;

@@ -25,17 +25,17 @@ enum spot_lora_product {
 };
 
 struct spot_lora_part {
-    int64_t rank;  /* 0: the product is as it was */
-    float *a;      /* [rank][n_in]; inputs in shards: [shard][rank][n_in of a shard] */
-    float *b;      /* outputs in shards: [shard][panel][rank][64], else [panel][rank][64]; the
-                      adapter's scale is in it */
-    int32_t *span; /* [shard][panel][2]: the first rank that is not 0 there, and behind the last */
+    int64_t rank; /* 0: no adapter in this product */
+    float *a;     /* [rank][n_in]; inputs in shards: [shard][rank][n_in of a shard] */
+    float *b; /* outputs in shards: [shard][panel][rank][64], else [panel][rank][64]; includes the
+                 adapter's scale */
+    int32_t *span; /* [shard][panel][2]: the range of ranks that are not 0 there */
 };
 
 struct spot_lora {
     int64_t n_layer;
     struct spot_lora_part *part; /* [n_layer][SPOT_LORA_PRODUCTS] */
-    uint64_t hash;               /* of all its numbers */
+    uint64_t hash;               /* hash of all its numbers */
 };
 
 #ifdef __cplusplus

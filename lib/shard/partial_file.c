@@ -19,7 +19,7 @@
 #include "common/xalloc.h"
 #include "shard/part_journal.h"
 
-/* Of a chunk. WRITING: a thread has it in hand, a second copy is dropped. */
+/* Of a chunk. WRITING: a thread is writing it; a second copy is dropped. */
 enum { MISSING, WRITING, HERE };
 
 struct spot_partial {
@@ -30,9 +30,9 @@ struct spot_partial {
     struct spot_chunk_map map;
     struct spot_partial_options options;
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards everything below */
     uint8_t *state;       /* [chunks] */
-    uint64_t *hash;       /* [chunks], of those here */
+    uint64_t *hash;       /* [chunks], of received ones */
     uint64_t n_missing, have_byte;
     struct spot_part_journal_entry *unsynced;
     size_t n_unsynced, cap_unsynced;
@@ -55,7 +55,7 @@ static int write_at(int fd, const void *data, size_t n, uint64_t at, const char 
     return spot_write_at(fd, at, data, n) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
-/* One that was there before: what it is, where it is not a file of ours alone; NULL: it is. */
+/* Why an existing file is not a regular file of this user with one name; NULL: it is. */
 static const char *why_not_ours(int fd)
 {
     struct stat st;
@@ -67,8 +67,7 @@ static const char *why_not_ours(int fd)
     return st.st_nlink > 1 ? "is another file too (a hard link)" : NULL;
 }
 
-/* A file of ours beside the target: never what a link of another points to, nor a pipe, nor one
- * that somebody else has laid there to be filled, or to be believed. */
+/* Opens a file of our own beside the target: no link, pipe, or file created by another user. */
 static int open_beside(const char *path, struct spot_err *err)
 {
     enum { HOW = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
@@ -77,7 +76,7 @@ static int open_beside(const char *path, struct spot_err *err)
 
     if (fd >= 0 || errno != EEXIST)
         return fd < 0 ? spot_err_sys(err, "cannot open '%s'", path) : fd;
-    fd = open(path, HOW | O_CREAT, 0666); /* which may have gone meanwhile */
+    fd = open(path, HOW | O_CREAT, 0666); /* it may have been removed meanwhile */
     if (fd < 0)
         return errno == ELOOP
                    ? spot_err_set(err, SPOT_ESYS, "'%s' is a symbolic link: remove it", path)
@@ -89,8 +88,8 @@ static int open_beside(const char *path, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "'%s' %s: remove it", path, why);
 }
 
-/* Is it still the file of that name? Another process may have removed it, such as the previous
- * holder of the lock, or put another one there. */
+/* True if fd is still the file of that name: another process, such as the previous holder of the
+ * lock, may have removed or replaced it. */
 static bool is_current(int fd, const char *path)
 {
     struct stat ours, named;
@@ -99,7 +98,7 @@ static bool is_current(int fd, const char *path)
            ours.st_ino == named.st_ino;
 }
 
-/* `path` open and locked by us alone, for as long as the process lives; -1 with *err. */
+/* Opens `path` with an exclusive lock; -1 with *err. */
 static int open_locked(const char *path, struct spot_err *err)
 {
     for (;;) {
@@ -119,8 +118,8 @@ static int open_locked(const char *path, struct spot_err *err)
     }
 }
 
-/* One receiver per file. The part has its own lock: a process that removed the journal of a running
- * receiver gets another journal, but not the part. */
+/* One receiver per file. The part has its own lock, so that a process that removed the journal of a
+ * running receiver can create another journal, but cannot lock the part. */
 static int open_files(struct spot_partial *p, struct spot_err *err)
 {
     p->journal_fd = open_locked(p->journal, err);
@@ -130,7 +129,7 @@ static int open_files(struct spot_partial *p, struct spot_err *err)
     return p->fd < 0 ? -1 : 0;
 }
 
-/* Refuse now what would fill the disk later; a claim of a terabyte costs nothing. */
+/* Refuses files that would fill the disk. */
 static int check_room(const struct spot_partial *p, struct spot_err *err)
 {
     const uint64_t need = p->n_header + p->st.data_byte;
@@ -157,7 +156,7 @@ static void mark(struct spot_partial *p, uint32_t seq, uint64_t hash, uint32_t r
     p->have_byte += raw_byte;
 }
 
-/* Believe an entry of an old journal only if the bytes of the part say the same. */
+/* Accepts an entry of an old journal only if its hash matches the bytes of the part. */
 static void recheck(struct spot_partial *p, const struct spot_part_journal_entry *entry,
                     size_t n_entry)
 {
@@ -190,7 +189,7 @@ static int start_journal(struct spot_partial *p, struct spot_err *err)
     return write_at(p->journal_fd, head, sizeof(head), 0, p->journal, err);
 }
 
-/* Take over what an earlier attempt left; a journal of another stream is started anew. */
+/* Resumes an earlier attempt; a journal of another stream is discarded. */
 static int replay(struct spot_partial *p, struct spot_err *err)
 {
     const uint64_t n_chunk = spot_chunk_map_count(&p->map);
@@ -251,7 +250,7 @@ static struct spot_partial *new_partial(const char *path, const struct spot_stre
     return p;
 }
 
-/* May files be made beside it? */
+/* Checks that files can be created in the directory. */
 static int check_directory(const char *path, struct spot_err *err)
 {
     const char *const slash = strrchr(path, '/');
@@ -312,7 +311,7 @@ struct spot_partial *spot_partial_open(const char *path, const struct spot_strea
     return p;
 }
 
-/* Data first, then the records that speak of it. */
+/* Syncs data first, then the records about it. */
 static int sync_all(struct spot_partial *p, struct spot_err *err)
 {
     const size_t n = p->n_unsynced * SPOT_PART_JOURNAL_RECORD;
@@ -344,8 +343,8 @@ void spot_partial_free(struct spot_partial *p)
 {
     if (!p)
         return;
-    (void)sync_all(p,
-                   NULL); /* if the process ends before the next batch it need not be sent again */
+    (void)sync_all(
+        p, NULL); /* start writing, so that it is kept if the process ends before the next batch */
     if (p->fd >= 0)
         close(p->fd);
     if (p->journal_fd >= 0)
@@ -402,7 +401,7 @@ uint64_t spot_partial_have_byte(struct spot_partial *p)
     return n;
 }
 
-/* Note a chunk whose bytes are written; make a batch of them durable now and then. */
+/* Records a written chunk; makes batches of them durable. */
 static int note(struct spot_partial *p, const struct spot_chunk *chunk, struct spot_err *err)
 {
     mark(p, chunk->seq, chunk->hash, chunk->raw_byte);
@@ -463,7 +462,7 @@ static struct spot_hash128 tensor_hash(const struct spot_partial *p, size_t tens
     return hash;
 }
 
-/* Not what another receiver has put there meanwhile. */
+/* Removes a file unless another receiver has replaced it. */
 static void remove_ours(int fd, const char *path)
 {
     if (is_current(fd, path))
@@ -487,8 +486,8 @@ bool spot_partial_agrees(struct spot_partial *p, const struct spot_hash128 *hash
     return same;
 }
 
-/* No interference: if a lock has no effect, as on some network disks, another journal in place of
- * ours shows that another receiver may have written into our part. */
+/* Detects another receiver where locks have no effect, as on some network disks: it would have
+ * replaced our journal. */
 static int check_current(const struct spot_partial *p, struct spot_err *err)
 {
     const char *const lost = !is_current(p->fd, p->part)              ? p->part
@@ -500,7 +499,8 @@ static int check_current(const struct spot_partial *p, struct spot_err *err)
                 : 0;
 }
 
-/* The name can change hands between the check and the rename: what stands there now counts. */
+/* Renames, and then checks the file in place, since the name could change between check and
+ * rename. */
 static int put_in_place(const struct spot_partial *p, struct spot_err *err)
 {
     if (rename(p->part, p->path))

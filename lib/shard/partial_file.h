@@ -3,8 +3,8 @@
  * all.
  *
  * Chunks may arrive in any order, from any thread, more than once, over any number of attempts.
- * What a killed receiver had synced is reused; every chunk kept from an earlier attempt is first
- * read and verified by its hash.
+ * Chunks that a killed receiver had synced are reused; every chunk kept from an earlier attempt is
+ * first read and verified by its hash.
  */
 #ifndef SPOT_SHARD_PARTIAL_FILE_H
 #define SPOT_SHARD_PARTIAL_FILE_H
@@ -33,9 +33,9 @@ struct spot_partial_options {
 
 struct spot_partial;
 
-/* Can a file be placed at `path`? -1 with *err: SPOT_EUSAGE for an empty name, SPOT_ESYS if its
- * directory does not exist or is not writable, or if something other than a regular file is there,
- * which the final rename would destroy. */
+/* Check that a file can be placed at `path`. -1 with *err: SPOT_EUSAGE for an empty name, SPOT_ESYS
+ * if its directory does not exist or is not writable, or if something other than a regular file is
+ * there, which the final rename would destroy. */
 int spot_partial_check(const char *path, struct spot_err *err);
 
 /* Open or reopen the partial file of one stream at `path`. header [n_header] is prefix and JSON.
@@ -52,7 +52,7 @@ void spot_partial_free(struct spot_partial *partial);
 const struct spot_st *spot_partial_st(const struct spot_partial *partial);
 const struct spot_chunk_map *spot_partial_map(const struct spot_partial *partial);
 
-/* Has chunk `seq` been received? */
+/* True if chunk `seq` was received. */
 bool spot_partial_has(struct spot_partial *partial, uint64_t seq);
 uint64_t spot_partial_missing(struct spot_partial *partial);   /* chunks */
 uint64_t spot_partial_have_byte(struct spot_partial *partial); /* raw bytes received */
@@ -62,8 +62,8 @@ uint64_t spot_partial_have_byte(struct spot_partial *partial); /* raw bytes rece
 int spot_partial_put(struct spot_partial *partial, const struct spot_chunk *chunk, const void *raw,
                      struct spot_err *err);
 
-/* With nothing missing: do the sender's hashes [n_tensor] match the received data? If not,
- * everything is discarded, so that the next attempt starts afresh: false. */
+/* With nothing missing: true if the sender's hashes [n_tensor] match the received data. If not,
+ * everything is discarded, so that the next attempt starts from the beginning. */
 bool spot_partial_agrees(struct spot_partial *partial, const struct spot_hash128 *hash);
 
 /* With nothing missing: sync, rename to FILE, sync the directory, remove the journal. Returns 0,

@@ -96,8 +96,8 @@ void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint
     }
 }
 
-/* A set of loops is taken only after it has given the portable one's bytes on this machine: a
- * compiler or a processor we never met shall cost speed, not data. */
+/* Loops are used only after they have given the same bytes as the portable ones on this machine, so
+ * that an unknown compiler or processor can cost speed, but not data. */
 static bool is_equal(const struct spot_plane_ops *ops)
 {
     enum { N = 133 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of plane.h in AVX2, 32 elements at a time; tails are the portable loops'. */
+/* The loops of plane.h in AVX2, 32 elements at a time; tails use the portable loops. */
 #include "shard/plane.h"
 
 #ifdef SPOT_PLANE_X86
@@ -30,7 +30,7 @@ static inline AVX2 __m256i rotr16(__m256i x)
     return _mm256_or_si256(_mm256_srli_epi16(x, 1), _mm256_slli_epi16(x, 15));
 }
 
-/* Sixteen-bit lanes below 256 of a then b to bytes, in order. */
+/* Converts 16-bit lanes below 256 of a, then of b, to bytes, in order. */
 static inline AVX2 __m256i narrow(__m256i a, __m256i b)
 {
     return _mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xd8);
@@ -88,7 +88,7 @@ static AVX2 void join2(const uint8_t *const plane[2], size_t n, bool rotate, uin
                               rotate, raw + 2 * i);
 }
 
-/* In each half register: bytes of four elements to four groups of equal significance, and back. */
+/* In each half register: groups the bytes of four elements by significance; its own inverse. */
 static inline AVX2 __m256i transpose4x4(__m256i x)
 {
     return _mm256_shuffle_epi8(x, _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11,

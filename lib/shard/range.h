@@ -41,9 +41,9 @@ int spot_source_encode(const struct spot_source *source, struct spot_coder *code
                        struct spot_chunk *chunk, enum spot_codec codec, struct spot_buf *room,
                        struct spot_buf *out, struct spot_err *err);
 
-/* Handles what arrives. Every function is optional. */
+/* Receives ranges. Every function is optional. */
 struct spot_sink {
-    /* header [n_header]: prefix and JSON, the very bytes of the source */
+    /* header [n_header]: prefix and JSON, exactly the bytes of the source */
     int (*begin)(void *user, const struct spot_st *st, const void *header, size_t n_header,
                  struct spot_err *err);
     /* Destination of the raw bytes of a chunk, or NULL for a buffer of the reader. Any thread. */

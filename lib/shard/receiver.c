@@ -12,8 +12,8 @@
 #include "shard/transfer_protocol.h"
 
 enum {
-    ASKED_MAX = 64, /* chunks on their way to one port */
-    COPIES_MAX = 2, /* ports asked for the same chunk */
+    ASKED_MAX = 64, /* requested chunks per port */
+    COPIES_MAX = 2, /* ports that may be asked for the same chunk */
 };
 
 /* With nothing left to request, wait this long before requesting what was requested from others. */
@@ -24,9 +24,9 @@ struct spot_receiver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct spot_partial *partial; /* NULL until the first HEAD */
-    struct spot_buf head;         /* all ports have to say the same */
+    struct spot_buf head;         /* must be the same on all ports */
     uint8_t *asked;               /* [chunks]: how many ports were asked for it */
-    uint64_t cursor;              /* nothing below is missing and unasked */
+    uint64_t cursor;              /* all chunks below were received or requested */
     uint64_t stream_id, wire_byte;
     bool is_opening, is_committing, is_committed, is_fatal, is_closing;
     int n_port;
@@ -43,11 +43,11 @@ struct pull {
     struct spot_buf raw;
     uint32_t asked[ASKED_MAX];
     size_t n_asked;
-    uint64_t credit_byte; /* used up and not yet given again */
+    uint64_t credit_byte; /* used and not yet granted again */
     double received_s;    /* when the sender last said something */
-    double spoke_s;       /* when it was last told that a partial file is being opened */
-    double idle_s;        /* without anything to ask for */
-    bool is_mute;         /* the sender reads no more */
+    double spoke_s;       /* when a BEAT was last sent while opening the partial file */
+    double idle_s;        /* since when there is nothing to request */
+    bool is_mute;         /* the sender does not read any more */
 };
 
 struct spot_receiver *spot_receiver_new(const struct spot_receiver_options *options)
@@ -92,7 +92,7 @@ static double beat_s(const struct spot_receiver *r)
     return spot_transfer_beat_s(r->options.silence_s);
 }
 
-/* With the lock, which is given back meanwhile: wait for a change, and be heard. */
+/* With the lock, which is released meanwhile: wait for a change, and send BEATs. */
 static int wait_received(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
@@ -105,7 +105,7 @@ static int wait_received(struct pull *p, struct spot_err *err)
     return rc;
 }
 
-/* What goes wrong with the port is seen when it is used next: the file serves others, too. */
+/* Sends a BEAT. An error shows at the next use of the port; other ports can continue. */
 static void beat(void *user)
 {
     struct pull *p = user;
@@ -116,7 +116,7 @@ static void beat(void *user)
     p->spoke_s = spot_clock_s();
 }
 
-/* Without the lock: what an earlier attempt left is read again. */
+/* Without the lock, since data of an earlier attempt are verified. */
 static struct spot_partial *open_partial(struct pull *p, const struct spot_stream_info *info,
                                          const struct spot_buf *header, struct spot_err *err)
 {
@@ -129,7 +129,7 @@ static struct spot_partial *open_partial(struct pull *p, const struct spot_strea
     return spot_partial_open(r->options.path, info, header->data, header->n, &options, err);
 }
 
-/* With the lock: no port can help, and this is why. */
+/* With the lock: end the transfer with an error that no other port can avoid. */
 static void give_up(struct spot_receiver *r, const struct spot_err *why)
 {
     r->is_fatal = true;
@@ -137,7 +137,7 @@ static void give_up(struct spot_receiver *r, const struct spot_err *why)
     pthread_cond_broadcast(&r->changed);
 }
 
-/* With the lock, which is given back meanwhile: the first HEAD opens the file. */
+/* With the lock, which is released meanwhile: open the file of the first HEAD. */
 static int adopt_first(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
@@ -175,7 +175,7 @@ static int adopt_first(struct pull *p, struct spot_err *err)
     return 0;
 }
 
-/* With the lock: every further HEAD has to be the first one's. */
+/* With the lock: every further HEAD must equal the first. */
 static int match_head(const struct pull *p, struct spot_err *err)
 {
     const struct spot_buf *first = &p->receiver->head, *head = &p->message.payload;
@@ -205,7 +205,7 @@ static int take_head(struct pull *p, struct spot_err *err)
     return rc;
 }
 
-/* With the lock: is there another chunk for this port? First those not requested anywhere. */
+/* With the lock: choose the next chunk that no port was asked for; false: none. */
 static bool next_chunk(struct spot_receiver *r, uint64_t *seq)
 {
     const uint64_t n = spot_chunk_map_count(spot_partial_map(r->partial));
@@ -224,7 +224,7 @@ static bool is_mine(const struct pull *p, uint64_t seq)
     return false;
 }
 
-/* With the lock: a chunk that another port is slow to bring, from the end, where it comes last. */
+/* With the lock: choose a chunk that another port is slow to deliver, from the end of its list. */
 static bool steal_chunk(const struct pull *p, uint64_t *seq)
 {
     struct spot_receiver *r = p->receiver;
@@ -251,7 +251,7 @@ static void add_want(struct spot_buf *want, uint64_t seq)
     want->n += 8;
 }
 
-/* Ask for more when half of the window has come. */
+/* Request more when half of the window has arrived. */
 static int ask(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
@@ -283,7 +283,7 @@ static int ask(struct pull *p, struct spot_err *err)
     return rc;
 }
 
-/* With the lock: this port brings chunk number `at` of its list no more. */
+/* With the lock: remove chunk number `at` from the port's list. */
 static void drop_asked(struct pull *p, size_t at)
 {
     struct spot_receiver *r = p->receiver;
@@ -304,7 +304,7 @@ static int put_chunk(void *user, const struct spot_chunk *chunk, const void *raw
     if (!spot_partial_put(r->partial, chunk, raw, err))
         return 0;
     pthread_mutex_lock(&r->lock);
-    give_up(r, err); /* the disk, or the source, will be no better over another port */
+    give_up(r, err); /* another port cannot help against an error of the disk or the source */
     pthread_mutex_unlock(&r->lock);
     spot_transfer_fail(p->port, err);
     return -1;
@@ -346,7 +346,7 @@ static int take_chunk(struct pull *p, struct spot_err *err)
                               0, err);
 }
 
-/* In short waits: what this port was asked for may meanwhile have come over another one. */
+/* Waits in short intervals, since another port may deliver the requested chunks. */
 static int receive_one(struct pull *p, struct spot_err *err)
 {
     if (!p->port->wait(p->port, 0.2)) {
@@ -365,7 +365,7 @@ static int receive_one(struct pull *p, struct spot_err *err)
     return spot_err_set(err, SPOT_EDATA, "unexpected message from the sender");
 }
 
-/* Nothing to ask for, all is on its way to other ports: stay, be heard, notice the peer's end. */
+/* All missing chunks are requested from other ports: stay connected, send BEATs, detect a close. */
 static int idle(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
@@ -403,7 +403,7 @@ static int pull_chunks(struct pull *p, struct spot_err *err)
     return 0;
 }
 
-/* The sender's word on all tensors against what came, then the commit. */
+/* Compares the sender's hashes of all tensors with the received data, then commits. */
 static int verify_and_commit(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
@@ -472,7 +472,7 @@ static int finish(struct pull *p, struct spot_err *err)
     return spot_transfer_send(p->port, SPOT_TRANSFER_MSG_COMMIT, r->stream_id, NULL, 0, err);
 }
 
-/* A sender that left may have sent chunks before, and said why it leaves. */
+/* Reads the last messages of a sender that closed: chunks, and its FAIL. */
 static void drain(struct pull *p, struct spot_err *err)
 {
     const double end_s = spot_clock_s() + p->receiver->options.silence_s;
@@ -480,7 +480,7 @@ static void drain(struct pull *p, struct spot_err *err)
 
     p->is_mute = true;
     do
-        p->message.type = SPOT_TRANSFER_MSG_BEAT; /* stays so if nothing more can be read */
+        p->message.type = SPOT_TRANSFER_MSG_BEAT; /* remains if nothing more can be read */
     while (p->port->wait(p->port, 0) && spot_clock_s() < end_s && !receive_one(p, &why));
     if (p->message.type != SPOT_TRANSFER_MSG_BEAT)
         *err = why;
@@ -502,7 +502,8 @@ static int talk(struct pull *p, struct spot_err *err)
 {
     if (spot_transfer_meet(p->port, "recv", err) || take_head(p, err) || pull_all(p, err))
         return -1;
-    spot_port_drain(p->port); /* it may still be writing, until it has read COMMIT and leaves */
+    spot_port_drain(
+        p->port); /* the sender may still be writing until it has read COMMIT and closes */
     return 0;
 }
 
@@ -515,7 +516,7 @@ static void run(void *user)
 
     p->port->close(p->port);
     pthread_mutex_lock(&r->lock);
-    if (rc && !r->is_fatal) /* else the reason is there */
+    if (rc && !r->is_fatal) /* otherwise the error is already set */
         r->err = err;
     while (p->n_asked)
         drop_asked(p, p->n_asked - 1);

@@ -61,10 +61,11 @@ static bool count_bits(const struct spot_st_tensor *t, uint64_t *n_bit)
     return !too_big;
 }
 
-/* A hand-made reader, not a JSON tree: a tree of a hostile 100 MB header would take gigabytes. */
+/* A special parser instead of a JSON tree, which for a hostile 100 MB header would take
+ * gigabytes. */
 struct cursor {
     const char *text, *at, *end, *source;
-    char *word; /* [SPOT_ST_NAME_MAX + 1], the string read last, unescaped */
+    char *word; /* [SPOT_ST_NAME_MAX + 1], the last string, unescaped */
     size_t n_word;
     bool is_skipping; /* strings are checked, of any length, and not kept */
     struct spot_err *err;
@@ -318,7 +319,7 @@ static int read_tensor(struct cursor *c, struct spot_st_tensor *t)
     return check_size(c, t);
 }
 
-/* String to string, or null for none; content is of no interest here, form is. */
+/* Checks the form of __metadata__, strings or null by name; its content is not used. */
 static int read_metadata(struct cursor *c)
 {
     int rc;
@@ -331,7 +332,7 @@ static int read_metadata(struct cursor *c)
     rc = expect(c, '{');
     if (rc || take(c, '}'))
         return rc;
-    c->is_skipping = true; /* a value may be a whole document */
+    c->is_skipping = true; /* a value may be very long */
     do
         rc = read_string(c) || expect(c, ':') || read_string(c) ? -1 : 0;
     while (!rc && take(c, ','));
@@ -372,7 +373,7 @@ static int check_names(struct cursor *c, const struct spot_st *st)
     return rc;
 }
 
-/* No hole, no overlap: sorted by place, each tensor starts where the one before ends. */
+/* Checks for gaps and overlaps: sorted by offset, each tensor starts where the one before ends. */
 static int check_cover(struct cursor *c, struct spot_st *st)
 {
     if (st->n_tensor)

@@ -13,7 +13,7 @@
 #include "shard/adapt.h"
 #include "shard/transfer_protocol.h"
 
-enum { RUNS_MAX = 4096 }; /* wanted and not yet served, of one port */
+enum { RUNS_MAX = 4096 }; /* maximum pending runs of one port */
 
 struct spot_sender {
     struct spot_sender_options options;
@@ -127,7 +127,7 @@ struct serve {
     size_t first_run, n_run;
     uint64_t credit_byte;
     double starved_s; /* waited for credit since the last chunk */
-    double beat_s;    /* between BEATs of ours */
+    double beat_s;    /* interval of our BEATs */
     bool is_committed;
 };
 
@@ -196,7 +196,7 @@ static int take_want(struct serve *p, struct spot_err *err)
     return 0;
 }
 
-/* The hash of a chunk. One that was not sent this time is read and hashed now. */
+/* The hash of a chunk; a chunk that was not sent in this session is read and hashed now. */
 static int sum_chunk(struct serve *p, uint64_t seq, uint64_t *hash, struct spot_err *err)
 {
     struct spot_sender *s = p->sender;
@@ -219,8 +219,8 @@ static int sum_chunk(struct serve *p, uint64_t seq, uint64_t *hash, struct spot_
     return 0;
 }
 
-/* The word is about the whole file. After a resumed move most of it may have to be read for that,
- * which takes longer than the receiver bears silence. */
+/* Sends hashes of the whole file. After a resumed move most of it may have to be read, which can
+ * take longer than the receiver's limit on silence, so BEATs are sent meanwhile. */
 static int send_sums(struct serve *p, struct spot_err *err)
 {
     struct spot_sender *s = p->sender;
@@ -287,7 +287,7 @@ static int check_deadline(const struct serve *p, struct spot_err *err)
                         "the deadline came first; the receiver keeps what has reached it");
 }
 
-/* Handle what came; wait for it if there is nothing to send. */
+/* Handle a message; wait for one if there is nothing to send. */
 static int listen_once(struct serve *p, bool has_work, double *silent_s, struct spot_err *err)
 {
     const double start_s = spot_clock_s();
@@ -336,7 +336,7 @@ static int serve(struct serve *p, struct spot_err *err)
     return 0;
 }
 
-/* A port that cannot be written to may still hold the receiver's reason, or its COMMIT. */
+/* Reads a port that cannot be written to: it may still have the receiver's FAIL or COMMIT. */
 static void drain(struct serve *p, struct spot_err *err)
 {
     const double end_s = spot_clock_s() + p->sender->options.silence_s;
@@ -350,9 +350,8 @@ static void drain(struct serve *p, struct spot_err *err)
         *err = why;
 }
 
-/* Say why, and wait until the receiver has read it and leaves: to close a socket while something
- * unread comes in throws away what is still on its way out. One that takes nothing is not waited
- * for. */
+/* Sends FAIL and waits until the receiver has read it and closes: closing a socket with unread
+ * input would discard data still to be sent. A receiver that does not read is not waited for. */
 static void part(struct serve *p, const struct spot_err *why)
 {
     const double end_s = spot_clock_s() + p->sender->options.silence_s;
@@ -377,7 +376,7 @@ int spot_sender_serve(struct spot_sender *s, struct spot_port *port, struct spot
     spot_coder_init(&p->coder);
     p->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(p, &cause);
-    if (rc && cause.code == SPOT_ESYS) { /* the port is of no use, or the peer knows */
+    if (rc && cause.code == SPOT_ESYS) { /* the port has failed, or the peer has the reason */
         if (p->message.type != SPOT_TRANSFER_MSG_FAIL)
             drain(p, &cause);
         rc = p->is_committed ? 0 : -1;

@@ -34,9 +34,9 @@ struct spot_sender *spot_sender_new(const struct spot_sender_options *options,
                                     const struct spot_source *source, struct spot_err *err);
 void spot_sender_free(struct spot_sender *sender);
 
-/* Serve one receiver until it commits. Thread-safe over ports; `port` stays the caller's.
- * Returns 0 when it committed; else -1 with *err: SPOT_ESYS when it is gone or silent, SPOT_EDATA
- * for a malformed message, SPOT_EPREEMPTED when the deadline came first. */
+/* Serve one receiver until it commits. Thread-safe over ports; `port` stays the caller's. Returns 0
+ * when it committed; else -1 with *err: SPOT_ESYS when it is closed or silent, SPOT_EDATA for a
+ * malformed message, SPOT_EPREEMPTED when the deadline came first. */
 int spot_sender_serve(struct spot_sender *sender, struct spot_port *port, struct spot_err *err);
 
 /* Total sent so far, over all ports: raw bytes, and bytes on the wire. */

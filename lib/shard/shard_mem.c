@@ -78,7 +78,8 @@ static int match(const struct spot_st_tensor *t, const struct spot_shard_place *
     return 0;
 }
 
-/* Names are unique on the stream's side; equal counts and one match for each place make a pairing.
+/* Matches arrays to places by name: names are unique in the stream, so equal counts and a match for
+ * each place are enough.
  */
 static int pair_up(void *user, const struct spot_st *st, const void *header, size_t n_header,
                    struct spot_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shard_mem.h - arrays in memory as the source of a stream, and the arrays that wait for it.
+/* shard_mem.h - arrays in memory as the source or the sink of a stream.
  *
  * Used by a live job to move and to store bundles; the bytes are an ordinary stream of stream.h, so
  * `spot-migrate unpack` and `zstd -t` accept them.
@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* One array, as sender and as receiver see it. Names are unique, UTF-8, at most SPOT_ST_NAME_MAX
- * bytes; they let both sides check that they mean the same array. */
+/* One array, on the sender's or the receiver's side. Names are unique, UTF-8, at most
+ * SPOT_ST_NAME_MAX bytes; they let both sides check that they mean the same array. */
 struct spot_shard_part {
     const char *name;
     enum spot_dtype dtype;
@@ -39,7 +39,7 @@ struct spot_shard_place {
 struct spot_part_source {
     struct spot_source source;
     const struct spot_shard_part *part;
-    uint64_t *begin; /* [n_part] of each in the data */
+    uint64_t *begin; /* [n_part] offsets in the data */
     size_t n_part;
     struct spot_buf header;
 };
@@ -54,7 +54,7 @@ struct spot_place_sink {
     const struct spot_shard_place *place;
     size_t n_place;
     const struct spot_st *st;
-    size_t *of_tensor; /* [n_tensor]: which place */
+    size_t *of_tensor; /* [n_tensor]: index of the place */
 };
 void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
                           size_t n_place, bool is_kept);

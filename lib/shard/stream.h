@@ -34,7 +34,7 @@ extern "C" {
 
 /* docs/schema/stream.json, for the head's JSON, is made from this. */
 extern const struct spot_doc_part spot_stream_part[];
-/* Is the text such JSON? Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Check the JSON of a head. Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_stream_check_json(const char *text, size_t n_byte, struct spot_err *err);
 
 enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAME_MAX = 256 };
@@ -60,7 +60,7 @@ int spot_stream_put_head(struct spot_coder *coder, struct spot_stream_info *info
                          struct spot_err *err);
 
 /* Try to read HEAD from the start of bytes [n_byte].
- *   *used_byte  its length, or 0 if more bytes are needed (then *need_byte says how many in all)
+ *   *used_byte its length, or 0 if more bytes are needed (*need_byte in all)
  *   header      gets prefix and JSON of the safetensors header
  * Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_byte,

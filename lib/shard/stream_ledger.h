@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stream_ledger.h - computes what a stream must end with, while its chunks pass in order.
+/* stream_ledger.h - computes the end of a stream (TAIL and TABLE) while its chunks pass in order.
  *
  * Writer and reader keep the same record; the writer appends it, the reader compares.
  */

@@ -23,8 +23,8 @@ struct spot_stream_reader {
     uint64_t next; /* chunk to be read; those from ledger.next on wait in the lane */
     struct spot_stream_info info;
     struct spot_buf header, pending, raw;
-    size_t need;         /* bytes from the start of `pending` on that make the next step */
-    struct spot_buf end; /* what TAIL and TABLE have to be */
+    size_t need;         /* bytes of `pending` needed for the next step */
+    struct spot_buf end; /* the expected TAIL and TABLE */
     size_t end_at;       /* bytes of it seen */
 };
 
@@ -112,8 +112,8 @@ static int enter_chunks(struct spot_stream_reader *r, struct spot_err *err)
     return 0;
 }
 
-/* The steps below look at bytes [n] and set *used, or leave it 0 and set *need. Where there is a
- * lane, `bytes` are `pending`, and a chunk leaves it without being `used`. */
+/* The steps below parse bytes [n] and set *used, or leave it 0 and set *need. With a lane, `bytes`
+ * is `pending`, and the lane takes a chunk out of it instead of setting *used. */
 static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
                      size_t *used, size_t *need, struct spot_err *err)
 {
@@ -141,7 +141,7 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
     return enter_chunks(r, err);
 }
 
-/* The unit with which `pending` begins goes into the lane as it lies there. */
+/* Passes the first unit of `pending` to the lane, with its buffer. */
 static int submit_chunk(struct spot_stream_reader *r, const struct spot_chunk *chunk,
                         struct spot_err *err)
 {
@@ -227,7 +227,7 @@ static int step(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     return spot_err_set(err, SPOT_EDATA, "the stream failed before");
 }
 
-/* Damage is told with the name of the source. */
+/* Adds the name of the source to an error. */
 static int fail(struct spot_stream_reader *r, const struct spot_err *cause, struct spot_err *err)
 {
     r->state = FAILED;
@@ -245,7 +245,7 @@ int spot_stream_reader_drain(struct spot_stream_reader *r, struct spot_err *err)
     return drain(r, &cause) ? fail(r, &cause, err) : 0;
 }
 
-/* A step. Where it fails, chunks that came before are looked at first. */
+/* One step. If it fails, earlier chunks in the lane are checked first. */
 static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t n, size_t *used,
                 struct spot_err *err)
 {
@@ -256,7 +256,7 @@ static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     return spot_stream_reader_drain(r, err) ? -1 : fail(r, &cause, err);
 }
 
-/* Through `pending`, which the lane takes over chunk by chunk. */
+/* Copies input to `pending`, from which the lane takes chunks. */
 static int feed_copy(struct spot_stream_reader *r, const unsigned char *at, size_t n_byte,
                      struct spot_err *err)
 {
@@ -274,7 +274,7 @@ static int feed_copy(struct spot_stream_reader *r, const unsigned char *at, size
     return 0;
 }
 
-/* Whole units are taken from where they lie; only one that is cut by the end of `bytes` is copied.
+/* Whole units are parsed in place; only an incomplete unit at the end of `bytes` is copied.
  */
 int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
                             struct spot_err *err)
@@ -312,10 +312,10 @@ int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, siz
     return 0;
 }
 
-/* The unit that is needed and the head of the next one: one read a chunk. */
+/* Room for the needed unit and the head of the next one, so that there is one read per chunk. */
 void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte)
 {
-    enum { AT_ONCE = 4 << 20 }; /* a claim of size alone takes no memory */
+    enum { AT_ONCE = 4 << 20 }; /* so that a false length takes no memory */
     const size_t need =
         (r->need > r->pending.n ? r->need - r->pending.n : 0) + SPOT_CHUNK_HEAD_BYTE;
 
@@ -328,7 +328,7 @@ int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct 
     size_t before, used;
 
     r->pending.n += n_byte;
-    do { /* until a step takes nothing; what stays is less than a unit, mostly a chunk's header */
+    do { /* until a step consumes nothing; less than a unit remains, mostly a chunk's header */
         before = r->pending.n;
         if (before && take(r, r->pending.data, before, &used, err))
             return -1;

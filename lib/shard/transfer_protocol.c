@@ -10,9 +10,9 @@
 
 #define MAGIC UINT64_C(0x314d5053) /* "SPM1" */
 
-enum { GREETING_MAX = 1024 }; /* bytes of what a stranger may say first */
+enum { GREETING_MAX = 1024 }; /* maximum bytes of the first message of an unidentified peer */
 
-/* Header without its check, then the payload: hashed in two steps, so that nothing is copied. */
+/* Hash of the header without its check, and of the payload, in two steps to avoid a copy. */
 static uint32_t check_of(const unsigned char *head, const void *payload, size_t n_byte)
 {
     unsigned char covered[28];
@@ -43,7 +43,7 @@ int spot_transfer_send(struct spot_port *port, enum spot_transfer_type type, uin
     return n_byte ? port->write(port, payload, n_byte, err) : 0;
 }
 
-/* The payload is read in pieces, so that a claim of size alone takes no memory. */
+/* The payload is read in pieces, so that a false length takes no memory. */
 static int read_payload(struct spot_port *port, size_t n_byte, struct spot_buf *payload,
                         struct spot_err *err)
 {
@@ -84,7 +84,7 @@ static int receive_any(struct spot_port *port, size_t most, struct spot_transfer
     return 0;
 }
 
-/* A stranger's words go to a terminal and into logs. */
+/* Makes the peer's text safe for terminals and logs. */
 static int report(const struct spot_transfer_message *m, struct spot_err *err)
 {
     char why[400];

@@ -54,7 +54,7 @@ struct spot_transfer_message {
 int spot_transfer_send(struct spot_port *port, enum spot_transfer_type type, uint64_t argument,
                        const void *payload, size_t n_byte, struct spot_err *err);
 
-/* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or silent,
+/* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the connection is closed or silent,
  * SPOT_EDATA for an invalid message, the peer's reason for FAIL. */
 int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *message,
                           struct spot_err *err);
@@ -63,10 +63,11 @@ int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *
  * after silence_s: a second at most. */
 double spot_transfer_beat_s(double silence_s);
 
-/* Exchange HELLO. `role` is "send" or "recv"; the peer must have the other, and our version. */
+/* Exchange HELLO. `role` is "send" or "recv"; the peer must have the other role and the same
+ * version. */
 int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err *err);
 
-/* Tell the peer why we leave; errors in doing so are not reported. */
+/* Send FAIL with the reason; errors of sending are ignored. */
 void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
 
 #ifdef __cplusplus

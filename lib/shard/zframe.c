@@ -15,9 +15,9 @@
 /* magic, descriptor, content size in four bytes */
 enum { STORED_HEAD = 9, BLOCK_HEAD = 3, CHECK_BYTE = 4 };
 
-/* The lowest level steps farthest between searches for a match, and a match in an exponent plane
- * costs more bits than it saves: 2.60 bits a byte where level -100 takes 2.76, and twice as fast
- * (blocks of 256 KiB, normal(0, 0.02)). */
+/* The lowest level searches for matches least often, and in an exponent plane a match costs more
+ * bits than it saves: 2.60 bits a byte where level -100 takes 2.76, and twice as fast (blocks of
+ * 256 KiB, normal(0, 0.02)). */
 enum { HUFFMAN_LEVEL = -ZSTD_TARGETLENGTH_MAX };
 enum { DESCRIPTOR = 0xa0, HAS_CHECK = 0x04 }; /* 4-byte content size, single segment */
 
@@ -47,7 +47,7 @@ void spot_zstd_free(struct spot_zstd *z)
 }
 
 /* memcpy in pieces that stay below the C library's threshold for `rep movsb`, which takes three
- * times as long on some processors when source and target are unluckily aligned; behind a block
+ * times as long on some processors when source and target are unluckily aligned; after a block
  * header the target always is. */
 static void copy(unsigned char *to, const unsigned char *from, size_t n)
 {

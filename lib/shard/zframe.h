@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* zframe.h - zstd frames: compressed by libzstd, or stored by hand at the speed of memcpy.
+/* zframe.h - zstd frames: compressed by libzstd, or stored directly at the speed of memcpy.
  *
  * Only one form of stored frame is accepted here, so every byte of it is checked by comparison;
  * zstd reads it the same way. Format: RFC 8878.
@@ -46,8 +46,7 @@ int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
                          enum spot_zframe_mode mode, bool has_check, struct spot_buf *out,
                          struct spot_err *err);
 
-/* Content in pieces: for stored frames in place within the frame, for others where it was
- * decoded. */
+/* Content in pieces: of stored frames in place, of others where they were decoded. */
 struct spot_span {
     const unsigned char *at;
     size_t n;
