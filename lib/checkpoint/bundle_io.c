@@ -287,11 +287,3 @@ int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, c
     spot_bundle_free(bundle);
     return bundle ? 0 : -1;
 }
-
-void spot_bundle_free(struct spot_bundle *bundle)
-{
-    if (!bundle)
-        return;
-    spot_bundle_release(bundle);
-    free(bundle);
-}

@@ -36,8 +36,6 @@ int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_b
 int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, const void *data,
                       size_t n_byte, struct spot_err *err);
 
-void spot_bundle_free(struct spot_bundle *bundle); /* release and free; NULL is fine */
-
 /* The same bytes piece by piece, so that encoding, transfer and decoding overlap. */
 
 /* `bundle` is borrowed and must not change. NULL with *err. */

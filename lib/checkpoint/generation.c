@@ -19,7 +19,6 @@
 #include "common/pio.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
-#include "model/shape.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
 
@@ -140,6 +139,10 @@ struct manifest_head {
     const char *job, *chain; /* chain: NULL if there is none */
     int64_t step;
 };
+struct manifest_commit {
+    const char *key;
+    int64_t round, step, nodes; /* nodes 0: there is none */
+};
 struct manifest_entry {
     int64_t n_byte;
     const char *hash;
@@ -151,34 +154,49 @@ static const struct spot_field manifest_field[] = {
     { "chain", SPOT_F_STR, offsetof(struct manifest_head, chain), "hex", 32, 32, false },
     { 0 },
 };
+static const struct spot_field commit_field[] = {
+    { "round", SPOT_F_INT, offsetof(struct manifest_commit, round), "1", 0, UINT32_MAX, true },
+    { "key", SPOT_F_STR, offsetof(struct manifest_commit, key), "hex", 16, 16, true },
+    { "step", SPOT_F_INT, offsetof(struct manifest_commit, step), "1", 0, 9007199254740992.0,
+      true },
+    { "nodes", SPOT_F_INT, offsetof(struct manifest_commit, nodes), "1", 1, 65536, true },
+    { 0 },
+};
 static const struct spot_field entry_field[] = {
     { "byte", SPOT_F_INT, offsetof(struct manifest_entry, n_byte), "byte", 0, 1099511627776.0,
       true },
     { "xxh3_128", SPOT_F_STR, offsetof(struct manifest_entry, hash), "hex", 32, 32, true },
     { 0 },
 };
-enum { BUNDLES_MAX = SPOT_LAYERS_MAX + 2 }; /* and both ends */
 const struct spot_doc_part spot_state_part[] = {
     { "", manifest_field, .required = true },
-    { "bundles[]", entry_field, .required = true, .n_max = BUNDLES_MAX },
+    { "commit", commit_field, .required = false },
+    { "bundles[]", entry_field, .required = true, .n_max = SPOT_GENERATION_BUNDLES },
     { 0 },
 };
 
 /* The manifest of a generation: sizes and hashes [n_bundle]. */
 struct manifest {
+    char place[PATH_SIZE + 32]; /* where it lies */
     struct spot_json_doc doc;
+    struct manifest_commit commit;
     const struct spot_json_value *bundles;
 };
 
 /* Its head and the list of its bundles, of whatever job and step. */
 static int read_manifest(struct manifest *m, struct manifest_head *head, struct spot_err *err)
 {
-    return spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
-                   spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, head, err) ||
-                   spot_json_array(&m->doc, m->doc.root, "", "bundles", true, BUNDLES_MAX,
-                                   &m->bundles, err)
-               ? -1
-               : 0;
+    const struct spot_json_value *commit;
+
+    m->commit = (struct manifest_commit){ 0 };
+    if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
+        spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, head, err) ||
+        spot_json_object(&m->doc, m->doc.root, "", "commit", false, &commit, err) ||
+        spot_json_array(&m->doc, m->doc.root, "", "bundles", true, SPOT_GENERATION_BUNDLES,
+                        &m->bundles, err))
+        return -1;
+    return commit ? spot_json_read_fields(&m->doc, commit, "/commit", commit_field, &m->commit, err)
+                  : 0;
 }
 
 static int read_entry(const struct manifest *m, int bundle, struct manifest_entry *entry,
@@ -207,46 +225,34 @@ int spot_state_check(const char *text, size_t n_byte, struct spot_err *err)
     return rc;
 }
 
-static int load_object(const struct spot_generations *g, int64_t step, const char *source,
-                       struct spot_json_doc *doc, struct spot_err *err)
-{
-    size_t n;
-    char *const text = spot_objects_manifest(g->objects, step, &n, err);
-    FILE *const in = text ? fmemopen(text, n, "r") : NULL;
-    int rc = -1;
-
-    if (in)
-        rc = spot_json_load(doc, in, source, err);
-    else if (text)
-        rc = spot_err_set(err, SPOT_EDATA, "'%s' is empty", source);
-    if (in)
-        fclose(in);
-    free(text);
-    return rc;
-}
-
-static int load_manifest(const struct spot_generations *g, int64_t step, const char *path,
-                         struct spot_json_doc *doc, struct spot_err *err)
+static int load_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
+                         struct spot_err *err)
 {
     struct stat st;
+    size_t n;
+    char *text;
+    int rc;
 
-    if (g->objects)
-        return load_object(g, step, path, doc, err);
-    return check_file(path, &st, err) ? -1 : spot_json_load_path(doc, path, err);
+    place_of(g, step, -1, m->place);
+    if (!g->objects)
+        return check_file(m->place, &st, err) ? -1 : spot_json_load_path(&m->doc, m->place, err);
+    text = spot_objects_manifest(g->objects, step, &n, err);
+    rc = text ? spot_json_parse(&m->doc, text, n, m->place, err) : -1;
+    free(text);
+    return rc;
 }
 
 static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
                          struct spot_err *err)
 {
-    char path[PATH_SIZE + 32], job[20];
+    char job[20];
     struct manifest_head head = { 0 };
 
-    place_of(g, step, -1, path);
-    if (load_manifest(g, step, path, &m->doc, err))
+    if (load_manifest(g, step, m, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
     if (g->manifest && g->manifest != m->doc.hash) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is the manifest of another state", path);
+        spot_err_set(err, SPOT_EDATA, "'%s' is the manifest of another state", m->place);
         goto fail;
     }
     if (read_manifest(m, &head, err))
@@ -262,7 +268,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
         spot_json_fail(&m->doc, "/step", err, "expected %lld", (long long)step);
         goto fail;
     }
-    if (spot_json_array_size(m->bundles) != (size_t)g->n_bundle) {
+    if (g->n_bundle && spot_json_array_size(m->bundles) != (size_t)g->n_bundle) {
         spot_json_fail(&m->doc, "/bundles", err, "expected %d bundles", g->n_bundle);
         goto fail;
     }
@@ -295,6 +301,7 @@ struct scan {
     size_t at;
     spot_generation_bytes_fn *fn; /* NULL: not needed */
     void *user;
+    bool is_refused; /* by fn */
     size_t n_byte;
     struct spot_hash128 hash; /* of all that was there */
     uint8_t head[HEAD_BYTE];
@@ -311,7 +318,8 @@ static int scan_piece(void *user, const void *piece, size_t n, struct spot_err *
         scan->head[scan->at + i] = ((const uint8_t *)piece)[i];
     scan->at += n;
     spot_hash_stream_add(scan->stream, piece, n);
-    return scan->fn ? scan->fn(scan->user, piece, n, err) : 0;
+    scan->is_refused = scan->fn && scan->fn(scan->user, piece, n, err);
+    return scan->is_refused ? -1 : 0;
 }
 
 static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct spot_err *err)
@@ -371,17 +379,25 @@ static int scan_bundle(const struct spot_generations *g, int64_t step, const str
 {
     struct manifest_entry entry;
     char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX];
-    struct spot_err why;
+    struct spot_err why = { 0 };
 
     place_of(g, step, bundle, path);
-    if (read_entry(m, bundle, &entry, err) ||
-        scan_all(g, step, bundle, path, (size_t)entry.n_byte, scan, err))
+    if (read_entry(m, bundle, &entry, err))
         return -1;
+    if (scan_all(g, step, bundle, path, (size_t)entry.n_byte, scan, &why) &&
+        !(scan->is_refused && why.code == SPOT_EDATA)) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (why.code)
+        return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
     spot_hash128_hex(scan->hash, hex);
     if (strcmp(hex, entry.hash) != 0)
         return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
                             entry.hash);
-    if (spot_bundle_check_head(bundle, step, scan->head,
+    if (g->n_bundle &&
+        spot_bundle_check_head(bundle, step, scan->head,
                                (size_t)entry.n_byte < HEAD_BYTE ? (size_t)entry.n_byte : HEAD_BYTE,
                                &why))
         return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
@@ -391,17 +407,18 @@ static int scan_bundle(const struct spot_generations *g, int64_t step, const str
 static int check_sizes(const struct spot_generations *g, int64_t step, const struct manifest *m,
                        struct spot_err *err)
 {
-    struct spot_written *const written = spot_xcalloc((size_t)g->n_bundle, sizeof(*written));
+    const int n_bundle = (int)spot_json_array_size(m->bundles);
+    struct spot_written *const written = spot_xcalloc((size_t)n_bundle, sizeof(*written));
     int rc = 0;
 
-    for (int b = 0; !rc && b < g->n_bundle; b++) {
+    for (int b = 0; !rc && b < n_bundle; b++) {
         struct manifest_entry entry;
 
         rc = read_entry(m, b, &entry, err);
         written[b].n_byte = rc ? 0 : (size_t)entry.n_byte;
     }
     if (!rc)
-        rc = spot_objects_check(g->objects, step, written, g->n_bundle, err);
+        rc = spot_objects_check(g->objects, step, written, n_bundle, err);
     free(written);
     return rc;
 }
@@ -506,6 +523,27 @@ uint8_t *spot_generation_read(const struct spot_generations *g, int64_t step, in
     return whole.data;
 }
 
+static int feed(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    return spot_bundle_reader_feed(user, data, n_byte, err);
+}
+
+struct spot_bundle *spot_generation_bundle(const struct spot_generations *g,
+                                           const struct spot_shape *shape, int64_t step, int bundle,
+                                           struct spot_err *err)
+{
+    struct spot_bundle *got = NULL;
+
+    for (int tries = g->objects ? SPOT_STATE_COMMAND_TRIES : 1; !got && tries; tries--) {
+        struct spot_bundle_reader *const reader = spot_bundle_reader_new(shape, bundle, step);
+
+        if (!spot_generation_scan(g, step, bundle, feed, reader, err))
+            (void)spot_bundle_reader_finish(reader, &got, err);
+        spot_bundle_reader_free(reader);
+    }
+    return got;
+}
+
 int spot_generation_check(const struct spot_generations *g, int64_t step, struct spot_err *err)
 {
     struct manifest m;
@@ -528,6 +566,29 @@ int spot_generation_chain(const struct spot_generations *g, int64_t step, char c
     snprintf(chain, SPOT_HASH_HEX, "%s", head.chain ? head.chain : "");
     spot_json_release(&m.doc);
     return 0;
+}
+
+int spot_generation_foreign(const struct spot_generations *g, int64_t step,
+                            struct spot_foreign_commit *commit, struct spot_err *err)
+{
+    struct manifest m;
+    struct manifest_head head = { 0 };
+    int rc = 0;
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    (void)read_manifest(&m, &head, NULL); /* it is one */
+    if (!m.commit.nodes)
+        rc = spot_json_fail(&m.doc, "", err, "expected the commit of a foreign trainer");
+    else
+        *commit = (struct spot_foreign_commit){ .job = strtoull(head.job, NULL, 16),
+                                                .key = strtoull(m.commit.key, NULL, 16),
+                                                .round = m.commit.round,
+                                                .step = m.commit.step,
+                                                .nodes = m.commit.nodes,
+                                                .n_bundle = (int)spot_json_array_size(m.bundles) };
+    spot_json_release(&m.doc);
+    return rc;
 }
 
 uint64_t spot_generation_hash(const struct spot_generations *g, int64_t step)

@@ -2,7 +2,10 @@
 /* generation.h - one durable state on disk: DIR/gen-STEP/ with a file per bundle and a manifest.
  *
  * Written as gen-STEP.tmp, synced, and committed by its rename. If holders write bundles it is
- * gen-STEP.NONCE.tmp, which is unique.
+ * gen-STEP.NONCE.tmp, which is unique. Or it is objects behind a command (object_store.h).
+ *
+ * A commit of a foreign trainer is a generation too, numbered in the order of writing: its manifest
+ * says which one (host/state_bucket.h).
  */
 #ifndef SPOT_CHECKPOINT_GENERATION_H
 #define SPOT_CHECKPOINT_GENERATION_H
@@ -22,14 +25,25 @@
 extern "C" {
 #endif
 
-enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
+enum {
+    SPOT_GENERATION_PATH = 2 * PATH_MAX,
+    SPOT_GENERATION_BUNDLES = 1 << 14, /* at most */
+};
+
+/* Which commit of a foreign trainer a generation is. */
+struct spot_foreign_commit {
+    uint64_t job, key;
+    int64_t round, step, nodes;
+    int n_bundle;
+};
 
 struct spot_generations {
     char dir[PATH_MAX];
     const int *dir_fd;            /* dir, open: for all that writes and removes; else NULL */
     struct spot_objects *objects; /* NULL: files in dir; else `dir` is for messages only */
     uint64_t job;                 /* 0: any job, for reading only */
-    int n_bundle;
+    int n_bundle;                 /* 0: as many as the manifest has, of a foreign trainer */
+    const struct spot_foreign_commit *commit; /* for the manifest to be written; NULL: none */
     char chain[SPOT_HASH_HEX]; /* for the manifest to be written: the chain of commits; "": none */
     uint64_t manifest;         /* hash of the text of the only valid manifest; 0: any */
     void (*tick)(void *user);  /* called after each bundle verified; may be NULL */
@@ -101,6 +115,10 @@ int spot_generation_check(const struct spot_generations *generations, int64_t st
 int spot_generation_chain(const struct spot_generations *generations, int64_t step,
                           char chain[SPOT_HASH_HEX], struct spot_err *err);
 
+/* Which commit it is. Returns 0, or -1 with *err: SPOT_EDATA if it is a state of our trainer. */
+int spot_generation_foreign(const struct spot_generations *generations, int64_t step,
+                            struct spot_foreign_commit *commit, struct spot_err *err);
+
 /* Hash of the manifest's text, which contains the hash of every bundle; 0: it is not valid. */
 uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
@@ -125,6 +143,11 @@ int spot_generation_scan(const struct spot_generations *generations, int64_t ste
 /* A bundle whose size and hash match the manifest, freed by the caller; NULL with *err. */
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err);
+
+/* The same, decoded as it comes. What breaks off behind a command is begun anew. */
+struct spot_bundle *spot_generation_bundle(const struct spot_generations *generations,
+                                           const struct spot_shape *shape, int64_t step, int bundle,
+                                           struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -14,13 +14,30 @@
 #include "common/hash.h"
 #include "common/json_writer.h"
 #include "common/safe_dir.h"
+#include "common/xalloc.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
 
-static int put_manifest(const struct spot_generations *g, FILE *out, int64_t step,
-                        const struct spot_written *written, struct spot_err *err)
+static void put_commit(struct spot_jw *jw, const struct spot_foreign_commit *commit)
 {
-    char hex[SPOT_HASH_HEX], job[20];
+    char key[20];
+
+    snprintf(key, sizeof(key), "%016" PRIx64, commit->key);
+    spot_jw_object(jw, "commit");
+    spot_jw_int(jw, "round", commit->round);
+    spot_jw_str(jw, "key", key);
+    spot_jw_int(jw, "step", commit->step);
+    spot_jw_int(jw, "nodes", commit->nodes);
+    spot_jw_end(jw);
+}
+
+/* The text of a manifest, freed by the caller. */
+static char *manifest_text(const struct spot_generations *g, int64_t step,
+                           const struct spot_written *written)
+{
+    char hex[SPOT_HASH_HEX], job[20], *text = NULL;
+    size_t n = 0;
+    FILE *const out = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
 
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
@@ -31,6 +48,8 @@ static int put_manifest(const struct spot_generations *g, FILE *out, int64_t ste
     spot_jw_int(&jw, "step", step);
     if (*g->chain)
         spot_jw_str(&jw, "chain", g->chain);
+    if (g->commit)
+        put_commit(&jw, g->commit);
     spot_jw_array(&jw, "bundles");
     for (int b = 0; b < g->n_bundle; b++) {
         spot_hash128_hex(written[b].hash, hex);
@@ -41,44 +60,21 @@ static int put_manifest(const struct spot_generations *g, FILE *out, int64_t ste
     }
     spot_jw_end(&jw);
     spot_jw_end(&jw);
-    return spot_jw_close(&jw, err);
+    (void)spot_jw_close(&jw, NULL);
+    spot_xmemory_close(out);
+    return text;
 }
 
 static int write_manifest(const struct spot_generations *g, int dir_fd, int64_t step,
                           const struct spot_written *written, struct spot_err *err)
 {
-    static const char name[] = "manifest.json";
-    FILE *const out = spot_safe_begin(dir_fd, name);
+    char *const text = manifest_text(g, step, written);
+    const int rc = spot_safe_replace(dir_fd, "manifest.json", text, strlen(text), true)
+                       ? spot_err_sys(err, "cannot write a manifest in '%s'", g->dir)
+                       : 0;
 
-    if (!out)
-        return spot_err_sys(err, "cannot write a manifest in '%s'", g->dir);
-    if (put_manifest(g, out, step, written, err)) {
-        (void)spot_safe_end(out, dir_fd, name, true, -1);
-        return -1;
-    }
-    return spot_safe_end(out, dir_fd, name, true, 0)
-               ? spot_err_sys(err, "cannot write a manifest in '%s'", g->dir)
-               : 0;
-}
-
-/* The text of it, freed by the caller. NULL with *err. */
-static char *manifest_text(const struct spot_generations *g, int64_t step,
-                           const struct spot_written *written, struct spot_err *err)
-{
-    char *text = NULL;
-    size_t n = 0;
-    FILE *const memory = open_memstream(&text, &n);
-    int rc;
-
-    if (!memory) {
-        spot_err_sys(err, "cannot write a manifest");
-        return NULL;
-    }
-    rc = put_manifest(g, memory, step, written, err);
-    if (!fclose(memory) && !rc)
-        return text;
     free(text);
-    return NULL;
+    return rc;
 }
 
 static bool is_listed(const struct spot_generations *g, int64_t step)
@@ -202,12 +198,12 @@ int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t
     char name[SPOT_BUNDLE_FILE_NAME];
     int fd, rc;
 
-    *written = (struct spot_written){ n_byte, spot_hash128(data, n_byte) };
     if (g->objects)
         return spot_objects_put(
             g->objects, step, nonce, bundle,
             &(struct spot_command_io){ .next = next_all, .user = &(struct all){ data, n_byte } },
-            err);
+            written, err);
+    *written = (struct spot_written){ n_byte, spot_hash128(data, n_byte) };
     fd = open_tmp(g, step, nonce, err);
     if (fd < 0)
         return -1;
@@ -222,9 +218,8 @@ int spot_generation_put(const struct spot_generations *g, int64_t step, uint64_t
 static int commit_objects(const struct spot_generations *g, int64_t step, uint64_t nonce,
                           const struct spot_written *written, struct spot_err *err)
 {
-    char *const text = manifest_text(g, step, written, err);
-    const int rc =
-        text ? spot_objects_commit(g->objects, step, nonce, written, g->n_bundle, text, err) : -1;
+    char *const text = manifest_text(g, step, written);
+    const int rc = spot_objects_commit(g->objects, step, nonce, written, g->n_bundle, text, err);
 
     free(text);
     return rc;

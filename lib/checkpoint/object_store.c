@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "checkpoint/object_key.h"
-#include "checkpoint/state_text.h"
 #include "common/random.h"
 #include "common/xalloc.h"
 
 enum {
     OWNER_SIZE = 34,
     LIST_BYTE_MAX = 64 << 20,
-    MANIFEST_BYTE_MAX = 1 << 20,
+    MANIFEST_BYTE_MAX = 4 << 20,
     NOTE_BYTE_MAX = 64 << 20
 };
 
@@ -444,13 +443,49 @@ int spot_objects_note(struct spot_objects *o, char **text, size_t *n_byte, struc
 
 /* --- writing -------------------------------------------------------------------------------- */
 
-int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int bundle,
-                     const struct spot_command_io *io, struct spot_err *err)
+/* What goes is hashed on the way. */
+struct hashed {
+    const struct spot_command_io *io;
+    struct spot_hash_stream *hash;
+    size_t n_byte;
+};
+
+static int rewind_hashed(void *user, struct spot_err *err)
 {
+    struct hashed *const h = user;
+
+    spot_hash_stream_free(h->hash);
+    h->hash = spot_hash_stream_new();
+    h->n_byte = 0;
+    return h->io->rewind ? h->io->rewind(h->io->user, err) : 0;
+}
+
+static int next_hashed(void *user, struct spot_buf *piece, struct spot_err *err)
+{
+    struct hashed *const h = user;
+    const size_t before = piece->n;
+    const int more = h->io->next(h->io->user, piece, err);
+
+    spot_hash_stream_add(h->hash, piece->data + before, piece->n - before);
+    h->n_byte += piece->n - before;
+    return more;
+}
+
+int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int bundle,
+                     const struct spot_command_io *io, struct spot_written *written,
+                     struct spot_err *err)
+{
+    struct hashed h = { .io = io };
+    const struct spot_command_io hashed = { rewind_hashed, next_hashed, NULL, &h };
     char key[SPOT_OBJECT_KEY_SIZE];
+    int rc;
 
     spot_object_bundle_key(key, step, nonce, bundle);
-    return spot_state_command_run(&o->command, "put", key, io, err);
+    rc = spot_state_command_run(&o->command, "put", key, &hashed, err);
+    if (!rc)
+        *written = (struct spot_written){ h.n_byte, spot_hash_stream_128(h.hash) };
+    spot_hash_stream_free(h.hash);
+    return rc;
 }
 
 /* Are all objects there, of the sizes that were written? */

@@ -77,9 +77,11 @@ int spot_objects_get(struct spot_objects *objects, int64_t step, int bundle,
 int spot_objects_check(struct spot_objects *objects, int64_t step,
                        const struct spot_written *written, int n_bundle, struct spot_err *err);
 
-/* Store a bundle of a new generation, piece by piece as in state_command.h. */
+/* Store a bundle of a new generation, piece by piece as in state_command.h; *written says what its
+ * last try gave. */
 int spot_objects_put(struct spot_objects *objects, int64_t step, uint64_t nonce, int bundle,
-                     const struct spot_command_io *io, struct spot_err *err);
+                     const struct spot_command_io *io, struct spot_written *written,
+                     struct spot_err *err);
 
 /* If all objects of written[n_bundle] exist, and no other process has claimed the store, write the
  * manifest. Returns 0, or -1 with *err. */

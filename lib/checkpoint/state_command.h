@@ -52,6 +52,13 @@ struct spot_command_io {
 int spot_state_command_run(const struct spot_state_command *command, const char *verb,
                            const char *key, const struct spot_command_io *io, struct spot_err *err);
 
+/* The output of "list" or "get" of a key, at most `most` bytes, followed by a NUL. Returns 0, or -1
+ * with *err as above, SPOT_EDATA if it is longer. */
+int spot_state_text_get(const struct spot_state_command *command, const char *verb, const char *key,
+                        size_t most, struct spot_buf *text, struct spot_err *err);
+int spot_state_text_put(const struct spot_state_command *command, const char *key, const char *text,
+                        struct spot_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -154,7 +154,7 @@ static int name_beside(const char *name, char beside[NAME_MAX + 1])
                : 0;
 }
 
-FILE *spot_safe_begin(int dir_fd, const char *name)
+static FILE *begin(int dir_fd, const char *name)
 {
     char beside[NAME_MAX + 1];
     FILE *out;
@@ -170,7 +170,7 @@ FILE *spot_safe_begin(int dir_fd, const char *name)
     return out;
 }
 
-int spot_safe_end(FILE *out_take, int dir_fd, const char *name, bool does_sync, int rc)
+static int end(FILE *out_take, int dir_fd, const char *name, bool does_sync, int rc)
 {
     char beside[NAME_MAX + 1];
     int why;
@@ -193,11 +193,11 @@ int spot_safe_end(FILE *out_take, int dir_fd, const char *name, bool does_sync, 
 
 int spot_safe_replace(int dir_fd, const char *name, const void *data, size_t n_byte, bool does_sync)
 {
-    FILE *const out = spot_safe_begin(dir_fd, name);
+    FILE *const out = begin(dir_fd, name);
 
     if (!out)
         return -1;
-    return spot_safe_end(out, dir_fd, name, does_sync, spot_write_at(fileno(out), 0, data, n_byte));
+    return end(out, dir_fd, name, does_sync, spot_write_at(fileno(out), 0, data, n_byte));
 }
 
 bool spot_safe_is_same(const struct stat *a, const struct stat *b)

@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "common/err.h"
@@ -29,10 +28,7 @@ int spot_safe_open_file(int dir_fd, const char *path, struct stat *st);
 int spot_safe_make_dir(int dir_fd, const char *name);
 /* Create a new file and the directories above it; EEXIST if the name is in use. */
 int spot_safe_create(int dir_fd, const char *path, mode_t mode);
-/* Replace a file atomically, mode 0600: write to the result of `begin` (NULL with errno); `end`
- * renames the complete file into place, or discards it if rc is not 0. */
-FILE *spot_safe_begin(int dir_fd, const char *name);
-int spot_safe_end(FILE *out_take, int dir_fd, const char *name, bool does_sync, int rc);
+/* Replace a file atomically, mode 0600: written beside it, and renamed when it is whole. */
 int spot_safe_replace(int dir_fd, const char *name, const void *data, size_t n_byte,
                       bool does_sync);
 

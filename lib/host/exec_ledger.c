@@ -145,6 +145,8 @@ static void put_plan(const struct spot_ledger_plan *plan, struct spot_jw *jw)
 int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct spot_err *err)
 {
     const struct spot_ledger_plan *const plan = spot_ledger_plan(l->ledger);
+    char *text = NULL;
+    size_t n = 0;
     struct spot_jw jw;
     FILE *out;
     int rc;
@@ -152,15 +154,14 @@ int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct s
     /* one that is there is of this plan: it came with the state, or was written here */
     if (!plan || !faccessat(dir_fd, SPOT_EXEC_LEDGER_FILE, F_OK, AT_SYMLINK_NOFOLLOW))
         return 0;
-    out = spot_safe_begin(dir_fd, SPOT_EXEC_LEDGER_FILE);
-    if (!out)
-        return spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'");
+    out = spot_xmemory_open(&text, &n);
     spot_jw_init(&jw, out, false);
     put_plan(plan, &jw);
-    rc = spot_jw_close(&jw, NULL);
-    return spot_safe_end(out, dir_fd, SPOT_EXEC_LEDGER_FILE, true, rc)
-               ? spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'")
-               : 0;
+    (void)spot_jw_close(&jw, NULL);
+    spot_xmemory_close(out);
+    rc = spot_safe_replace(dir_fd, SPOT_EXEC_LEDGER_FILE, text, n, true);
+    free(text);
+    return rc ? spot_err_sys(err, "cannot write '" SPOT_EXEC_LEDGER_FILE "'") : 0;
 }
 
 static int load_plan(struct spot_exec_ledger *l, FILE *in, struct spot_ledger_plan *plan,

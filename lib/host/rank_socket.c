@@ -57,11 +57,7 @@ static const struct spot_field common_field[] = {
 
 static void begin_text(struct spot_rank_socket *s)
 {
-    FILE *const out = open_memstream(&s->text, &s->n_text);
-
-    if (!out)
-        spot_no_memory("an answer");
-    spot_jw_init(&s->jw, out, false);
+    spot_jw_init(&s->jw, spot_xmemory_open(&s->text, &s->n_text), false);
     spot_jw_object(&s->jw, NULL);
 }
 
@@ -70,7 +66,7 @@ static void end_text(struct spot_rank_socket *s, struct client *to)
 {
     spot_jw_end(&s->jw);
     (void)spot_jw_close(&s->jw, NULL);
-    (void)fclose(s->jw.out);
+    spot_xmemory_close(s->jw.out);
     if (to)
         spot_buf_add(&to->out, s->text, s->n_text);
     free(s->text);

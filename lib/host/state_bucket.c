@@ -6,115 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/object_store.h"
-#include "common/prov.h"
+#include "checkpoint/generation.h"
 #include "common/random.h"
 #include "common/xalloc.h"
-#include "host/state_pack.h"
 
-enum { KEPT = 2, RECORDS = 0, TRIES = 3, RECORDS_BYTE_MAX = 1 << 30, WORLD_MAX = 1 << 16 };
+enum { KEPT = 2, RECORDS = 0, TRIES = 3, RECORDS_BYTE_MAX = 1 << 30 };
 
 struct spot_state_bucket {
-    struct spot_objects *objects;
+    struct spot_generations disk; /* whose n_bundle is 0 */
 };
 
-/* --- the manifest --------------------------------------------------------------------------- */
-
-struct manifest {
-    const char *run_id, *key, *hash;
-    int64_t round, step, nodes, pack_byte, n_byte;
-};
-
-static const struct spot_field manifest_field[] = {
-    { "run_id", SPOT_F_STR, offsetof(struct manifest, run_id), "hex", 16, 16, true },
-    { "round", SPOT_F_INT, offsetof(struct manifest, round), "1", 0, UINT32_MAX, true },
-    { "key", SPOT_F_STR, offsetof(struct manifest, key), "hex", 16, 16, true },
-    { "step", SPOT_F_INT, offsetof(struct manifest, step), "1", 0, 9007199254740992.0, true },
-    { "nodes", SPOT_F_INT, offsetof(struct manifest, nodes), "1", 1, WORLD_MAX, true },
-    { "pack_byte", SPOT_F_INT, offsetof(struct manifest, pack_byte), "byte", 1, 1099511627776.0,
-      true },
-    { "records_byte", SPOT_F_INT, offsetof(struct manifest, n_byte), "byte", 1, RECORDS_BYTE_MAX,
-      true },
-    { "records_xxh3_128", SPOT_F_STR, offsetof(struct manifest, hash), "hex", 32, 32, true },
-    { 0 },
-};
-
-const struct spot_doc_part spot_commit_part[] = { { "", manifest_field, .required = true }, { 0 } };
-
-static char *write_manifest(const struct spot_state_copy *copy, const struct spot_buf *records)
-{
-    char *text = NULL, key[17], hash[SPOT_HASH_HEX];
-    size_t n_text;
-    FILE *const out = open_memstream(&text, &n_text);
-    struct spot_jw jw;
-
-    if (!out)
-        spot_no_memory("a document");
-    snprintf(key, sizeof(key), "%016" PRIx64, copy->id.key);
-    spot_hash128_hex(spot_hash128(records->data, records->n), hash);
-    spot_jw_init(&jw, out, false);
-    spot_jw_begin_doc(&jw, "spot.commit", 1, NULL);
-    spot_jw_str(&jw, "run_id", copy->run_id);
-    spot_jw_int(&jw, "round", copy->id.round);
-    spot_jw_str(&jw, "key", key);
-    spot_jw_int(&jw, "step", (int64_t)copy->id.step);
-    spot_jw_int(&jw, "nodes", copy->world);
-    spot_jw_int(&jw, "pack_byte", (int64_t)copy->pack_byte);
-    spot_jw_int(&jw, "records_byte", (int64_t)records->n);
-    spot_jw_str(&jw, "records_xxh3_128", hash);
-    spot_jw_end(&jw);
-    (void)spot_jw_close(&jw, NULL);
-    (void)fclose(out);
-    return text;
-}
-
-/* What a manifest says beside the commit. */
+/* What a manifest says. */
 struct found {
     int64_t generation;
-    size_t n_byte;
-    char hash[SPOT_HASH_HEX];
+    int n_bundle;
     struct spot_state_copy copy;
 };
-
-static int parse_manifest(const char *text, size_t n_byte, struct found *found,
-                          struct spot_err *err)
-{
-    struct manifest m = { 0 };
-    struct spot_json_doc doc;
-    int rc;
-
-    if (spot_json_parse(&doc, text, n_byte, "manifest.json", err))
-        return -1;
-    rc = spot_json_expect_schema(&doc, "spot.commit", 1, err) ||
-                 spot_json_read_fields(&doc, doc.root, "", manifest_field, &m, err)
-             ? -1
-             : 0;
-    if (!rc) {
-        found->copy = (struct spot_state_copy){
-            .id = { (uint32_t)m.round, strtoull(m.key, NULL, 16), (uint64_t)m.step },
-            .world = (uint32_t)m.nodes,
-            .pack_byte = (size_t)m.pack_byte,
-        };
-        snprintf(found->copy.run_id, sizeof(found->copy.run_id), "%s", m.run_id);
-        snprintf(found->hash, sizeof(found->hash), "%s", m.hash);
-        found->n_byte = (size_t)m.n_byte;
-    }
-    spot_json_release(&doc);
-    return rc;
-}
-
-int spot_commit_check(const char *text, size_t n_byte, struct spot_err *err)
-{
-    struct found found;
-
-    return parse_manifest(text, n_byte, &found, err);
-}
 
 /* --- records --- */
 
 struct records {
     struct spot_state_record *of; /* [world], by place */
     uint32_t world;
+    struct spot_state_piece *piece; /* [n_piece], of all of them */
+    size_t n_piece;
 };
 
 static void release_records(struct records *r)
@@ -122,6 +37,7 @@ static void release_records(struct records *r)
     for (uint32_t p = 0; p < r->world; p++)
         spot_state_record_release(&r->of[p]);
     free(r->of);
+    free(r->piece);
 }
 
 void spot_state_bucket_add(struct spot_buf *records, const struct spot_state_record *record)
@@ -148,12 +64,12 @@ static int parse_record(struct spot_wire_in *in, struct spot_state_record *recor
     return spot_state_record_get(&text, record, err);
 }
 
-static int parse_records(const struct spot_buf *text, const struct spot_state_copy *copy,
+static int parse_records(const void *text, size_t n_byte, const struct spot_state_copy *copy,
                          struct records *r, struct spot_err *err)
 {
-    struct spot_wire_in in = spot_wire_in(text->data, text->n);
+    struct spot_wire_in in = spot_wire_in(text, n_byte);
 
-    *r = (struct records){ spot_xcalloc(copy->world, sizeof(*r->of)), copy->world };
+    *r = (struct records){ .of = spot_xcalloc(copy->world, sizeof(*r->of)), .world = copy->world };
     for (uint32_t p = 0; p < copy->world; p++)
         if (parse_record(&in, &r->of[p], err))
             return -1;
@@ -161,17 +77,10 @@ static int parse_records(const struct spot_buf *text, const struct spot_state_co
                  spot_state_id_compare(&r->of[p].id, &copy->id) ||
                  strcmp(r->of[p].run_id, copy->run_id) != 0)
             return spot_err_set(err, SPOT_EDATA, "a record of another commit");
-    return spot_wire_in_done(&in) ? 0 : spot_err_set(err, SPOT_EDATA, "more records than places");
-}
-
-static struct spot_state_chunks list_chunks(const struct records *r)
-{
-    struct spot_state_chunks c = { 0 };
-
-    for (uint32_t p = 0; p < r->world; p++)
-        spot_state_chunks_add(&c, &r->of[p]);
-    spot_state_chunks_unite(&c);
-    return c;
+    if (!spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_EDATA, "more records than places");
+    r->piece = spot_state_record_pieces(r->of, r->world, &r->n_piece);
+    return 0;
 }
 
 /* --- ownership --- */
@@ -180,7 +89,7 @@ struct spot_state_bucket *spot_state_bucket_new(const struct spot_state_command 
 {
     struct spot_state_bucket *const b = spot_xcalloc(1, sizeof(*b));
 
-    b->objects = spot_objects_new(command);
+    b->disk.objects = spot_objects_new(command);
     return b;
 }
 
@@ -188,7 +97,7 @@ void spot_state_bucket_free(struct spot_state_bucket *b)
 {
     if (!b)
         return;
-    spot_objects_free(b->objects);
+    spot_objects_free(b->disk.objects);
     free(b);
 }
 
@@ -198,7 +107,7 @@ int spot_state_bucket_owner(struct spot_state_bucket *b, char run_id[SPOT_RUN_ID
     uint64_t job;
 
     *run_id = '\0';
-    if (spot_objects_job(b->objects, &job, err))
+    if (spot_objects_job(b->disk.objects, &job, err))
         return -1;
     if (job)
         snprintf(run_id, SPOT_RUN_ID_MAX, "%016" PRIx64, job);
@@ -207,7 +116,7 @@ int spot_state_bucket_owner(struct spot_state_bucket *b, char run_id[SPOT_RUN_ID
 
 int spot_state_bucket_claim(struct spot_state_bucket *b, const char *run_id, struct spot_err *err)
 {
-    return spot_objects_claim(b->objects, strtoull(run_id, NULL, 16), err);
+    return spot_objects_claim(b->disk.objects, strtoull(run_id, NULL, 16), err);
 }
 
 /* --- out of it --- */
@@ -215,16 +124,18 @@ int spot_state_bucket_claim(struct spot_state_bucket *b, const char *run_id, str
 static int read_manifest(struct spot_state_bucket *b, int64_t generation, struct found *found,
                          struct spot_err *err)
 {
-    size_t n_byte;
-    char *const text = spot_objects_manifest(b->objects, generation, &n_byte, err);
-    int rc;
+    struct spot_foreign_commit c;
 
-    found->generation = generation;
-    if (!text)
+    if (spot_generation_foreign(&b->disk, generation, &c, err))
         return -1;
-    rc = parse_manifest(text, n_byte, found, err);
-    free(text);
-    return rc;
+    *found = (struct found){
+        .generation = generation,
+        .n_bundle = c.n_bundle,
+        .copy = { .id = { (uint32_t)c.round, c.key, (uint64_t)c.step },
+                  .world = (uint32_t)c.nodes },
+    };
+    snprintf(found->copy.run_id, sizeof(found->copy.run_id), "%016" PRIx64, c.job);
+    return 0;
 }
 
 static int find(struct spot_state_bucket *b, struct found *found, struct spot_err *err)
@@ -234,13 +145,13 @@ static int find(struct spot_state_bucket *b, struct found *found, struct spot_er
     size_t n, i = 0;
     int rc = 0;
 
-    if (spot_objects_look(b->objects, err))
+    if (spot_objects_look(b->disk.objects, err))
         return -1;
-    generation = spot_objects_list(b->objects, &n);
+    generation = spot_generation_list(&b->disk, &n);
     for (; !rc && i < n; i++) {
         rc = read_manifest(b, generation[i], found, &why) ? -1 : 1;
         if (rc < 0 && why.code == SPOT_EDATA) {
-            spot_objects_set_aside(b->objects, generation[i]);
+            spot_generation_set_aside(&b->disk, generation[i]);
             rc = 0;
         }
     }
@@ -261,43 +172,22 @@ int spot_state_bucket_find(struct spot_state_bucket *b, struct spot_state_copy *
     return rc;
 }
 
-static int take_records(void *user, const void *data, size_t n_byte, struct spot_err *err)
-{
-    struct spot_buf *const text = user;
-
-    if (n_byte > RECORDS_BYTE_MAX - text->n)
-        return spot_err_set(err, SPOT_EDATA, "records of more than %d bytes", RECORDS_BYTE_MAX);
-    spot_buf_add(text, data, n_byte);
-    return 0;
-}
-
 static int get_records(struct spot_state_bucket *b, const struct found *found, struct records *r,
                        struct spot_err *err)
 {
-    const struct spot_written written = { .n_byte = found->n_byte };
-    struct spot_buf text = { 0 };
-    char hash[SPOT_HASH_HEX];
-    int rc = spot_objects_check(b->objects, found->generation, &written, 1, err);
+    size_t n_byte;
+    uint8_t *const text = spot_generation_read(&b->disk, found->generation, RECORDS, &n_byte, err);
+    const int rc = text ? parse_records(text, n_byte, &found->copy, r, err) : -1;
 
-    *r = (struct records){ 0 };
-    if (!rc)
-        rc = spot_objects_get(b->objects, found->generation, RECORDS, take_records, &text, err);
-    if (!rc) {
-        spot_hash128_hex(spot_hash128(text.data, text.n), hash);
-        if (text.n != found->n_byte || strcmp(hash, found->hash) != 0)
-            rc = spot_err_set(err, SPOT_EDATA, "records that do not match their hash");
-        else
-            rc = parse_records(&text, &found->copy, r, err);
-    }
-    spot_buf_release(&text);
+    free(text);
     return rc;
 }
 
-/* An object of chunks as it comes. */
+/* Chunks as they come: an object ends where one of them does. */
 struct unpack {
     struct spot_state_store *store;
-    const struct spot_state_chunks *chunks;
-    size_t i, end;
+    const struct records *records;
+    size_t i;
     struct spot_buf piece; /* what has come of the i-th */
 };
 
@@ -306,8 +196,8 @@ static int take_chunks(void *user, const void *data, size_t n_byte, struct spot_
     struct unpack *const u = user;
     const uint8_t *at = data;
 
-    while (n_byte && u->i < u->end) {
-        const struct spot_state_piece *const piece = &u->chunks->piece[u->i];
+    while (n_byte && u->i < u->records->n_piece) {
+        const struct spot_state_piece *const piece = &u->records->piece[u->i];
         const size_t left = piece->n_byte - u->piece.n, n = n_byte < left ? n_byte : left;
 
         spot_buf_add(&u->piece, at, n);
@@ -324,8 +214,8 @@ static int take_chunks(void *user, const void *data, size_t n_byte, struct spot_
 }
 
 /* One that breaks off is asked for again: chunks that came are here. */
-static int get_pack(struct spot_state_bucket *b, const struct found *found, int bundle,
-                    struct unpack *u, struct spot_err *err)
+static int get_object(struct spot_state_bucket *b, const struct found *found, int bundle,
+                      struct unpack *u, struct spot_err *err)
 {
     const size_t first = u->i;
     struct spot_err why = { 0 };
@@ -334,9 +224,9 @@ static int get_pack(struct spot_state_bucket *b, const struct found *found, int 
     for (int i = 0; rc && i < TRIES && (!i || why.code == SPOT_ESYS); i++) {
         u->i = first;
         u->piece.n = 0;
-        rc = spot_objects_get(b->objects, found->generation, bundle, take_chunks, u, &why);
+        rc = spot_generation_scan(&b->disk, found->generation, bundle, take_chunks, u, &why);
     }
-    if (!rc && u->i < u->end)
+    if (!rc && u->piece.n)
         rc = spot_err_set(&why, SPOT_EDATA, "an object ends before its chunks");
     if (rc && err)
         *err = why;
@@ -344,55 +234,32 @@ static int get_pack(struct spot_state_bucket *b, const struct found *found, int 
 }
 
 static int get_chunks(struct spot_state_bucket *b, const struct found *found,
-                      struct spot_state_store *store, const struct spot_state_chunks *chunks,
-                      struct spot_err *err)
+                      struct spot_state_store *store, const struct records *r, struct spot_err *err)
 {
-    struct unpack u = { .store = store, .chunks = chunks };
-    size_t n_byte;
+    struct unpack u = { .store = store, .records = r };
     int rc = 0;
 
-    for (int bundle = RECORDS + 1; !rc && u.i < chunks->n; bundle++) {
-        u.end = spot_state_pack_end(chunks, found->copy.pack_byte, u.i, &n_byte);
-        rc = get_pack(b, found, bundle, &u, err);
-    }
+    for (int bundle = RECORDS + 1; !rc && bundle < found->n_bundle; bundle++)
+        rc = get_object(b, found, bundle, &u, err);
     spot_buf_release(&u.piece);
-    return rc;
+    return rc || u.i == r->n_piece
+               ? rc
+               : spot_err_set(err, SPOT_EDATA, "a commit has fewer chunks than its records");
 }
 
 /* What is not there is damage; what cannot be read now may be read later. */
-static int check_objects(struct spot_state_bucket *b, const struct found *found,
-                         const struct spot_state_chunks *chunks, struct spot_err *err)
-{
-    struct spot_written *written = spot_xcalloc(1, sizeof(*written));
-    int n_bundle = 1, rc;
-
-    written[RECORDS].n_byte = found->n_byte;
-    for (size_t i = 0; i < chunks->n; n_bundle++) {
-        written = spot_xrealloc(written, (size_t)n_bundle + 1, sizeof(*written));
-        written[n_bundle] = (struct spot_written){ 0 };
-        i = spot_state_pack_end(chunks, found->copy.pack_byte, i, &written[n_bundle].n_byte);
-    }
-    rc = spot_objects_check(b->objects, found->generation, written, n_bundle, err);
-    free(written);
-    return rc;
-}
-
 static int get_commit(struct spot_state_bucket *b, const struct found *found,
                       struct spot_state_store *store, struct spot_err *err)
 {
-    struct spot_state_chunks chunks = { 0 };
-    struct records r;
-    int rc = get_records(b, found, &r, err);
+    struct records r = { 0 };
+    int rc = spot_generation_verify(&b->disk, found->generation, err) ||
+                     get_records(b, found, &r, err) || get_chunks(b, found, store, &r, err)
+                 ? -1
+                 : 0;
 
-    if (!rc) {
-        chunks = list_chunks(&r);
-        rc = check_objects(b, found, &chunks, err) || get_chunks(b, found, store, &chunks, err) ? -1
-                                                                                                : 0;
-    }
     for (uint32_t p = 0; !rc && p < r.world; p++)
         rc = spot_state_store_add(store, &r.of[p], err);
     release_records(&r);
-    free(chunks.piece);
     return rc;
 }
 
@@ -408,7 +275,7 @@ int spot_state_bucket_get(struct spot_state_bucket *b, struct spot_state_store *
     else if (rc > 0)
         rc = get_commit(b, &found, store, &why);
     if (rc && why.code == SPOT_EDATA && found.generation)
-        spot_objects_set_aside(b->objects, found.generation);
+        spot_generation_set_aside(&b->disk, found.generation);
     if (rc && err)
         *err = why;
     return rc;
@@ -428,7 +295,7 @@ static int next_records(void *user, struct spot_buf *piece, struct spot_err *err
 /* An object of chunks as it goes. */
 struct pack {
     const struct spot_state_store *store;
-    const struct spot_state_chunks *chunks;
+    const struct spot_state_piece *piece;
     size_t first, i, end;
 };
 
@@ -441,45 +308,48 @@ static int rewind_pack(void *user, struct spot_err *err)
     return 0;
 }
 
-static int next_chunk(void *user, struct spot_buf *piece, struct spot_err *err)
+static int next_chunk(void *user, struct spot_buf *out, struct spot_err *err)
 {
     struct pack *const pack = user;
-    const struct spot_state_piece *const chunk = &pack->chunks->piece[pack->i];
+    const struct spot_state_piece *const piece = &pack->piece[pack->i];
 
-    if (spot_state_store_read(pack->store, chunk, spot_buf_more(piece, chunk->n_byte), err))
+    if (spot_state_store_read(pack->store, piece, spot_buf_more(out, piece->n_byte), err))
         return -1;
-    piece->n += chunk->n_byte;
+    out->n += piece->n_byte;
     return ++pack->i < pack->end;
 }
 
 /* A generation to be. */
 struct writing {
-    struct spot_objects *objects;
+    struct spot_generations disk;
     int64_t generation;
     uint64_t nonce;
-    struct spot_written *written; /* [n_bundle]; sizes alone: the hashes are those of the chunks */
-    int n_bundle;
+    struct spot_written *written; /* [disk.n_bundle] */
 };
 
-static int put_object(struct writing *w, const struct spot_command_io *io, size_t n_byte,
-                      struct spot_err *err)
+static int put_object(struct writing *w, const struct spot_command_io *io, struct spot_err *err)
 {
-    w->written = spot_xrealloc(w->written, (size_t)w->n_bundle + 1, sizeof(*w->written));
-    w->written[w->n_bundle] = (struct spot_written){ .n_byte = n_byte };
-    return spot_objects_put(w->objects, w->generation, w->nonce, w->n_bundle++, io, err);
+    const int bundle = w->disk.n_bundle;
+
+    if (bundle == SPOT_GENERATION_BUNDLES)
+        return spot_err_set(err, SPOT_EDATA, "a commit would need more than %d objects", bundle);
+    w->written = spot_xrealloc(w->written, (size_t)bundle + 1, sizeof(*w->written));
+    w->disk.n_bundle++;
+    return spot_objects_put(w->disk.objects, w->generation, w->nonce, bundle, io,
+                            &w->written[bundle], err);
 }
 
 static int put_chunks(struct writing *w, const struct spot_state_store *store, size_t pack_byte,
-                      const struct spot_state_chunks *chunks, struct spot_err *err)
+                      const struct records *r, struct spot_err *err)
 {
-    struct pack pack = { .store = store, .chunks = chunks };
+    struct pack pack = { .store = store, .piece = r->piece };
     const struct spot_command_io io = { .rewind = rewind_pack, .next = next_chunk, .user = &pack };
-    size_t n_byte;
     int rc = 0;
 
-    for (; !rc && pack.first < chunks->n; pack.first = pack.end) {
-        pack.end = spot_state_pack_end(chunks, pack_byte, pack.first, &n_byte);
-        rc = put_object(w, &io, n_byte, err);
+    for (; !rc && pack.first < r->n_piece; pack.first = pack.end) {
+        for (size_t n = 0; pack.end < r->n_piece && n < pack_byte; pack.end++)
+            n += r->piece[pack.end].n_byte;
+        rc = put_object(w, &io, err);
     }
     return rc;
 }
@@ -490,30 +360,28 @@ static int put_commit(struct writing *w, const struct spot_state_store *store,
 {
     struct spot_buf text = *records;
     const struct spot_command_io io = { .next = next_records, .user = &text };
-    char *const manifest = write_manifest(copy, records);
-    struct spot_state_chunks chunks = { 0 };
+    const struct spot_foreign_commit commit = { .round = copy->id.round,
+                                                .key = copy->id.key,
+                                                .step = (int64_t)copy->id.step,
+                                                .nodes = copy->world };
     struct records r;
-    int rc = parse_records(records, copy, &r, err);
+    int rc = parse_records(records->data, records->n, copy, &r, err);
 
-    if (!rc) {
-        chunks = list_chunks(&r);
-        rc = put_object(w, &io, records->n, err) ||
-                     put_chunks(w, store, copy->pack_byte, &chunks, err) ||
-                     spot_objects_commit(w->objects, w->generation, w->nonce, w->written,
-                                         w->n_bundle, manifest, err)
+    w->disk.job = strtoull(copy->run_id, NULL, 16);
+    w->disk.commit = &commit;
+    if (!rc)
+        rc = put_object(w, &io, err) || put_chunks(w, store, copy->pack_byte, &r, err) ||
+                     spot_generation_commit(&w->disk, w->generation, w->nonce, w->written, err)
                  ? -1
                  : 0;
-    }
     release_records(&r);
-    free(chunks.piece);
-    free(manifest);
     return rc;
 }
 
 static int64_t next_generation(struct spot_state_bucket *b)
 {
     size_t n;
-    int64_t *const generation = spot_objects_list(b->objects, &n);
+    int64_t *const generation = spot_generation_list(&b->disk, &n);
     const int64_t next = n ? generation[0] + 1 : 1;
 
     free(generation);
@@ -523,10 +391,10 @@ static int64_t next_generation(struct spot_state_bucket *b)
 static void drop_older(struct spot_state_bucket *b)
 {
     size_t n;
-    int64_t *const generation = spot_objects_list(b->objects, &n);
+    int64_t *const generation = spot_generation_list(&b->disk, &n);
 
     for (size_t i = KEPT; i < n; i++)
-        (void)spot_objects_drop(b->objects, generation[i], NULL);
+        (void)spot_generation_drop(&b->disk, generation[i], NULL);
     free(generation);
 }
 
@@ -534,7 +402,7 @@ int spot_state_bucket_put(struct spot_state_bucket *b, const struct spot_state_s
                           const struct spot_state_copy *copy, const struct spot_buf *records,
                           struct spot_err *err)
 {
-    struct writing w = { .objects = b->objects, .generation = next_generation(b) };
+    struct writing w = { .disk = b->disk, .generation = next_generation(b) };
     int rc;
 
     if (spot_random_bytes(&w.nonce, sizeof(w.nonce), err))
@@ -543,7 +411,7 @@ int spot_state_bucket_put(struct spot_state_bucket *b, const struct spot_state_s
     rc = put_commit(&w, store, copy, records, err);
     free(w.written);
     if (rc)
-        spot_objects_drop_unfinished(b->objects, w.generation, w.nonce);
+        spot_generation_drop_tmp(&b->disk, w.generation, w.nonce);
     else
         drop_older(b);
     return rc;

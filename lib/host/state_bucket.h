@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* state_bucket.h - commits as generations of objects, behind a user's command
- * (checkpoint/object_store.h), numbered in the order in which they were written.
+/* state_bucket.h - commits as generations behind a user's command (checkpoint/generation.h),
+ * numbered in the order in which they were written.
  *
  *   bundle-0000       the records of all places (state_record.h), each preceded by its length
  *   bundle-0001, ...  each of their chunks once, in order; an object that has reached pack_byte is
  *                     followed by the next
- *   manifest.json     spot.commit/1, written last
  *
  * Replicas are stored once. Chunks are not shared between generations: of a state in training
  * nearly all change, and a store that two coordinators write for a moment stays valid only if
@@ -20,7 +19,6 @@
 
 #include "checkpoint/state_command.h"
 #include "common/err.h"
-#include "common/json.h"
 #include "host/state_record.h"
 #include "host/state_store.h"
 
@@ -37,13 +35,8 @@ struct spot_state_copy {
     char run_id[SPOT_RUN_ID_MAX]; /* 16 hex digits */
     struct spot_state_id id;
     uint32_t world;   /* number of its places */
-    size_t pack_byte; /* target size of its objects */
+    size_t pack_byte; /* target size of its objects, of one to be put */
 };
-
-/* docs/schema/commit.json is made from this. */
-extern const struct spot_doc_part spot_commit_part[];
-/* Is the text a manifest? Returns 0, or -1 with *err (SPOT_EDATA). */
-int spot_commit_check(const char *text, size_t n_byte, struct spot_err *err);
 
 /* The command is borrowed. Runs nothing yet. */
 struct spot_state_bucket *spot_state_bucket_new(const struct spot_state_command *command);

@@ -162,7 +162,7 @@ static enum spot_state_step take_record(struct spot_state_pull *p, const struct 
         spot_err_set(err, SPOT_EDATA, "not the state that was expected");
         return SPOT_STATE_FAILED;
     }
-    p->piece = spot_state_record_pieces(&p->record, &p->n_piece);
+    p->piece = spot_state_record_pieces(&p->record, 1, &p->n_piece);
     spot_state_store_expect(p->store, &p->record);
     return ask(p, err);
 }
@@ -223,7 +223,7 @@ static void put_pieces(struct spot_state_store *store, const struct spot_state_r
                        size_t first, size_t n, struct spot_buf *out)
 {
     size_t n_piece;
-    struct spot_state_piece *const piece = spot_state_record_pieces(record, &n_piece);
+    struct spot_state_piece *const piece = spot_state_record_pieces(record, 1, &n_piece);
 
     for (size_t i = first; i < n_piece && i - first < n && out->n < 2 * SPOT_STATE_PULL_BYTE; i++) {
         if (spot_state_store_get(store, &piece[i], spot_buf_more(out, piece[i].n_byte), NULL)) {

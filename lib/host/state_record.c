@@ -152,18 +152,34 @@ static int by_order(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record *record, size_t *n)
+/* all[] from n_all on; returns what it is then. */
+static size_t add_pieces(const struct spot_state_record *record, struct ordered *all, size_t n_all)
 {
-    struct ordered *const all = spot_xcalloc(record->n_chunk, sizeof(*all));
-    struct spot_state_piece *const piece = spot_xcalloc(record->n_chunk, sizeof(*piece));
-    size_t n_all = 0;
+    size_t c = 0;
 
     for (size_t f = 0; f < record->n_file; f++)
         for (size_t i = 0; i < spot_state_file_chunks(&record->file[f]); i++, n_all++)
             all[n_all] =
-                (struct ordered){ .piece = { record->chunk[n_all],
+                (struct ordered){ .piece = { record->chunk[c++],
                                              spot_state_file_chunk_byte(&record->file[f], i) },
                                   .at = n_all };
+    return n_all;
+}
+
+struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record *record,
+                                                  size_t n_record, size_t *n)
+{
+    struct spot_state_piece *piece;
+    struct ordered *all;
+    size_t n_all = 0;
+
+    for (size_t r = 0; r < n_record; r++)
+        n_all += record[r].n_chunk;
+    all = spot_xcalloc(n_all, sizeof(*all));
+    piece = spot_xcalloc(n_all, sizeof(*piece));
+    n_all = 0;
+    for (size_t r = 0; r < n_record; r++)
+        n_all = add_pieces(&record[r], all, n_all);
     qsort(all, n_all, sizeof(*all), by_hash);
     *n = 0;
     for (size_t i = 0; i < n_all; i++)

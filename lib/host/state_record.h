@@ -81,14 +81,14 @@ void spot_state_saved_get(struct spot_wire_in *in, struct spot_state_saved *save
 size_t spot_state_file_chunks(const struct spot_state_file *file);
 size_t spot_state_file_chunk_byte(const struct spot_state_file *file, size_t i);
 
-/* Each distinct chunk of a record, in the order of its files. */
+/* Each distinct chunk of record[n_record], in the order of their files. Cost: O(n log n). */
 struct spot_state_piece {
     struct spot_hash128 hash;
     size_t n_byte;
 };
 /* *n gets how many; freed by the caller. */
 struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record *record,
-                                                  size_t *n);
+                                                  size_t n_record, size_t *n);
 
 void spot_state_record_put(struct spot_buf *out, const struct spot_state_record *record);
 /* Returns 0, or -1 with *err (SPOT_EDATA) for a malformed one or a path that is not below the

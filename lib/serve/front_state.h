@@ -5,7 +5,7 @@
 
 #include "comm/http.h"
 #include "comm/http_key.h"
-#include "serve/desk.h"
+#include "common/desk.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
 

@@ -145,15 +145,13 @@ static char *key_text(const char *key)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const out = open_memstream(&text, &n);
+    FILE *const out = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
 
-    if (!out)
-        spot_no_memory("a grammar");
     spot_jw_init(&jw, out, false);
     spot_jw_str(&jw, NULL, key);
     spot_jw_close(&jw, NULL);
-    fclose(out);
+    spot_xmemory_close(out);
     n -= n && text[n - 1] == '\n';
     text = spot_xrealloc(text, n + 2, 1);
     memcpy(text + n, ":", 2);

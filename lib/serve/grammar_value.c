@@ -19,15 +19,13 @@ static char *compact(const struct spot_json_value *v)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const out = open_memstream(&text, &n);
+    FILE *const out = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
 
-    if (!out)
-        spot_no_memory("a grammar");
     spot_jw_init(&jw, out, false);
     spot_jw_tree(&jw, NULL, v);
     spot_jw_close(&jw, NULL);
-    fclose(out);
+    spot_xmemory_close(out);
     while (n && text[n - 1] == '\n')
         text[--n] = '\0';
     return text;

@@ -299,15 +299,13 @@ static void put_text(const struct spot_json_value *value, struct spot_buf *out)
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const memory = open_memstream(&text, &n);
+    FILE *const memory = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
 
-    if (!memory)
-        return;
     spot_jw_init(&jw, memory, false);
     spot_jw_tree(&jw, NULL, value);
     (void)spot_jw_close(&jw, NULL);
-    fclose(memory);
+    spot_xmemory_close(memory);
     spot_buf_add(out, text, n);
     free(text);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
 #include "serve/server_state.h"
@@ -60,17 +61,6 @@ static int look(const struct spot_follower *f, struct spot_model_version **versi
     return 1;
 }
 
-static void wait_a_little(struct spot_follower *f, double s)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)((s - (double)(time_t)s) * 1e9);
-    until.tv_sec += (time_t)s + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&f->changed, &f->lock, &until);
-}
-
 /* With the lock, which is free meanwhile. */
 static void free_over(struct spot_follower *f)
 {
@@ -107,7 +97,8 @@ static void *run(void *follower)
             *f->why = '\0';
         }
         if (!f->stops)
-            wait_a_little(f, rc < 0 ? again_s : look_s);
+            (void)spot_cond_wait_until(&f->changed, &f->lock,
+                                       spot_clock_s() + (rc < 0 ? again_s : look_s));
     }
     pthread_mutex_unlock(&f->lock);
     return NULL;
@@ -123,7 +114,7 @@ int spot_server_follow(struct spot_server *s, struct spot_err *err)
     f->options = s->options;
     f->wanted = spot_server_wanted(s);
     pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->changed, NULL);
+    spot_cond_init(&f->changed);
     if (spot_thread_start(&f->thread, run, f, err)) {
         free(f);
         return -1;

@@ -59,6 +59,24 @@ void spot_bundle_release(struct spot_bundle *bundle)
     spot_bundle_drop_sum(bundle);
 }
 
+struct spot_bundle *spot_bundle_new(const struct spot_shape *shape, int index, struct spot_err *err)
+{
+    struct spot_bundle *const bundle = spot_xcalloc(1, sizeof(*bundle));
+
+    if (!spot_bundle_init(bundle, shape, index, err))
+        return bundle;
+    free(bundle);
+    return NULL;
+}
+
+void spot_bundle_free(struct spot_bundle *bundle)
+{
+    if (!bundle)
+        return;
+    spot_bundle_release(bundle);
+    free(bundle);
+}
+
 size_t spot_bundle_sum_memory(const struct spot_arena *arena)
 {
     return arena->n_elem * sizeof(int64_t);

@@ -43,6 +43,11 @@ int spot_bundle_init_weights(struct spot_bundle *bundle, const struct spot_shape
                              struct spot_err *err);
 void spot_bundle_release(struct spot_bundle *bundle);
 
+/* One with zeroed planes; NULL with *err as above. Release and free it; NULL is fine. */
+struct spot_bundle *spot_bundle_new(const struct spot_shape *shape, int index,
+                                    struct spot_err *err);
+void spot_bundle_free(struct spot_bundle *bundle);
+
 /* Memory for the sums of a bundle's gradients, [arena.n_elem], 64-byte aligned, zeroed or as the
  * last stage left it. For a large bundle its page faults are most of the time to create a stage, so
  * a stage that ends leaves it to the next one over the bundle. take returns NULL when out of

@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/le.h"
 #include "common/utf8.h"
+#include "common/xalloc.h"
 #include "shard/stream.h"
 
 enum { HEAD_MAGIC = 0x184D2A50, FRAME_HEAD = 8, FIXED_BYTE = 16, HASH_BYTE = 8 };
@@ -60,21 +61,17 @@ static void hash_text(const void *data, size_t n, char text[17])
 static char *make_json(const struct head *head, size_t *n, struct spot_err *err)
 {
     char *text = NULL;
-    FILE *out = open_memstream(&text, n);
+    FILE *const out = spot_xmemory_open(&text, n);
     struct spot_jw jw;
     int rc;
 
-    if (!out) {
-        spot_err_sys(err, "cannot write the head of a stream");
-        return NULL;
-    }
     spot_jw_init(&jw, out, false);
     spot_jw_object(&jw, NULL);
     spot_jw_str(&jw, "schema", "spot.stream/1");
     spot_jw_fields(&jw, head_field, head);
     spot_jw_end(&jw);
     rc = spot_jw_close(&jw, err);
-    fclose(out);
+    spot_xmemory_close(out);
     if (!rc)
         return text;
     free(text);

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "checkpoint/generation.h"
 #include "common/clock.h"
 #include "common/rng.h"
@@ -173,24 +172,15 @@ static void drop_state(struct audit *a)
 static struct spot_bundle *read_bundle(const struct audit *a, int64_t step, int b,
                                        struct spot_err *err)
 {
-    size_t n_byte;
-    uint8_t *const data = spot_generation_read(&a->generations, step, b, &n_byte, err);
-    struct spot_bundle *const bundle =
-        data ? spot_bundle_unpack(&a->config.shape, b, step, data, n_byte, err) : NULL;
-
-    free(data);
-    return bundle;
+    return spot_generation_bundle(&a->generations, &a->config.shape, step, b, err);
 }
 
 static int begin_bundle(struct audit *a, const struct spot_weights *weights, int b,
                         struct spot_err *err)
 {
-    a->bundle[b] = spot_xcalloc(1, sizeof(struct spot_bundle));
-    if (spot_bundle_init(a->bundle[b], &a->config.shape, b, err)) {
-        free(a->bundle[b]);
-        a->bundle[b] = NULL;
+    a->bundle[b] = spot_bundle_new(&a->config.shape, b, err);
+    if (!a->bundle[b])
         return -1;
-    }
     if (weights)
         return spot_weights_read(weights, a->bundle[b], err);
     spot_bundle_start(a->bundle[b], &a->config.shape, a->config.seed);

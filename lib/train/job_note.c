@@ -324,17 +324,21 @@ static bool needs_config(const struct spot_shape *s)
     return s->kind.family > 1 || (!s->kind.family && s->ffn) || spot_shape_needs(s);
 }
 
-static int put_note(FILE *out, const struct spot_job_config *config,
-                    const struct spot_trainer_options *o, struct spot_err *err)
+char *spot_job_note_text(const struct spot_job_config *config, const struct spot_trainer_options *o,
+                         struct spot_err *err)
 {
     char *const own = needs_config(&config->shape) ? spot_hf_config_text(&config->shape) : NULL;
     char *const tokenizer = absolute(o->tokenizer), *const load = absolute(o->load);
     char *const weights = absolute(o->weights_of_samples);
     struct spot_job_note note;
-    struct texts text = { 0 };
+    struct texts texts = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const out = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
+    int rc;
 
-    fill(&note, config, &text);
+    fill(&note, config, &texts);
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
     note.tokenizer = tokenizer ? tokenizer : "";
     note.load = load ? load : "";
@@ -351,11 +355,16 @@ static int put_note(FILE *out, const struct spot_job_config *config,
     if (config->n_change)
         put_changes(&jw, config);
     spot_jw_end(&jw);
+    rc = spot_jw_close(&jw, err);
+    spot_xmemory_close(out);
     free(tokenizer);
     free(load);
     free(weights);
     free(own);
-    return spot_jw_close(&jw, err);
+    if (!rc)
+        return text;
+    free(text);
+    return NULL;
 }
 
 int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err)
@@ -382,47 +391,21 @@ bool spot_job_note_is_behind(const char *dir)
     return is_there;
 }
 
-static int write_note(int dir_fd, const char *dir, const struct spot_job_config *config,
-                      const struct spot_trainer_options *o, struct spot_err *err)
-{
-    FILE *const out = dir_fd < 0 ? NULL : spot_safe_begin(dir_fd, job_name);
-
-    if (!out)
-        return spot_err_sys(err, "cannot write '%s/%s'", dir, job_name);
-    if (put_note(out, config, o, err)) {
-        (void)spot_safe_end(out, dir_fd, job_name, true, -1);
-        return -1;
-    }
-    return spot_safe_end(out, dir_fd, job_name, true, 0) || fsync(dir_fd)
-               ? spot_err_sys(err, "cannot write '%s/%s'", dir, job_name)
-               : 0;
-}
-
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
                         const struct spot_trainer_options *o, struct spot_err *err)
 {
+    char *const text = spot_job_note_text(config, o, err);
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int rc = write_note(fd, dir, config, o, err);
+    int rc = -1;
 
+    if (text)
+        rc = fd < 0 || spot_safe_replace(fd, job_name, text, strlen(text), true) || fsync(fd)
+                 ? spot_err_sys(err, "cannot write '%s/%s'", dir, job_name)
+                 : 0;
     if (fd >= 0)
         close(fd);
-    return rc;
-}
-
-char *spot_job_note_text(const struct spot_job_config *config, const struct spot_trainer_options *o,
-                         struct spot_err *err)
-{
-    char *text = NULL;
-    size_t n = 0;
-    FILE *const memory = open_memstream(&text, &n);
-    int rc = memory ? put_note(memory, config, o, err) : -1;
-
-    if (!memory || fclose(memory))
-        rc = spot_err_sys(err, "cannot write the description of the job");
-    if (!rc)
-        return text;
     free(text);
-    return NULL;
+    return rc;
 }
 
 /* --- comparing ------------------------------------------------------------ */

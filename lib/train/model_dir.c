@@ -156,16 +156,14 @@ static int join_text(const struct spot_json_value *vocab, const struct spot_buf 
 {
     char *text = NULL;
     size_t n = 0;
-    FILE *const memory = open_memstream(&text, &n);
+    FILE *const memory = spot_xmemory_open(&text, &n);
     struct spot_jw jw;
     int rc;
 
-    if (!memory)
-        return spot_err_sys(err, "cannot write a tokenizer");
     spot_jw_init(&jw, memory, true);
     write_joined(&jw, vocab, merges);
     rc = spot_jw_close(&jw, err);
-    fclose(memory);
+    spot_xmemory_close(memory);
     spot_buf_add(out, text, n);
     free(text);
     return rc;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "checkpoint/generation.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
@@ -63,13 +62,12 @@ static void copy_first(const struct spot_bundle *from, struct spot_bundle *to)
 
 int spot_saved_model_shorten(struct spot_saved_model *m, int64_t seq, struct spot_err *err)
 {
-    struct spot_bundle *const embed = spot_xcalloc(1, sizeof(*embed));
+    struct spot_bundle *embed;
 
     m->shape.seq = seq;
-    if (spot_bundle_init(embed, &m->shape, 0, err)) {
-        free(embed);
+    embed = spot_bundle_new(&m->shape, 0, err);
+    if (!embed)
         return -1;
-    }
     spot_weights_only(embed);
     copy_first(m->bundle[0], embed);
     spot_bundle_free(m->bundle[0]);
@@ -139,12 +137,7 @@ static int read_bundles(struct spot_saved_model *m, const struct spot_generation
                         struct spot_err *err)
 {
     for (int b = 0; b < m->n_bundle; b++) {
-        size_t n_byte;
-        uint8_t *const data = spot_generation_read(g, step, b, &n_byte, err);
-
-        if (data)
-            m->bundle[b] = spot_bundle_unpack(&m->shape, b, step, data, n_byte, err);
-        free(data);
+        m->bundle[b] = spot_generation_bundle(g, &m->shape, step, b, err);
         if (!m->bundle[b]) {
             drop_bundles(m);
             return -1;

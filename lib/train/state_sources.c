@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/bundle_io.h"
 #include "checkpoint/generation.h"
 #include "common/xalloc.h"
 #include "weights/load.h"
@@ -46,34 +45,12 @@ void spot_state_sources_release(struct spot_state_sources *s)
     *s = (struct spot_state_sources){ 0 };
 }
 
-static int feed(void *user, const void *data, size_t n_byte, struct spot_err *err)
-{
-    return spot_bundle_reader_feed(user, data, n_byte, err);
-}
-
 uint64_t spot_state_sources_owner(const char *state)
 {
     static const char prefix[] = "command:";
     const size_t n = sizeof(prefix) - 1;
 
     return strncmp(state, prefix, n) ? 0 : strtoull(state + n, NULL, 16);
-}
-
-/* What breaks off half-way is begun anew; one try more than that is of no use. */
-static struct spot_bundle *read_bundle(const struct spot_generations *disk,
-                                       const struct spot_shape *shape, int index, int64_t step,
-                                       struct spot_err *err)
-{
-    struct spot_bundle *bundle = NULL;
-
-    for (int tries = disk->objects ? SPOT_STATE_COMMAND_TRIES : 1; !bundle && tries; tries--) {
-        struct spot_bundle_reader *const reader = spot_bundle_reader_new(shape, index, step);
-
-        if (!spot_generation_scan(disk, step, index, feed, reader, err))
-            (void)spot_bundle_reader_finish(reader, &bundle, err);
-        spot_bundle_reader_free(reader);
-    }
-    return bundle;
 }
 
 struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *s,
@@ -94,7 +71,7 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
     snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
     if (is_behind && spot_generation_check(&disk, step, NULL) && spot_objects_look(objects, err))
         return NULL; /* one that was written since is not known yet */
-    return read_bundle(&disk, shape, index, step, err);
+    return spot_generation_bundle(&disk, shape, step, index, err);
 }
 
 struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *s,
@@ -108,11 +85,9 @@ struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *s,
         spot_err_set(err, SPOT_EDATA, "no weights to start from were given");
         return NULL;
     }
-    bundle = spot_xcalloc(1, sizeof(*bundle));
-    if (spot_bundle_init(bundle, shape, index, err)) {
-        free(bundle);
+    bundle = spot_bundle_new(shape, index, err);
+    if (!bundle)
         return NULL;
-    }
     weights = spot_weights_open_part(s->load, shape, s->load_xxh3, err);
     if (!weights || spot_weights_read(weights, bundle, err)) {
         spot_bundle_free(bundle);

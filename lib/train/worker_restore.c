@@ -5,16 +5,14 @@
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"
-#include "common/xalloc.h"
 #include "engine/initial_weights.h"
 #include "train/worker_state.h"
 
 static int make_anew(struct spot_worker *w, uint32_t index, struct spot_err *err)
 {
-    struct spot_bundle *const bundle = spot_xcalloc(1, sizeof(*bundle));
+    struct spot_bundle *const bundle = spot_bundle_new(&w->config.shape, (int)index, err);
 
-    if (spot_bundle_init(bundle, &w->config.shape, (int)index, err)) {
-        free(bundle);
+    if (!bundle) {
         spot_agent_set_unfit(&w->agent, true);
         return -1;
     }

@@ -3,7 +3,6 @@
 #include "train/worker_save.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +12,14 @@
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/object_store.h"
 #include "comm/wire.h"
-#include "common/threads.h"
+#include "common/desk.h"
 #include "common/xalloc.h"
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
 
 struct job {
-    struct job *next;
+    struct spot_desk_job job; /* first */
+    struct spot_saver *saver;
     struct spot_mesh *mesh;
     uint32_t epoch;
     uint64_t nonce;
@@ -30,18 +30,15 @@ struct job {
 };
 
 struct spot_saver {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct job *first, **end; /* in the order of asking */
+    struct spot_desk *desk;
     _Atomic bool stop;
     uint64_t owner; /* of the store that was found behind this worker's command; the thread's */
     bool is_warned; /* that this worker cannot write; the thread's */
 };
 
-static void free_job(struct job *job)
+static void free_job(struct spot_desk_job *job)
 {
-    spot_bundle_free(job->bundle);
+    spot_bundle_free(((struct job *)job)->bundle);
     free(job);
 }
 
@@ -116,11 +113,15 @@ static void warn_once(struct spot_saver *s, const struct job *job, const struct 
     s->is_warned = true;
 }
 
-static void work(struct spot_saver *s, const struct job *job)
+static void work(struct spot_desk_job *desk_job)
 {
+    struct job *const job = (struct job *)desk_job;
+    struct spot_saver *const s = job->saver;
     struct spot_written written;
     struct spot_err why = { 0 };
 
+    if (s->stop)
+        return;
     if (!write_somewhere(s, job, &written, &why)) {
         s->is_warned = false;
         report_written(job, &written);
@@ -128,72 +129,30 @@ static void work(struct spot_saver *s, const struct job *job)
         warn_once(s, job, &why);
         send_instead(job);
     }
-}
-
-static struct job *next_job(struct spot_saver *s)
-{
-    struct job *job;
-
-    pthread_mutex_lock(&s->lock);
-    while (!s->first && !s->stop)
-        pthread_cond_wait(&s->changed, &s->lock);
-    job = s->stop ? NULL : s->first;
-    if (job) {
-        s->first = job->next;
-        if (!s->first)
-            s->end = &s->first;
-    }
-    pthread_mutex_unlock(&s->lock);
-    return job;
-}
-
-static void *run_thread(void *user)
-{
-    struct spot_saver *const s = user;
-    struct job *job;
-
-    while ((job = next_job(s))) {
-        work(s, job);
-        free_job(job);
-    }
-    return NULL;
+    spot_bundle_free(job->bundle);
+    job->bundle = NULL;
 }
 
 /* --- the worker ---------------------------------------------------------------- */
-
-static void release(struct spot_saver *s)
-{
-    for (struct job *job = s->first, *next; job; job = next) {
-        next = job->next;
-        free_job(job);
-    }
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-}
 
 static struct spot_saver *start(struct spot_err *err)
 {
     struct spot_saver *const s = spot_xcalloc(1, sizeof(*s));
 
-    s->end = &s->first;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    if (!spot_thread_start(&s->thread, run_thread, s, err))
+    s->desk = spot_desk_new(err);
+    if (s->desk)
         return s;
-    release(s);
+    free(s);
     return NULL;
 }
 
 static struct spot_bundle *copy(const struct spot_shape *shape, const struct spot_bundle *from,
                                 struct spot_err *err)
 {
-    struct spot_bundle *const b = spot_xcalloc(1, sizeof(*b));
+    struct spot_bundle *const b = spot_bundle_new(shape, from->index, err);
 
-    if (spot_bundle_init(b, shape, from->index, err)) {
-        free(b);
+    if (!b)
         return NULL;
-    }
     b->step = from->step;
     memcpy(b->exponent, from->exponent, sizeof(b->exponent));
     for (int p = 0; p < SPOT_PLANES; p++)
@@ -209,8 +168,11 @@ int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *orde
 
     if (!*saver && !(*saver = start(err)))
         return -1;
+    spot_desk_run((*saver)->desk);
     job = spot_xcalloc(1, sizeof(*job));
     *job = (struct job){
+        .job = { .work = work, .done = free_job },
+        .saver = *saver,
         .mesh = order->mesh,
         .epoch = order->epoch,
         .nonce = order->nonce,
@@ -223,11 +185,7 @@ int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *orde
         free(job);
         return -1;
     }
-    pthread_mutex_lock(&(*saver)->lock);
-    *(*saver)->end = job;
-    (*saver)->end = &job->next;
-    pthread_cond_signal(&(*saver)->changed);
-    pthread_mutex_unlock(&(*saver)->lock);
+    spot_desk_put((*saver)->desk, &job->job);
     return 0;
 }
 
@@ -242,11 +200,8 @@ void spot_saver_stop(struct spot_saver **saver)
 
     if (!s)
         return;
-    pthread_mutex_lock(&s->lock);
     s->stop = true;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    release(s);
+    spot_desk_free(s->desk);
+    free(s);
     *saver = NULL;
 }

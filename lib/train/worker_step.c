@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "checkpoint/bundle_io.h"
 #include "common/clock.h"
 #include "train/evidence.h"
 #include "train/model_wire.h"

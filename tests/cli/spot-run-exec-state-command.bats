@@ -106,7 +106,7 @@ goes_on() {
     # what both places have the same is there once: of 2 * 3 MB, 4.5; the job goes on and takes old ones away
     # shellcheck disable=SC2016 # eventually evaluates it
     eventually 'cp "$(ls -d store/gen-*/manifest.json | tail -n 1)" . && size=$(wc -c <"$(ls store/gen-*/bundle-0001 | tail -n 1)")'
-    jq -e '.schema == "spot.commit/1" and .nodes == 2' manifest.json
+    jq -e '.schema == "spot.state/1" and .commit.nodes == 2' manifest.json
     [ "$size" -lt 5000000 ]
     [ "$size" -gt 3000000 ]
     goes_on
@@ -161,7 +161,7 @@ goes_on() {
         sh -c 'echo 1 >"$SPOT_STATE_DIR/x"; spot-run commit --durable --step 7; echo "it gave $?"'
     [ "$status" -eq 0 ]
     [[ "$output" == *"it gave 0"* ]]
-    jq -e '.step == 7' store/gen-*/manifest.json
+    jq -e '.commit.step == 7' store/gen-*/manifest.json
 }
 
 @test "what makes no sense is refused" {

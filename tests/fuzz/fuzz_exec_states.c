@@ -58,7 +58,7 @@ static void record(const uint8_t *data, size_t size)
     for (size_t f = 0; f < r.n_file; f++)
         if (!spot_state_path_is_below(r.file[f].path))
             abort();
-    free(spot_state_record_pieces(&r, &n));
+    free(spot_state_record_pieces(&r, 1, &n));
     spot_state_record_put(&out, &r);
     same(&out, data, size);
     spot_state_record_release(&r);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "checkpoint/generation.h"
-#include "host/state_bucket.h"
 #include "model/cluster_doc.h"
 #include "model/demand_doc.h"
 #include "model/event.h"
@@ -153,11 +152,10 @@ const struct spot_document spot_registry[] = {
     { "proof", 1, "JSON", "What determined an answer, and what it was, to be computed again.",
       "`spot-run serve --http`", "`spot-run generate --proof`", "serve", .part = spot_proof_part,
       .check = check_proof },
-    { "state", 1, "JSON", "The manifest of a durable generation.", "`spot-run train --state`",
-      "`spot-run train --resume`", "state", .part = spot_state_part, .check = spot_state_check },
-    { "commit", 1, "JSON", "The manifest of a foreign trainer's commit, stored through a command.",
-      "`spot-run exec --state-command`", "`spot-run exec --resume`", "commit",
-      .part = spot_commit_part, .check = spot_commit_check },
+    { "state", 1, "JSON", "The manifest of a durable generation.",
+      "`spot-run train --state`, `exec --state-command`",
+      "`spot-run train --resume`, `exec --resume`", "state", .part = spot_state_part,
+      .check = spot_state_check },
     { "training", 1, "JSON", "The description of a training job in its state.",
       "`spot-run train --state`", "`spot-run train --resume`", "state", .part = spot_job_note_part,
       .check = check_job_note },

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "common/le.h"
 #include "decoder_f64.h"
 #include "engine/stage.h"

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "common/le.h"
 #include "engine/initial_weights.h"
 #include "save_rig.h"

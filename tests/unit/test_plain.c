@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "common/hash.h"
 #include "common/rng.h"
 #include "decoder_shapes.h"

@@ -167,10 +167,14 @@ static const char *const damage[] = {
     "truncate -s -1 $newest/bundle-0003",
     "printf x | dd of=$newest/bundle-0000 bs=1 seek=100 conv=notrunc status=none",
     "printf x | dd of=$newest/bundle-0002 bs=1 seek=100 conv=notrunc status=none",
-    "echo '{\"schema\":\"spot.commit/1\"}' >$newest/manifest.json",
-    "sed -i 's/\"nodes\":3/\"nodes\":2/' $newest/manifest.json",
-    "sed -i 's/\"step\":2/\"step\":3/' $newest/manifest.json",
-    "sed -i 's/\"pack_byte\":[0-9]*/\"pack_byte\":1000000/' $newest/manifest.json",
+    "echo '{\"schema\":\"spot.state/1\"}' >$newest/manifest.json",
+    "sed -i 's/\"nodes\": *3/\"nodes\": 2/' $newest/manifest.json",
+    "sed -i '0,/\"step\": *2/s//\"step\": 3/' $newest/manifest.json",
+    "sed -i 's/\"step\": *5/\"step\": 3/' $newest/manifest.json",
+    "sed -i 's/00000000000000ab/00000000000000ac/' $newest/manifest.json",
+    "sed -i 's/\"xxh3_128\": *\"[0-9a-f]/&0/; s/\\(\"xxh3_128\": *\"[0-9a-f]*\\)[0-9a-f]\"/\\1\"/' "
+    "$newest/manifest.json",
+    "sed -i 's/\"commit\"/\"comet\"/' $newest/manifest.json",
 };
 
 START_TEST(of_one_that_is_damaged_nothing_is_taken_and_the_one_before_comes_back)
@@ -182,7 +186,7 @@ START_TEST(of_one_that_is_damaged_nothing_is_taken_and_the_one_before_comes_back
 
     claim();
     put(1);
-    put(2);
+    put(5); /* generation 2 */
     snprintf(text, sizeof(text), "newest=$(ls -d bucket/gen-* | tail -n 1); %s", damage[_i]);
     shell(text);
     ck_assert_int_eq(spot_state_bucket_find(bucket, &found, NULL), 1);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint/bundle_io.h"
 #include "checkpoint/state_command.h"
 #include "cli/rows.h"
 #include "cli/tool.h"

@@ -9,6 +9,7 @@
 #include "cli/tool.h"
 #include "common/json.h"
 #include "common/num.h"
+#include "common/xalloc.h"
 #include "host/ledger_answer.h"
 #include "host/ledger_audit.h"
 #include "host/rank_ask.h"
@@ -205,12 +206,10 @@ static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_
     if (o.step == unsaid)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--step is missing: there is no agent to count steps");
-    out = open_memstream(&here, &n_here);
-    if (!out)
-        return spot_err_sys(err, "no memory");
+    out = spot_xmemory_open(&here, &n_here);
     spot_jw_init(&jw, out, false);
     rc = answer_here(text, n, &jw, err);
-    fclose(out);
+    spot_xmemory_close(out);
     spot_buf_add(answer, here, n_here);
     free(here);
     return rc;

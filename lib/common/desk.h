@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* desk.h - a thread beside a loop, for work that may take longer than a stream can wait.
+/* desk.h - a thread beside a loop, for work that may take longer than the loop can wait.
  *
  * Jobs are done one at a time, the smallest first: a large one holds up no other for longer than
  * itself. All functions are for the loop's thread.
  */
-#ifndef SPOT_SERVE_DESK_H
-#define SPOT_SERVE_DESK_H
+#ifndef SPOT_COMMON_DESK_H
+#define SPOT_COMMON_DESK_H
 
 #include <stddef.h>
 
@@ -38,4 +38,4 @@ void spot_desk_run(struct spot_desk *desk);
 }
 #endif
 
-#endif /* SPOT_SERVE_DESK_H */
+#endif /* SPOT_COMMON_DESK_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "serve/desk.h"
+#include "common/desk.h"
 
 #include <pthread.h>
 #include <stdbool.h>
