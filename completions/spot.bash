@@ -28,8 +28,7 @@ _spot() {
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --catalogue --egress-usd --state-gb --from --tick --usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --switch --checkpoint --steps --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay fleet') options='--trace --n --cold-start --tick --usd-per-h --load --per-replica --demand --catalogue --availability --unserved --rho --window --policy --steps --plot --serving --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-replay price') options='--trace --catalogue --work --restart --egress-usd --losses-per-h --policy --starts --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
-    'spot-replay '*) commands='generate describe import live train serve deadline share fleet price' options='' ;;
+    'spot-replay '*) commands='generate describe import live train serve deadline share fleet' options='' ;;
     'spot-run train') options='--data --tokenizer --arch --layers --width --heads --seq --val-data --load --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --shards --tied --kv-heads --ffn --rope-theta --weights-of-samples --val-every --val-batches --clip --beta1 --beta2 --weight-decay --device --recompute --threads --comm --shares --grace --lease --verify --store --state-command --durable-every --error-format --help --help-all --version' ;;
     'spot-run serve') options='--model --served-model-name --chat-template --template-time --dtype --device --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --comm --plan --max-batch --kv-byte --prefix-cache --kv-buddies --state --resume --events --quiet --follow --lora --cors-origin --tool-format --verify --journal-sync --threads --grace --lease --stall --error-format --help --help-all --version' ;;
     'spot-run generate') options='--model --lora --chat-template --template-time --dtype --device --threads --prompt --system --plain --proof --max-tokens --temperature --top-p --top-k --seed --format --quiet --error-format --help --version' ;;
@@ -88,7 +87,6 @@ _spot() {
     'spot-replay share --rounds') values='exact gavel' ;;
     'spot-replay share --format') values='csv tsv jsonl table md' ;;
     'spot-replay fleet --format') values='csv tsv jsonl table md' ;;
-    'spot-replay price --format') values='csv tsv jsonl table md' ;;
     'spot-run train --comm') values='sockets nccl nccl-fast' ;;
     'spot-run serve --dtype') values='fp32 bf16 q8 engine' ;;
     'spot-run generate --dtype') values='fp32 bf16 q8' ;;

@@ -3,7 +3,7 @@
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack send recv'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet price'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve generate exec ledger commit profile tokenize worker notice replan roll fleet stop status report eval export import audit'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
@@ -493,23 +493,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l error-format -r
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l trace -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l catalogue -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l work -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l restart -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l egress-usd -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l losses-per-h -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l policy -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l starts -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l output -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l format -x -a 'csv tsv jsonl table md'
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l seed -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l quiet
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l verbose
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l provenance
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l error-format -r
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l help
-complete -c spot-replay -n '__fish_seen_subcommand_from price' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'

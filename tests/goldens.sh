@@ -18,7 +18,6 @@ while read -r family tests source; do
 done <<END
 arima test_arima R's arima and statsmodels, exact maximum likelihood: fits and forecasts
 bamboo test_bamboo_sim Bamboo (NSDI 2023), its released simulator: public and synthetic traces
-dispa test_price_sim Narayanan et al. (DISPA 2020): 12 mean costs on AWS prices
 gavel test_share,test_share_sim Gavel (OSDI 2020): allocations, objectives, summaries of its simulator
 melange test_fleet Mélange (2024): counts and costs of its example, its solver's instances
 migrate test_migration,test_assign assignments and reshardings, by scipy and by brute force

@@ -74,8 +74,6 @@ extern "C" {
     SPOT_REAL("unserved", v, "share", "share of requests that may stay unserved (default: .01)", 0, 0.999)
 #define SPOT_ROW_WINDOW(v) \
     SPOT_SECS("window", v, "time", "window of the rate (default: 60s)", 1e-3, 1e6)
-#define SPOT_ROW_LOSSES_PER_H(v) \
-    SPOT_REAL("losses-per-h", v, "n", "losses per spot instance and hour (default: 0)", 0, 1e4)
 #define SPOT_ROW_EGRESS(v) \
     SPOT_REAL("egress-usd", v, "usd", "cost of a launch in another region than the last (default: 0)", 0, 1e6)
 #define SPOT_ROW_PROBE_USD(v) \

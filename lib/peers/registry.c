@@ -11,7 +11,6 @@
 #include "peers/gavel.h"
 #include "peers/hadar.h"
 #include "peers/pollux.h"
-#include "peers/price_sim.h"
 #include "peers/serve_peers.h"
 #include "peers/skynomad.h"
 #include "peers/spothedge.h"
@@ -41,7 +40,6 @@ static const struct table {
     { "deadline", spot_skynomad, sizeof(struct spot_deadline_policy) },
     { "deadline", spot_evolved, sizeof(struct spot_deadline_policy) },
     { "serve", spot_serve_row, sizeof(struct spot_serve_row) },
-    { "price", spot_price_row, sizeof(struct spot_price_row) },
 };
 
 const void *spot_registry_at(const char *kind, size_t i)

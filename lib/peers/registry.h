@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* registry.h - every policy that spot-replay plays, ours and those of others, by kind and name:
  * train (struct spot_sim_policy), share (spot_share_player), fleet (spot_fleet_player), deadline
- * (spot_deadline_policy), serve (spot_serve_row), price (spot_price_row). Each row begins as
- * struct spot_registered does. */
+ * (spot_deadline_policy), serve (spot_serve_row). Each row begins as struct spot_registered does.
+ */
 #ifndef SPOT_PEERS_REGISTRY_H
 #define SPOT_PEERS_REGISTRY_H
 

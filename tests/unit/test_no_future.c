@@ -11,7 +11,6 @@
 #include "common/buf.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "peers/price_sim.h"
 #include "peers/registry.h"
 #include "peers/serve_peers.h"
 #include "sim/deadline_sim.h"
@@ -349,40 +348,6 @@ static void play_deadline(const void *row, size_t k, struct draw *d, struct spot
         say(said, "%zu: %d at %d\n", i, (int)tick[i].step.mode, (int)tick[i].step.place);
 }
 
-/* --- price: changes of two offers, some a day; published strategies know a day as it begins --- */
-
-static void play_price(const void *row, size_t k, struct draw *d, struct spot_buf *said)
-{
-    enum { DAYS = 12, A_DAY = 6, N = DAYS * A_DAY };
-    static const struct spot_price_offer offer[] = { { "a", "t", 0, 1, 1, 0 },
-                                                     { "b", "t", 0, 1, 1, 1 },
-                                                     { "a", "u", 1, 4, 1.5, 0 } };
-    const size_t known = 2 + d->seed % 6; /* days, of the job's */
-    struct spot_price_change change[N];
-    size_t taken[DAYS] = { 0 };
-    struct spot_price_job job = {
-        .work_h = 150, .restart_h = 0.5, .egress_usd = 0.2, .loss_per_h = 0.02, .start_day = 1
-    };
-    struct spot_price_history h = { offer, change, 3, N };
-    struct spot_price_result r;
-    struct spot_err err;
-
-    (void)row;
-    for (int i = 0; i < N; i++) { /* each offer twice a day, so that there is one whichever */
-        struct spot_rng *rng = rng_at(d, i / A_DAY >= (int)(known + 1));
-
-        change[i] = (struct spot_price_change){ i / 3 * 43200.0 + (i % 3) * 3600,
-                                                0.5 + spot_rng_unit(rng), (size_t)i % 3 };
-    }
-    if (d->is_other && d->seed % 4 == 1)
-        h.n_change = (known + 2) * A_DAY;
-    job.taken = taken;
-    job.n_taken = known;
-    ck_assert_msg(!spot_price_play(&h, &job, (enum spot_price_policy)k, &r, &err), "%s", err.msg);
-    for (size_t i = 0; i < known; i++)
-        say(said, "%zu: %zu\n", i, taken[i]);
-}
-
 /* --- all --- */
 
 static bool knows_train(const void *row, size_t k)
@@ -428,7 +393,6 @@ static const struct kind {
     { "serve", play_serve, knows_serve, false },
     { "share", play_share, NULL, true },
     { "deadline", play_deadline, knows_deadline, true },
-    { "price", play_price, NULL, false },
 };
 
 static struct spot_buf said_of(const struct kind *kind, const void *row, size_t k, uint64_t seed,

@@ -5,17 +5,11 @@
 int main(int argc, char **argv)
 {
     static const struct spot_cli *const command[] = {
-        &replay_generate_command,
-        &replay_describe_command,
-        &replay_import_command,
-        &replay_live_command,
-        &replay_train_command,
-        &replay_serve_command,
-        &replay_deadline_command,
-        &replay_share_command,
-        &replay_fleet_command,
-        &replay_price_command,
-        NULL,
+        &replay_generate_command, &replay_describe_command,
+        &replay_import_command,   &replay_live_command,
+        &replay_train_command,    &replay_serve_command,
+        &replay_deadline_command, &replay_share_command,
+        &replay_fleet_command,    NULL,
     };
 
     return spot_tool_dispatch("spot-replay",

@@ -21,7 +21,6 @@ extern const struct spot_cli replay_serve_command;
 extern const struct spot_cli replay_deadline_command;
 extern const struct spot_cli replay_share_command;
 extern const struct spot_cli replay_fleet_command;
-extern const struct spot_cli replay_price_command;
 
 /* --policy list of a kind (peers/registry.h). */
 void replay_list(const char *kind);
