@@ -255,7 +255,7 @@ complete -c spot-predict -n 'true' -l kind -x -a 'availability load price'
 complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l cap -r
-complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l hazard -r
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
@@ -263,12 +263,10 @@ complete -c spot-predict -n 'true' -l next-probes -r
 complete -c spot-predict -n 'true' -l probe-usd -r
 complete -c spot-predict -n 'true' -l hour-usd -r
 complete -c spot-predict -n 'true' -l backtest
-complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
 complete -c spot-predict -n 'true' -l from -r
 complete -c spot-predict -n 'true' -l dump -r
-complete -c spot-predict -n 'true' -l joint
-complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses arima auto empirical markov birthdeath hazard renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l output -r
 complete -c spot-predict -n 'true' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-predict -n 'true' -l seed -r

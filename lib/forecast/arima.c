@@ -79,14 +79,14 @@ static void white_noise(struct spot_arma *arma, const double *w, size_t n)
     spot_arma_filter(arma, w, n);
 }
 
-static void fit_arma(struct spot_arma *arma, const double *w, size_t n, int start_max)
+static void fit_arma(struct spot_arma *arma, const double *w, size_t n)
 {
     struct target t = { *arma, w, n };
     const int n_param = arma->p + arma->q;
     const int n_start = n_param == 1 ? 6 : n_param == 2 ? 10 : STARTS_MAX;
     double x[PARAMS_MAX] = { 0 }, best_x[PARAMS_MAX] = { 0 }, best = INFINITY;
 
-    for (int k = 0; k < (n_param ? n_start : 1) && k < start_max; k++) {
+    for (int k = 0; k < (n_param ? n_start : 1); k++) {
         double value;
 
         make_start(k, n_param, x);
@@ -101,8 +101,8 @@ static void fit_arma(struct spot_arma *arma, const double *w, size_t n, int star
     spot_arma_filter(arma, w, n);
 }
 
-static int fit_arima(struct spot_arima *fit, const double *y, size_t n, int p, int d, int q,
-                     bool has_mean, int start_max)
+int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int d, int q,
+                   bool has_mean)
 {
     struct spot_arma *arma = &fit->arma;
     double *w = spot_xcalloc(n, sizeof(*w));
@@ -119,19 +119,13 @@ static int fit_arima(struct spot_arima *fit, const double *y, size_t n, int p, i
             w[i] = w[i + 1] - w[i];
     *arma = (struct spot_arma){ .p = p, .q = q, .has_mean = has_mean };
     if (n_w > n_least)
-        fit_arma(arma, w, n_w, start_max);
+        fit_arma(arma, w, n_w);
     if (!(arma->loglik > -INFINITY) || n_w <= n_least) {
         white_noise(arma, w, n_w);
         rc = -1;
     }
     free(w);
     return rc;
-}
-
-int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int d, int q,
-                   bool has_mean)
-{
-    return fit_arima(fit, y, n, p, d, q, has_mean, STARTS_MAX);
 }
 
 /* The newest value of each difference of order 0..d-1. */
@@ -236,70 +230,4 @@ void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n
         se[h] = sqrt(fmax(var, 0) * fit->arma.sigma2);
         outlook_advance(&o, fit->arma.mean);
     }
-}
-
-/* Akaike's criterion with correction for small samples; infinity if it has too few values. */
-static double aicc_of(const struct spot_arima *fit)
-{
-    const double k = fit->arma.p + fit->arma.q + fit->arma.has_mean + 1;
-    const double room = (double)fit->arma.n - k - 1;
-
-    return room > 0 ? -2 * fit->arma.loglik + 2 * k + 2 * k * (k + 1) / room : INFINITY;
-}
-
-/* Level-stationarity statistic of Kwiatkowski et al. 1992, Bartlett window of trunc(3 sqrt(n)/13).
- */
-static double kpss(const double *w, size_t n)
-{
-    const size_t lags = (size_t)(3 * sqrt((double)n) / 13);
-    double mean = 0, sum = 0, eta = 0, s2 = 0;
-
-    for (size_t i = 0; i < n; i++)
-        mean += w[i] / (double)n;
-    for (size_t i = 0; i < n; i++) {
-        sum += w[i] - mean;
-        eta += sum * sum;
-        s2 += (w[i] - mean) * (w[i] - mean);
-    }
-    for (size_t l = 1; l <= lags; l++)
-        for (size_t i = l; i < n; i++)
-            s2 += 2 * (1 - (double)l / ((double)lags + 1)) * (w[i] - mean) * (w[i - l] - mean);
-    return s2 > 0 ? eta / ((double)n * s2) : 0;
-}
-
-static int choose_diff(const double *y, size_t n)
-{
-    double *w = spot_xcalloc(n, sizeof(*w));
-    int d = 0;
-
-    memcpy(w, y, n * sizeof(*w));
-    while (d < SPOT_ARIMA_DIFF_MAX && n > 3 && kpss(w, n) > 0.463) {
-        for (size_t i = 0; i + 1 < n; i++)
-            w[i] = w[i + 1] - w[i];
-        n--;
-        d++;
-    }
-    free(w);
-    return d;
-}
-
-/* Orders are compared after one start each; the chosen one is then fitted with all. */
-void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n)
-{
-    const int d = choose_diff(y, n);
-    struct spot_arima trial;
-    double best = INFINITY;
-    int p_best = 0, q_best = 0, mean_best = 0;
-
-    for (int p = 0; p <= 3; p++)
-        for (int q = 0; q <= 2; q++)
-            for (int has_mean = 0; has_mean <= (d < 2 ? 1 : 0); has_mean++) {
-                if (fit_arima(&trial, y, n, p, d, q, has_mean, 1) || aicc_of(&trial) >= best)
-                    continue;
-                best = aicc_of(&trial);
-                p_best = p;
-                q_best = q;
-                mean_best = has_mean;
-            }
-    spot_arima_fit(fit, y, n, p_best, d, q_best, mean_best);
 }

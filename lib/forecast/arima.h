@@ -34,10 +34,6 @@ int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int
 void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n, int horizon,
                          double *mean, double *se);
 
-/* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test. Source: Hyndman
- * and Khandakar 2008, comparing all orders instead of searching stepwise. */
-void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);
-
 #ifdef __cplusplus
 }
 #endif

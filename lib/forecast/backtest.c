@@ -22,23 +22,18 @@ size_t spot_backtest_origins(const struct spot_count_grid *g, size_t horizon, do
     return n;
 }
 
-/* The mean over steps of what an origin adds. */
-static double score_origin(const struct spot_backtest *b, size_t origin, const double *prob,
-                           struct spot_score *step)
+static void score_origin(const struct spot_backtest *b, size_t origin, const double *prob,
+                         struct spot_score *step)
 {
     const struct spot_count_grid *g = b->grid;
-    double sum = 0;
 
     for (int h = 1; h <= b->spec.horizon; h++) {
         const double *p = prob + (size_t)(h - 1) * ((size_t)g->cap + 1);
-        const double before = step[h - 1].crps_sum;
 
         spot_score_add(&step[h - 1], p, g->cap, g->y[origin], g->y[origin + (size_t)h]);
-        sum += step[h - 1].crps_sum - before;
         if (b->dist)
             b->dist(b->user, origin, h, p);
     }
-    return sum / b->spec.horizon;
 }
 
 /* What it costs to read the clock twice: a microsecond that is not the model's. */
@@ -65,11 +60,18 @@ static void widen(const struct spot_backtest *b, int cap, double *prob)
     }
 }
 
-void spot_backtest_look(struct spot_backtest_view *v, const struct spot_count_grid *g,
-                        const struct spot_forecaster *model, const struct spot_fc_spec *spec,
-                        size_t origin)
+/* A model as it looks from an origin: it has seen what came until then, and is as wide as the most
+ * of it, unless the grid's cap was told. */
+struct view {
+    struct spot_predictor *predictor;
+    size_t next; /* values observed */
+    int cap;
+};
+
+static void look(struct view *v, const struct spot_backtest *b, size_t origin)
 {
-    struct spot_fc_spec own = *spec;
+    const struct spot_count_grid *g = b->grid;
+    struct spot_fc_spec own = b->spec;
     int most = g->has_cap ? g->cap : v->cap;
 
     for (size_t i = v->next; !g->has_cap && i <= origin; i++)
@@ -77,38 +79,30 @@ void spot_backtest_look(struct spot_backtest_view *v, const struct spot_count_gr
     if (!v->predictor || most != v->cap) {
         spot_predictor_free(v->predictor);
         own.cap = v->cap = most;
-        v->predictor = spot_predictor_new(model, &own);
+        v->predictor = spot_predictor_new(b->model, &own);
         v->next = 0;
     }
     while (v->next <= origin)
         spot_predictor_observe(v->predictor, g->y[v->next++]);
 }
 
-void spot_backtest_view_release(struct spot_backtest_view *v)
+double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *prob)
 {
-    spot_predictor_free(v->predictor);
-    *v = (struct spot_backtest_view){ 0 };
-}
-
-double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
-                         double *prob)
-{
-    struct spot_backtest_view view = { 0 };
+    struct view view = { 0 };
     const double clock_s = clock_cost_s();
-    double observe_s = 0, predict_s = 0, n_seen;
+    double observe_s = 0, predict_s = 0;
 
     for (size_t k = 0; k < b->n_origin; k++) {
         double at = spot_clock_cpu_s();
 
-        spot_backtest_look(&view, b->grid, b->model, &b->spec, b->origin[k]);
+        look(&view, b, b->origin[k]);
         observe_s += spot_clock_cpu_s() - at - clock_s;
         at = spot_clock_cpu_s();
         spot_predictor_predict(view.predictor, prob);
         predict_s += spot_clock_cpu_s() - at - clock_s;
         widen(b, view.cap, prob);
-        crps[k] = score_origin(b, b->origin[k], prob, step);
+        score_origin(b, b->origin[k], prob, step);
     }
-    n_seen = (double)view.next;
-    spot_backtest_view_release(&view);
-    return fmax(0, observe_s / n_seen + predict_s / (double)b->n_origin);
+    spot_predictor_free(view.predictor);
+    return fmax(0, observe_s / (double)view.next + predict_s / (double)b->n_origin);
 }

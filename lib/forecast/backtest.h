@@ -33,23 +33,9 @@ struct spot_backtest {
     void *user;
 };
 
-/* A model as it looks from an origin: it has seen what came until then, and is as wide as the most
- * of it, unless the grid's cap was told. Begins zeroed. */
-struct spot_backtest_view {
-    struct spot_predictor *predictor;
-    size_t next; /* values observed */
-    int cap;
-};
-void spot_backtest_look(struct spot_backtest_view *view, const struct spot_count_grid *grid,
-                        const struct spot_forecaster *model, const struct spot_fc_spec *spec,
-                        size_t origin);
-void spot_backtest_view_release(struct spot_backtest_view *view);
-
-/* Adds to step [horizon]; crps [n_origin] gets the means over steps, prob [horizon * (cap + 1)] the
- * distributions at the last origin. Returns the CPU time per origin in seconds: one value observed
- * and one forecast made. */
-double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
-                         double *prob);
+/* Adds to step [horizon]; prob [horizon * (cap + 1)] gets the distributions at the last origin.
+ * Returns the CPU time per origin in seconds: one value observed and one forecast made. */
+double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *prob);
 
 #ifdef __cplusplus
 }

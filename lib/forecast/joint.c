@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "forecast/joint.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static const double PROB_MIN = 1e-9;
@@ -93,31 +92,4 @@ size_t spot_joint(const struct spot_turnover *turnover, const double *step, int 
         cell[i].prob /= sum;
     qsort(cell, n, sizeof(*cell), by_lost_gained);
     return n;
-}
-
-static double score_of(double prob)
-{
-    return -log((1 - 1e-6) * prob + 1e-6);
-}
-
-double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, int gained)
-{
-    double prob = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (cell[i].lost == lost && cell[i].gained == gained)
-            prob = cell[i].prob;
-    return score_of(prob);
-}
-
-double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
-                                    int gained)
-{
-    double prob_lost = 0, prob_gained = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        prob_lost += cell[i].lost == lost ? cell[i].prob : 0;
-        prob_gained += cell[i].gained == gained ? cell[i].prob : 0;
-    }
-    return score_of(prob_lost * prob_gained);
 }

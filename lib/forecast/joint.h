@@ -38,13 +38,6 @@ void spot_turnover_observe(struct spot_turnover *turnover, int lost, int gained)
 size_t spot_joint(const struct spot_turnover *turnover, const double *step, int now, int cap,
                   struct spot_joint_cell *cell);
 
-/* -ln((1 - 1e-6) q + 1e-6), where q is the probability of (lost, gained). */
-double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, int gained);
-
-/* The same for the product of the distribution's two marginals: as if they were independent. */
-double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
-                                    int gained);
-
 #ifdef __cplusplus
 }
 #endif

@@ -285,37 +285,10 @@ forecast_of() {
         and (.[0] | .shock_prob * .loss_lift + (1 - .shock_prob) * .calm_lift - 1 | fabs < 1e-9)' f.json
 }
 
-@test "the joint distribution is scored beside independence and the table of pairs" {
-    spot-predict --backtest --joint --models pool --origins 40 t.csv >j.csv
-    head -1 j.csv | grep -q '^series,model,origins,joint,independent,table$'
-    [ "$(wc -l <j.csv)" -eq 2 ]
-    # for people in 4 digits, of the same scores
-    spot-predict --backtest --joint --models pool --origins 40 --format table t.csv >j.txt
-    awk -F, 'NR == 2 { printf "%.4f %.4f %.4f\n", $4, $5, $6 }' j.csv >want
-    awk 'NR == 2 { print $(NF - 2), $(NF - 1), $NF }' j.txt | cmp - want
-    # the most that comes behind what is scored is not known before
-    sed '$d' t.csv >u.csv
-    tail -1 t.csv | awk -F, -v OFS=, '{ $2 = 99 } 1' >>u.csv
-    spot-predict --backtest --joint --models pool --origins 40 u.csv | cmp - j.csv
-}
-
-@test "two models are compared on the same origins" {
-    spot-predict --backtest --compare pool,last --origins 60 t.csv >c.csv
-    head -1 c.csv | grep -q '^series,a,b,origins,block,crps_a,crps_b,ratio,low95,high95$'
-    awk -F, 'NR == 2 && !($9 <= $8 && $8 <= $10 && $8 < 1) { exit 1 }' c.csv
-    run spot-predict --backtest --compare pool t.csv
-    [ "$status" -eq 2 ]
-}
-
 @test "a header with other separators is told so" {
     printf 'time_s;available\n0;3\n' >sep.csv
     fails 3 data.syntax spot-predict sep.csv
     at sep.csv 1 1
-}
-
-@test "a model compared with itself has the ratio 1" {
-    spot-predict --backtest --compare pool,pool --origins 60 t.csv |
-        awk -F, 'NR == 2 && ($8 != 1 || $9 != 1 || $10 != 1) { exit 1 }'
 }
 
 @test "figures are written as a script that names what it draws" {
@@ -368,13 +341,10 @@ forecast_of() {
     }
     nothing "--origins has no meaning without --backtest" --origins 5 t.csv
     nothing "--from has no meaning without --backtest" --from 1h t.csv
-    nothing "--compare has no meaning without --backtest" --compare pool,last t.csv
-    nothing "--joint has no meaning without --backtest" --joint t.csv
     nothing "--dump has no meaning without --backtest" --dump d t.csv
     nothing "--models has no meaning without --backtest" t.csv --models pool
-    nothing "--joint has no meaning without --backtest" --backtest --joint --no-backtest t.csv
+    nothing "--origins has no meaning without --backtest" --backtest --origins 5 --no-backtest t.csv
     nothing "--model has no meaning with --backtest" --backtest --model pool t.csv
-    nothing "--dump has no meaning with --joint" --backtest --joint --dump d t.csv
     [ ! -e d ]
 }
 
@@ -518,7 +488,7 @@ forecast_of() {
 }
 
 @test "what a provider says of interruptions is a prior of how long one stays" {
-    grep -v us-west "$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv" | head -20 >p.csv
+    grep -v us-west "$BATS_TEST_DIRNAME/../../examples/clouds/probes.csv" | sed -n 1,20p >p.csv
     echo zone,instance_type,os,interrupted_min_share,interrupted_max_share,savings_share,hazard_per_h >often.csv
     sed p often.csv >seldom.csv
     echo us-east-1a,p3.2xlarge,Linux,.2,1,.7,.0006 | tee -a often.csv >/dev/null

@@ -395,24 +395,6 @@ START_TEST(a_series_without_variance_is_white_noise_of_none)
 }
 END_TEST
 
-START_TEST(auto_finds_no_order_in_white_noise_and_one_in_a_random_walk)
-{
-    struct spot_arima fit;
-    struct spot_rng rng;
-    double y[200], walk[200];
-
-    spot_rng_init(&rng, 9, 0);
-    for (int i = 0; i < 200; i++) {
-        y[i] = spot_rng_normal(&rng);
-        walk[i] = y[i] + (i ? walk[i - 1] : 0);
-    }
-    spot_arima_auto(&fit, y, 200);
-    ck_assert_int_eq(fit.d, 0);
-    spot_arima_auto(&fit, walk, 200);
-    ck_assert_int_eq(fit.d, 1);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("core");

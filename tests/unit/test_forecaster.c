@@ -458,9 +458,9 @@ static const struct bad_name {
 } bad_names[] = {
     { "polo", "unknown model 'polo'; did you mean 'pool'?" },
     { "zzzzzzzz",
-      "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, arima, auto, "
+      "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, arima, "
       "empirical, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
-    { "", "unknown model ''; there are pool, last, ma, ses, arima, auto, "
+    { "", "unknown model ''; there are pool, last, ma, ses, arima, "
           "empirical, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
     { "arima:1:1", "'arima:1:1': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
     { "arima:9:1:0", "'arima:9:1:0': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },

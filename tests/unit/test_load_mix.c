@@ -270,7 +270,7 @@ static void keep_dist(void *user, size_t origin, int step, const double *p)
 
 static void backtest(int *y, double *kept)
 {
-    static double prob[12 * (LIMIT + 1)], crps[ALL];
+    static double prob[12 * (LIMIT + 1)];
     struct spot_count_grid grid = { .interval_s = 10, .n = ALL, .y = y, .cap = LIMIT };
     size_t origin[ALL], n = 0;
     struct spot_score score[12] = { { 0 } };
@@ -281,7 +281,7 @@ static void backtest(int *y, double *kept)
     for (size_t t = 30; t + 12 < ALL; t += 7)
         origin[n++] = t;
     b.n_origin = n;
-    spot_backtest_run(&b, score, crps, prob);
+    spot_backtest_run(&b, score, prob);
 }
 
 START_TEST(what_comes_later_changes_nothing_that_was_told)

@@ -53,7 +53,7 @@ static void run_job(struct job *job, struct result *result)
     double *prob =
         spot_xcalloc((size_t)b.spec.horizon * ((size_t)job->grid->cap + 1), sizeof(*prob));
 
-    result->us_per_origin = 1e6 * spot_backtest_run(&b, result->step, result->crps, prob);
+    result->us_per_origin = 1e6 * spot_backtest_run(&b, result->step, prob);
     if (job->fan)
         fan_make(job->fan, job->grid, job->origin[job->n_origin - 1], prob, b.spec.horizon,
                  job->entry->text);
@@ -76,7 +76,7 @@ static void run_series(const struct walk *walk, struct results *results, FILE *d
                            .dump = dump,
                            .fan = !fan->data && m + 1 == walk->entries.n ? fan : NULL };
 
-        run_job(&job, results_add(results, job.series, job.entry->text, job.origin, job.n_origin,
+        run_job(&job, results_add(results, job.series, job.entry->text, job.n_origin,
                                   (size_t)job.options->horizon));
     }
 }

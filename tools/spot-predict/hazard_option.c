@@ -33,9 +33,7 @@ static bool knows_hazard(const char *models)
 /* A table is for the models that know ages, and what knows nothing but ages needs one. */
 int options_load_hazard(struct options *options, struct spot_prov *prov, struct spot_err *err)
 {
-    const char *models = !options->is_backtest ? options->model
-                         : options->compare    ? options->compare
-                                               : options->models;
+    const char *models = options->is_backtest ? options->models : options->model;
 
     if (!options->hazard)
         return strstr(models, "hazard")

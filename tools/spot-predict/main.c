@@ -31,8 +31,6 @@ static int run_kind(const struct options *options, char *const *path, size_t n_p
     if (options->is_price)
         return options->is_backtest ? prices_backtest(options, path, n_path, prov, err)
                                     : prices_forecast(options, path[0], prov, err);
-    if (options->is_backtest && options->is_joint)
-        return joint_run(options, path, n_path, prov, err);
     if (options->is_backtest)
         return backtest_run(options, path, n_path, prov, err);
     if (options->next_probes)
@@ -98,10 +96,6 @@ static const struct spot_opt option[] = {
     SPOT_SECS("from", &options.from_s, "time",
               "first forecast origin, time_s (never before the 30th interval)", 0, 1e11),
     SPOT_TEXT("dump", &options.dump, "file", "write every forecast and outcome as JSON Lines"),
-    SPOT_FLAG("joint", &options.is_joint,
-              "score the joint distribution of losses and gains instead"),
-    SPOT_TEXT("compare", &options.compare, "a,b",
-              "ratio of two models' scores, with 95 % intervals"),
     SPOT_TOOL_OPTIONS(&options.common),
     { SPOT_OPT_END },
 };
@@ -111,11 +105,8 @@ static const struct spot_opt_need need[] = {
     { "state|next-probes", "!backtest|kind load|kind price" },
     { "next-probes", "!state|plot" },
     { "probe-usd|hour-usd", "next-probes" },
-    { "models|origins|from|dump|joint|compare", "backtest" },
-    { "models", "!compare" },
-    { "dump", "!joint" },
-    { "plot", "!joint|kind price" },
-    { "joint|cap|hazard", "!kind price" },
+    { "models|origins|from|dump", "backtest" },
+    { "plot|cap|hazard", "!kind price" },
     { NULL, NULL },
 };
 

@@ -31,8 +31,7 @@ struct options {
     const char *model;
 
     bool is_load, is_price, is_backtest;
-    bool is_joint;
-    const char *models, *dump, *compare, *plot, *state, *kind, *hazard;
+    const char *models, *dump, *plot, *state, *kind, *hazard;
     struct spot_hazard table; /* what `hazard` names; empty without */
     uint64_t origins, next_probes;
     double from_s, probe_usd, hour_usd; /* hour_usd negative: from the prices told */
@@ -111,10 +110,8 @@ struct result {
     char *series;
     const char *model;
     size_t n_origin;
-    double spacing; /* of origins, in intervals */
     double us_per_origin;
     struct spot_score *step; /* [horizon] */
-    double *crps;            /* [n_origin], mean over steps, in order of time */
     double *pinball;         /* [horizon] sums, of prices; NULL of counts */
 };
 
@@ -146,10 +143,6 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
 int walk_next(struct walk *walk, struct spot_err *err);
 void walk_close(struct walk *walk);
 
-/* Score the joint distribution of the next interval instead of the counts. */
-int joint_run(const struct options *options, char *const *path, size_t n_path,
-              struct spot_prov *prov, struct spot_err *err);
-
 /* Backtest all files and write what the options ask for. */
 int backtest_run(const struct options *options, char *const *path, size_t n_path,
                  struct spot_prov *prov, struct spot_err *err);
@@ -159,7 +152,7 @@ struct spot_score result_total(const struct result *result, uint64_t horizon);
 
 /* A new one, its scores 0. */
 struct result *results_add(struct results *results, const char *series, const char *model,
-                           const size_t *origin, size_t n_origin, size_t horizon);
+                           size_t n_origin, size_t horizon);
 void results_release(struct results *results);
 /* Write what the options ask for where they say: a row per step and one for all, or the table of
  * ratios to `last`. */
@@ -170,9 +163,6 @@ int results_save(const struct options *options, const struct results *results,
 struct fan;
 int calibration_plot(const struct options *options, const struct results *results, size_t n_model,
                      const struct fan *fan, struct spot_err *err);
-
-/* Pairs of results as ratios with intervals. */
-void compare_print(const struct options *options, const struct results *results, FILE *out);
 
 /* --- figures of forecasts: the fan of a distribution over time, and how calibrated distributions
  * were --- */

@@ -28,7 +28,7 @@ struct scored {
 
 static int parse_models(struct models *m, const struct options *options, struct spot_err *err)
 {
-    const char *at = options->compare ? options->compare : options->models;
+    const char *at = options->models;
 
     for (; *at; at += strcspn(at, ","), at += *at == ',') {
         const size_t length = strcspn(at, ",");
@@ -41,11 +41,7 @@ static int parse_models(struct models *m, const struct options *options, struct 
         if (prices_model(options, m->text[m->n - 1], &m->predictor[m->n - 1], err))
             return -1;
     }
-    if (!m->n || (options->compare && m->n != 2))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            m->n ? "--compare must be two models, as in best,last"
-                                 : "--models names no model");
-    return 0;
+    return m->n ? 0 : spot_err_set(err, SPOT_EUSAGE, "--models names no model");
 }
 
 static void dump_dist(const struct scored *s, const char *model, size_t o, size_t h,
@@ -87,11 +83,8 @@ static void score_model(const struct scored *s, const char *text,
         spot_price_predictor_predict(&predictor, o, dist);
         cpu_s += spot_clock_cpu_s();
         for (size_t h = 1; h <= predictor.horizon; h++) {
-            const double before = r->step[h - 1].crps_sum;
-
             spot_price_dist_score(&dist[h - 1], s->y[o], s->y[o + h], &r->step[h - 1],
                                   &r->pinball[h - 1]);
-            r->crps[k] += (r->step[h - 1].crps_sum - before) / (double)predictor.horizon;
             if (s->dump)
                 dump_dist(s, text, o, h, &dist[h - 1]);
         }
@@ -106,8 +99,8 @@ static void score_model(const struct scored *s, const char *text,
 static void score_series(const struct scored *s, const struct models *m, struct results *results)
 {
     for (size_t i = 0; i < m->n; i++) {
-        struct result *r = results_add(results, s->label, m->text[i], s->origin, s->n_origin,
-                                       (size_t)s->options->horizon);
+        struct result *r =
+            results_add(results, s->label, m->text[i], s->n_origin, (size_t)s->options->horizon);
 
         r->pinball = spot_xcalloc((size_t)s->options->horizon, sizeof(double));
         score_model(s, m->text[i], m->predictor[i], r);

@@ -8,7 +8,7 @@
 #include "predict.h"
 
 struct result *results_add(struct results *results, const char *series, const char *model,
-                           const size_t *origin, size_t n_origin, size_t horizon)
+                           size_t n_origin, size_t horizon)
 {
     struct result *r;
 
@@ -16,10 +16,7 @@ struct result *results_add(struct results *results, const char *series, const ch
         spot_xgrow(results->result, &results->cap, results->n + 1, sizeof(*results->result));
     r = &results->result[results->n++];
     *r = (struct result){ .series = spot_xstrdup(series), .model = model, .n_origin = n_origin };
-    if (n_origin > 1)
-        r->spacing = (double)(origin[n_origin - 1] - origin[0]) / (double)(n_origin - 1);
     r->step = spot_xcalloc(horizon, sizeof(*r->step));
-    r->crps = spot_xcalloc(n_origin, sizeof(*r->crps));
     return r;
 }
 
@@ -28,7 +25,6 @@ void results_release(struct results *results)
     for (size_t i = 0; i < results->n; i++) {
         free(results->result[i].series);
         free(results->result[i].step);
-        free(results->result[i].crps);
         free(results->result[i].pinball);
     }
     free(results->result);
@@ -205,9 +201,7 @@ static void print_table(const struct options *options, const struct results *res
 static int write_out(const struct options *options, const struct results *results, FILE *out,
                      struct spot_err *err)
 {
-    if (options->compare)
-        compare_print(options, results, out);
-    else if (options->format == SPOT_FORMAT_TABLE || options->format == SPOT_FORMAT_MD)
+    if (options->format == SPOT_FORMAT_TABLE || options->format == SPOT_FORMAT_MD)
         print_table(options, results, out);
     else if (options->format == SPOT_FORMAT_JSON)
         return spot_err_set(err, SPOT_EUSAGE, "--backtest writes csv, jsonl, tsv, table or md");

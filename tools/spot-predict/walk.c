@@ -7,10 +7,10 @@
 #include "forecast/backtest.h"
 #include "predict.h"
 
-static int entries_parse(struct entries *entries, const struct options *options, const char *models,
+static int entries_parse(struct entries *entries, const struct options *options,
                          struct spot_err *err)
 {
-    const char *at = models;
+    const char *at = options->models;
 
     entries->n = 0;
     while (*at) {
@@ -49,12 +49,7 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
     walk->n_path = n_path;
     walk->prov = prov;
     walk->origin = spot_xcalloc((size_t)options->origins, sizeof(*walk->origin));
-    if (entries_parse(&walk->entries, options,
-                      options->compare ? options->compare : options->models, err))
-        return -1;
-    if (options->compare && walk->entries.n != 2)
-        return spot_err_set(err, SPOT_EUSAGE, "--compare must be two models, as in pool,arima");
-    return 0;
+    return entries_parse(&walk->entries, options, err);
 }
 
 void walk_close(struct walk *walk)

@@ -3,29 +3,11 @@
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
-static size_t widen(const struct spot_fc_past *w, double *y)
-{
-    for (size_t i = 0; i < w->n; i++)
-        y[i] = w->y[i];
-    return w->n;
-}
-
-static void put_dists(const struct spot_fc_spec *spec, const struct spot_arima *fit,
-                      const double *y, size_t n, double *prob)
-{
-    double mean[SPOT_FC_HORIZON_MAX], se[SPOT_FC_HORIZON_MAX];
-
-    spot_arima_forecast(fit, y, n, spec->horizon, mean, se);
-    for (int h = 1; h <= spec->horizon; h++)
-        spot_pmf_normal(spot_fc_row(spec, prob, h), spec->cap, mean[h - 1], se[h - 1]);
-}
-
 void spot_arima_predict(const struct spot_fc_spec *spec, void *state,
                         const struct spot_fc_past *past, double *prob)
 {
     const struct spot_fc_past w = spot_fc_tail(spec, past);
-    double y[SPOT_FC_PAST];
-    const size_t n = widen(&w, y);
+    double y[SPOT_FC_PAST], mean[SPOT_FC_HORIZON_MAX], se[SPOT_FC_HORIZON_MAX];
     struct spot_arima fit;
 
     if (spec->ar < 0 ||
@@ -33,19 +15,10 @@ void spot_arima_predict(const struct spot_fc_spec *spec, void *state,
         spot_ar_predict(spec, state, past, prob);
         return;
     }
-    spot_arima_fit(&fit, y, n, spec->ar, spec->diff, spec->ma, spec->has_constant);
-    put_dists(spec, &fit, y, n, prob);
-}
-
-void spot_auto_predict(const struct spot_fc_spec *spec, void *state,
-                       const struct spot_fc_past *past, double *prob)
-{
-    const struct spot_fc_past w = spot_fc_tail(spec, past);
-    double y[SPOT_FC_PAST];
-    const size_t n = widen(&w, y);
-    struct spot_arima fit;
-
-    (void)state;
-    spot_arima_auto(&fit, y, n);
-    put_dists(spec, &fit, y, n, prob);
+    for (size_t i = 0; i < w.n; i++)
+        y[i] = w.y[i];
+    spot_arima_fit(&fit, y, w.n, spec->ar, spec->diff, spec->ma, spec->has_constant);
+    spot_arima_forecast(&fit, y, w.n, spec->horizon, mean, se);
+    for (int h = 1; h <= spec->horizon; h++)
+        spot_pmf_normal(spot_fc_row(spec, prob, h), spec->cap, mean[h - 1], se[h - 1]);
 }

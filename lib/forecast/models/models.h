@@ -18,7 +18,7 @@ typedef bool spot_fc_sound_fn(const struct spot_fc_spec *, const void *);
 spot_fc_predict_fn spot_last_predict, spot_ma_predict;           /* fc_simple.c */
 spot_fc_predict_fn spot_ses_predict;                             /* fc_smooth.c */
 spot_fc_predict_fn spot_ar_predict;                              /* fc_ar.c */
-spot_fc_predict_fn spot_arima_predict, spot_auto_predict;        /* fc_arima.c */
+spot_fc_predict_fn spot_arima_predict;                           /* fc_arima.c */
 spot_fc_predict_fn spot_empirical_predict;                       /* fc_empirical.c */
 spot_fc_predict_fn spot_markov_predict, spot_birthdeath_predict; /* fc_chain.c */
 spot_fc_state_fn spot_chain_state_byte;
