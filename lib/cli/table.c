@@ -41,63 +41,105 @@ enum spot_format spot_format_settle(enum spot_format format, const char *output,
     return (!output || !strcmp(output, "-")) && isatty(STDOUT_FILENO) ? SPOT_FORMAT_TABLE : machine;
 }
 
-void spot_table_init(struct spot_table *table, const struct spot_column *column, size_t n_column)
+void spot_table_column(struct spot_table *table, const char *name, bool is_number)
 {
+    const size_t n = table->n_column++;
+
+    table->name = spot_xgrow(table->name, &table->cap_name, n + 1, sizeof(*table->name));
+    table->is_number =
+        spot_xgrow(table->is_number, &table->cap_number, n + 1, sizeof(*table->is_number));
+    table->name[n] = spot_xstrdup(name);
+    table->is_number[n] = is_number;
+}
+
+void spot_table_init(struct spot_table *table, const char *columns)
+{
+    char *copy = spot_xstrdup(columns), *name = copy, *end;
+
     memset(table, 0, sizeof(*table));
-    table->column = column;
-    table->n_column = n_column;
+    do {
+        const size_t n = strcspn(name, ",");
+        const bool is_number = n && name[n - 1] == '#';
+
+        end = name[n] ? name + n + 1 : NULL;
+        name[n - is_number] = '\0';
+        spot_table_column(table, name, is_number);
+        name = end;
+    } while (name);
+    free(copy);
 }
 
 void spot_table_release(struct spot_table *table)
 {
     for (size_t i = 0; i < table->n_cell; i++)
         free(table->cell[i]);
+    for (size_t j = 0; j < table->n_column; j++)
+        free(table->name[j]);
     free(table->cell);
+    free(table->name);
+    free(table->is_number);
     memset(table, 0, sizeof(*table));
 }
 
-void spot_table_text(struct spot_table *table, const char *text)
+static void put_text(struct spot_table *table, const char *text)
 {
     table->cell = spot_xgrow(table->cell, &table->cap, table->n_cell + 1, sizeof(*table->cell));
     table->cell[table->n_cell++] = spot_xstrdup(text);
 }
 
-void spot_table_int(struct spot_table *table, long long value)
+/* By a conversion of spot_table_add. */
+static void put_real(struct spot_table *table, char conversion, int digits, double x)
+{
+    const bool is_read = table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD;
+    char text[64] = "";
+
+    if (conversion == 'G' || (conversion == 'g' && digits >= 0 && !is_read))
+        x = round(x * 1e6) / 1e6;
+    if (isfinite(x) && (conversion == 'f' || (digits >= 0 && is_read)))
+        snprintf(text, sizeof(text), "%.*f", digits, x);
+    else if (isfinite(x))
+        spot_num_format(x, text);
+    put_text(table, text);
+}
+
+static void put_int(struct spot_table *table, long long value)
 {
     char text[SPOT_NUM_TEXT];
 
     snprintf(text, sizeof(text), "%lld", value);
-    spot_table_text(table, text);
+    put_text(table, text);
 }
 
-void spot_table_real(struct spot_table *table, double value)
+void spot_table_add(struct spot_table *table, const char *fmt, ...)
 {
-    char text[SPOT_NUM_TEXT];
+    va_list ap;
 
-    spot_table_text(table, isfinite(value) ? spot_num_format(value, text) : "");
-}
+    va_start(ap, fmt);
+    for (const char *at = fmt; (at = strchr(at, '%')); at++) {
+        int digits = -1;
 
-void spot_table_fixed(struct spot_table *table, double value, int digits)
-{
-    char text[64];
+        at++;
+        if (*at == '.' && at[1] == '*') {
+            digits = va_arg(ap, int);
+            at += 2;
+        } else if (*at == '.') {
+            char *end;
 
-    snprintf(text, sizeof(text), "%.*f", digits, value);
-    spot_table_text(table, isfinite(value) ? text : "");
-}
-
-void spot_table_exact(struct spot_table *table, double value, int digits)
-{
-    if (table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, value, digits);
-    else
-        spot_table_real(table, value);
-}
-
-void spot_table_rounded(struct spot_table *table, double value, int digits)
-{
-    const bool is_read = table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD;
-
-    spot_table_exact(table, is_read ? value : round(value * 1e6) / 1e6, digits);
+            digits = (int)strtol(at + 1, &end, 10);
+            at = end;
+        }
+        if (*at == 's')
+            put_text(table, va_arg(ap, const char *));
+        else if (*at == 'd')
+            put_int(table, va_arg(ap, int));
+        else if (*at == 'l')
+            put_int(table, va_arg(ap, long long));
+        else if (*at == 'z')
+            put_int(table, (long long)va_arg(ap, size_t));
+        else
+            put_real(table, *at, digits, va_arg(ap, double));
+    }
+    va_end(ap);
 }
 
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
@@ -108,8 +150,8 @@ void spot_table_row(struct spot_table *table, const char *what, const char *fmt,
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    spot_table_text(table, what);
-    spot_table_text(table, text);
+    put_text(table, what);
+    put_text(table, text);
 }
 
 /* Columns that a terminal shows: one for each character. */
@@ -142,13 +184,13 @@ static void print_block(const struct spot_table *t, FILE *out, bool md, const in
     for (size_t i = 0; i <= n_row; i++) {
         for (size_t j = 0; j < end; j = j || first <= 1 ? j + 1 : first) {
             fputs(md ? "| " : j ? "  " : "", out);
-            put_padded(out, i ? t->cell[(i - 1) * t->n_column + j] : t->column[j].name, width[j],
-                       t->column[j].is_number, !md && j + 1 == end);
+            put_padded(out, i ? t->cell[(i - 1) * t->n_column + j] : t->name[j], width[j],
+                       t->is_number[j], !md && j + 1 == end);
             fputs(md ? " " : "", out);
         }
         fputs(md ? "|\n" : "\n", out);
         for (size_t j = 0; md && !i && j < end; j++)
-            fputs(t->column[j].is_number ? "|---:" : "|---", out);
+            fputs(t->is_number[j] ? "|---:" : "|---", out);
         if (md && !i)
             fputs("|\n", out);
     }
@@ -161,7 +203,7 @@ static void print_aligned(const struct spot_table *t, FILE *out, bool md)
     size_t first = 0;
 
     for (size_t j = 0; j < t->n_column; j++) {
-        width[j] = width_of(t->column[j].name);
+        width[j] = width_of(t->name[j]);
         for (size_t i = 0; i < n_row; i++)
             if (width_of(t->cell[i * t->n_column + j]) > width[j])
                 width[j] = width_of(t->cell[i * t->n_column + j]);
@@ -190,13 +232,15 @@ static void print_plain(const struct spot_table *table, FILE *out, bool md)
     for (size_t i = 0; i < table->n_cell; i++)
         plain.cell[i] = spot_utf8_shown(table->cell[i]);
     print_aligned(&plain, out, md);
-    spot_table_release(&plain);
+    for (size_t i = 0; i < plain.n_cell; i++)
+        free(plain.cell[i]);
+    free(plain.cell);
 }
 
 static void print_separated(const struct spot_table *t, FILE *out, char separator)
 {
     for (size_t j = 0; j < t->n_column; j++) {
-        spot_csv_put(out, t->column[j].name, separator);
+        spot_csv_put(out, t->name[j], separator);
         putc(j + 1 < t->n_column ? separator : '\n', out);
     }
     for (size_t k = 0; k < t->n_cell; k++) {
@@ -213,10 +257,10 @@ static void print_jsonl(const struct spot_table *t, FILE *out)
         spot_jw_init(&jw, out, false);
         spot_jw_object(&jw, NULL);
         for (size_t j = 0; j < t->n_column; j++) {
-            if (t->column[j].is_number)
-                spot_jw_raw(&jw, t->column[j].name, *t->cell[i + j] ? t->cell[i + j] : "null");
+            if (t->is_number[j])
+                spot_jw_raw(&jw, t->name[j], *t->cell[i + j] ? t->cell[i + j] : "null");
             else
-                spot_jw_str(&jw, t->column[j].name, t->cell[i + j]);
+                spot_jw_str(&jw, t->name[j], t->cell[i + j]);
         }
         spot_jw_end(&jw);
         putc('\n', out);

@@ -30,35 +30,30 @@ int spot_format_parse(const char *text, enum spot_format *format, struct spot_er
 enum spot_format spot_format_settle(enum spot_format format, const char *output,
                                     enum spot_format machine);
 
-struct spot_column {
-    const char *name;
-    bool is_number; /* right-aligned; bare in JSON Lines */
-};
-
 enum { SPOT_TABLE_WIDTH = 100 };
 
 struct spot_table {
-    const struct spot_column *column; /* [n_column], borrowed */
-    size_t n_column, n_cell, cap;
-    enum spot_format format; /* AUTO, if not set, is TABLE */
-    size_t break_at; /* > 0: a table wider than SPOT_TABLE_WIDTH is broken before this column, and
-                        continues below */
+    char **name;     /* [n_column] of columns */
+    bool *is_number; /* [n_column] right-aligned; bare in JSON Lines */
     char **cell;     /* [n_cell], row-major */
+    size_t n_column, n_cell, cap_name, cap_number, cap;
+    enum spot_format format;
+    size_t break_at; /* > 0: an aligned table wider than SPOT_TABLE_WIDTH continues below from this
+                        column */
 };
 
-void spot_table_init(struct spot_table *table, const struct spot_column *column, size_t n_column);
+/* columns: their names with commas between; those that end with # are of numbers. */
+void spot_table_init(struct spot_table *table, const char *columns);
+/* One more, before the first cell; its name may be any. */
+void spot_table_column(struct spot_table *table, const char *name, bool is_number);
 void spot_table_release(struct spot_table *table);
 
-/* Append one cell; rows fill from left to right. */
-void spot_table_text(struct spot_table *table, const char *text);
-void spot_table_int(struct spot_table *table, long long value);
-void spot_table_real(struct spot_table *table, double value);              /* shortest form */
-void spot_table_fixed(struct spot_table *table, double value, int digits); /* after the point */
-/* A number with this many digits in tables for people; in formats for programs to 1e-6, or
- * exactly. */
-void spot_table_rounded(struct spot_table *table, double value, int digits);
-void spot_table_exact(struct spot_table *table, double value, int digits);
-/* Two cells: a label, and a text of at most 159 bytes. */
+/* Append cells, one for each conversion of fmt; rows fill from left to right. %s: a text; %d, %lld,
+ * %zu: a whole number; %.3f: so many digits after the point; %g: the shortest form that reads back;
+ * %G: that of the nearest multiple of 1e-6; %.3e and %.3g: so many digits for people, for programs
+ * as %g, as %G. What is not finite is empty. */
+void spot_table_add(struct spot_table *table, const char *fmt, ...) SPOT_PRINTF(2, 3);
+/* Two cells: what it is, and a text of at most 159 bytes. */
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
 

@@ -178,13 +178,13 @@ static int finish(int rc, struct spot_err *err)
 }
 
 int spot_tool_table(const struct spot_tool_common *common, struct spot_table *table,
-                    const struct spot_column *column, size_t n_column, struct spot_err *err)
+                    const char *columns, struct spot_err *err)
 {
     enum spot_format format;
 
     if (spot_format_parse(common->format, &format, err))
         return -1;
-    spot_table_init(table, column, n_column);
+    spot_table_init(table, columns);
     table->format = spot_format_settle(format, common->output, SPOT_FORMAT_CSV);
     return 0;
 }

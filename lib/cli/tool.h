@@ -51,8 +51,8 @@ struct spot_tool_common {
 /* Begin a table that is a command's whole output, in the --format, by default CSV unless stdout is
  * a terminal. Returns 0, or -1 with *err and no table. */
 int spot_tool_table(const struct spot_tool_common *common, struct spot_table *table,
-                    const struct spot_column *column, size_t n_column, struct spot_err *err);
-/* If rc is 0, write the table. *table is released either way. Returns 0, or -1 with *err. */
+                    const char *columns, struct spot_err *err);
+/* If rc is 0, write it. *table is released either way. Returns 0, or -1 with *err. */
 int spot_tool_table_write(const struct spot_tool_common *common, struct spot_table *table, int rc,
                           struct spot_err *err);
 

@@ -20,7 +20,7 @@ static char dir[] = "/tmp/spot-cli-XXXXXX";
 
 /* --- tables --- */
 
-static const struct spot_column column[] = { { "name", false }, { "n", true }, { "x", true } };
+static const char columns[] = "name,n#,x#";
 
 static const struct {
     enum spot_format format;
@@ -52,13 +52,9 @@ START_TEST(a_table_has_each_form)
     struct spot_table table;
     char *got;
 
-    spot_table_init(&table, column, 3);
-    spot_table_text(&table, "a\xc3\xa9,\"b");
-    spot_table_int(&table, 1);
-    spot_table_fixed(&table, 0.25, 2);
-    spot_table_text(&table, "long");
-    spot_table_int(&table, -22);
-    spot_table_real(&table, NAN);
+    spot_table_init(&table, columns);
+    spot_table_add(&table, "%s %d %.2f", "a\xc3\xa9,\"b", 1, 0.25);
+    spot_table_add(&table, "%s %lld %g", "long", -22LL, NAN);
     got = printed(&table, shown[_i].format);
     ck_assert_str_eq(got, shown[_i].want);
     free(got);
@@ -68,17 +64,15 @@ END_TEST
 
 START_TEST(a_wide_table_goes_on_below)
 {
-    static const struct spot_column wide[] = { { "k", false }, { "a", false }, { "b", false } };
     struct spot_table table;
     char cell[61], *got, *below;
 
     memset(cell, 'x', 60);
     cell[60] = '\0';
-    spot_table_init(&table, wide, 3);
+    spot_table_init(&table, "k,a");
+    spot_table_column(&table, "b", false);
     table.break_at = 2;
-    spot_table_text(&table, "1");
-    spot_table_text(&table, cell);
-    spot_table_text(&table, cell);
+    spot_table_add(&table, "%zu %s %s", (size_t)1, cell, cell);
     got = printed(&table, SPOT_FORMAT_TABLE);
     below = strstr(got, "\n\nk  b\n1  x");
     ck_assert_msg(below != NULL, "%s", got);
@@ -96,10 +90,31 @@ START_TEST(programs_get_six_places_and_people_as_many_as_are_asked_for)
     char *got;
 
     for (int i = 0; i < 2; i++) {
-        spot_table_init(&table, column, 3);
+        spot_table_init(&table, columns);
         spot_table_row(&table, "a b 7", "%d", 3);
         table.format = format[i];
-        spot_table_rounded(&table, 1.2345678, 3);
+        spot_table_add(&table, "%.*g", 3, 1.2345678);
+        got = printed(&table, format[i]);
+        ck_assert_str_eq(got, want[i]);
+        free(got);
+        spot_table_release(&table);
+    }
+}
+END_TEST
+
+START_TEST(each_conversion_is_a_cell)
+{
+    static const enum spot_format format[] = { SPOT_FORMAT_TABLE, SPOT_FORMAT_CSV };
+    static const char *const want[] = { "a  b     c         d     e\n7  8  0.33  0.333333  0.30\n",
+                                        "a,b,c,d,e\n7,8,0.3333333333333333,0.333333,0.30\n" };
+    struct spot_table table;
+    char *got;
+
+    for (int i = 0; i < 2; i++) {
+        spot_table_init(&table, "a#,b#,c#,d#,e#");
+        table.format = format[i];
+        spot_table_add(&table, "%d %zu", 7, (size_t)8);
+        spot_table_add(&table, "%.2e %G %.*f", 1.0 / 3, 1.0 / 3, 2, 0.3);
         got = printed(&table, format[i]);
         ck_assert_str_eq(got, want[i]);
         free(got);

@@ -320,13 +320,9 @@ void moves_doc_release(struct moves_doc *moves)
 
 void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "order", true }, { "from", false },   { "to", false },     { "byte", true },
-        { "what", false }, { "bundle", false }, { "begin_s", true }, { "end_s", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof column / sizeof *column);
+    spot_table_init(&table, "order#,from,to,byte#,what,bundle,begin_s#,end_s#");
     for (size_t k = 0; k < moves->doc.n_move; k++) {
         const struct spot_moves_transfer *m = &moves->doc.move[k];
         const struct spot_moves_unit *unit = &moves->doc.unit[m->unit];
@@ -335,14 +331,9 @@ void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format form
 
         snprintf(bundles, sizeof bundles, "%lld-%lld", (long long)unit->piece[0].first,
                  (long long)last->last);
-        spot_table_int(&table, m->order);
-        spot_table_text(&table, m->from);
-        spot_table_text(&table, m->to);
-        spot_table_int(&table, m->byte_to - m->byte_from);
-        spot_table_text(&table, unit->kv ? unit->kv : unit->piece[0].plane);
-        spot_table_text(&table, bundles);
-        spot_table_fixed(&table, m->begin_s, 6);
-        spot_table_fixed(&table, m->end_s, 6);
+        spot_table_add(&table, "%lld %s %s %lld %s %s %.6f %.6f", (long long)m->order, m->from,
+                       m->to, (long long)(m->byte_to - m->byte_from),
+                       unit->kv ? unit->kv : unit->piece[0].plane, bundles, m->begin_s, m->end_s);
     }
     spot_table_print(&table, out, format);
     spot_table_release(&table);

@@ -262,21 +262,15 @@ static int write_json(const struct plan_fleet *s, FILE *out, struct spot_err *er
 
 static void print_table(const struct plan_fleet *s, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "zone", false }, { "instance_type", false }, { "market", false },
-        { "count", true }, { "usd/h", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "zone,instance_type,market,count#,usd/h#");
     for (size_t g = 0; g < s->demand.n_offer; g++) {
         if (!s->answer.count[g])
             continue;
-        spot_table_text(&table, s->offer[g].zone);
-        spot_table_text(&table, s->offer[g].type);
-        spot_table_text(&table, market_of(&s->offer[g]));
-        spot_table_int(&table, (long long)s->answer.count[g]);
-        spot_table_fixed(&table, (double)s->answer.count[g] * s->priced[g].usd_per_h, 4);
+        spot_table_add(&table, "%s %s %s %lld %.4f", s->offer[g].zone, s->offer[g].type,
+                       market_of(&s->offer[g]), (long long)s->answer.count[g],
+                       (double)s->answer.count[g] * s->priced[g].usd_per_h);
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);

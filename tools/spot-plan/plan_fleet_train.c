@@ -411,23 +411,17 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
 
 static void print_table(const struct session *s, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "zone", false }, { "instance_type", false }, { "market", false },
-        { "count", true }, { "usd/h", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "zone,instance_type,market,count#,usd/h#");
     for (size_t k = 0; k < s->offers.n; k++) {
         const struct train_offer *offer = &s->offers.offer[k];
 
         if (!s->best.count[k])
             continue;
-        spot_table_text(&table, offer->zone);
-        spot_table_text(&table, offer->type);
-        spot_table_text(&table, offer->is_spot ? "spot" : "on-demand");
-        spot_table_int(&table, (long long)s->best.count[k]);
-        spot_table_fixed(&table, (double)s->best.count[k] * offer->usd_per_h, 4);
+        spot_table_add(&table, "%s %s %s %lld %.4f", offer->zone, offer->type,
+                       offer->is_spot ? "spot" : "on-demand", (long long)s->best.count[k],
+                       (double)s->best.count[k] * offer->usd_per_h);
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);

@@ -250,23 +250,15 @@ static void add_row(struct spot_table *table, const struct spot_grid *grid, int6
 
     snprintf(text, sizeof(text), "%lld x %lld x %lld", (long long)grid->D, (long long)grid->P,
              (long long)grid->M);
-    spot_table_text(table, text);
-    spot_table_int(table, batch);
-    spot_table_fixed(table, requests_per_s, 4);
-    spot_table_fixed(table, latency_s, 3);
-    spot_table_int(table, spares);
-    spot_table_text(table, why);
+    spot_table_add(table, "%s %lld %.4f %.3f %lld %s", text, (long long)batch, requests_per_s,
+                   latency_s, (long long)spares, why);
 }
 
 static void print_table(const struct spot_plan_doc *doc, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "D x P x M", false }, { "B", true },      { "requests/s", true },
-        { "latency_s", true },  { "spares", true }, { "", false },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "D x P x M,B#,requests/s#,latency_s#,spares#,");
     add_row(&table, &doc->next, doc->micro_batch, doc->expected.requests_per_s,
             doc->expected.latency_s, doc->spares, "the plan");
     for (size_t i = 0; i < doc->n_alternative; i++) {

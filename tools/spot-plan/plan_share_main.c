@@ -263,19 +263,14 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
 
 static void write_table(const struct session *s, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "job", false }, { "instance_type", false }, { "workers", true }, { "steps_per_s", true }
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, 4);
+    spot_table_init(&table, "job,instance_type,workers#,steps_per_s#");
     for (size_t k = 0; k < s->plan->view.problem.n_job; k++) {
         const struct spot_share_way *way = way_of(s, k);
 
-        spot_table_text(&table, job_id(s, k));
-        spot_table_text(&table, way ? type_name(s, way->type) : "-");
-        spot_table_int(&table, way ? (long long)way->scale : 0);
-        spot_table_fixed(&table, way ? way->rate : 0, 3);
+        spot_table_add(&table, "%s %s %lld %.3f", job_id(s, k), way ? type_name(s, way->type) : "-",
+                       way ? (long long)way->scale : 0, way ? way->rate : 0);
     }
     spot_table_print(&table, out, format);
     spot_table_release(&table);

@@ -184,7 +184,7 @@ static void add_grid(struct spot_table *table, int64_t d, int64_t p)
 
     if (d)
         snprintf(text, sizeof(text), "%lld x %lld", (long long)d, (long long)p);
-    spot_table_text(table, text);
+    spot_table_add(table, "%s", text);
 }
 
 /* What another grid gives less than the plan, in percent. */
@@ -198,7 +198,7 @@ static void add_less(struct spot_table *table, double plan, double other)
         snprintf(text, sizeof(text), "< 0.01 %% %s", other > plan ? "more" : "less");
     else if (plan > 0)
         snprintf(text, sizeof(text), "%.3g %% %s", less, other > plan ? "more" : "less");
-    spot_table_text(table, text);
+    spot_table_add(table, "%s", text);
 }
 
 /* A sentence in lines of up to TEXT_WIDTH columns, cut at spaces, the later ones indented. */
@@ -225,9 +225,9 @@ static void print_wrapped(const char *text, FILE *out)
 static void add_risk(struct spot_table *table, bool is_known, double loss_prob)
 {
     if (is_known)
-        spot_table_fixed(table, loss_prob, 4);
+        spot_table_add(table, "%.4f", loss_prob);
     else
-        spot_table_text(table, "no forecast");
+        spot_table_add(table, "%s", "no forecast");
 }
 
 /* What samples_per_s of the table is: the grids are compared by it. */
@@ -247,31 +247,22 @@ static void print_unit(const struct spot_train_question *q, FILE *out)
 static void print_table(const struct spot_plan_doc *doc, const struct spot_train_question *q,
                         bool has_forecast, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "grid", false },       { "spares", true },
-        { "undisturbed", true }, { "samples_per_s", true },
-        { "loss_prob", true },   { "speed", false },
-        { "", false },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "grid,spares#,undisturbed#,samples_per_s#,loss_prob#,speed,");
     add_grid(&table, doc->next.D, doc->next.P);
-    spot_table_int(&table, doc->spares);
-    spot_table_fixed(&table, doc->expected.undisturbed_samples_per_s, 3);
-    spot_table_fixed(&table, doc->expected.samples_per_s, 3);
+    spot_table_add(&table, "%lld %.3f %.3f", (long long)doc->spares,
+                   doc->expected.undisturbed_samples_per_s, doc->expected.samples_per_s);
     add_risk(&table, has_forecast, doc->expected.loss_prob);
-    spot_table_text(&table, doc->expected.from ? doc->expected.from : "");
-    spot_table_text(&table, "the plan");
+    spot_table_add(&table, "%s %s", doc->expected.from ? doc->expected.from : "", "the plan");
     for (size_t i = 0; i < doc->n_alternative; i++) {
         const struct spot_plan_alternative *a = &doc->alternative[i];
 
         add_grid(&table, a->d, a->p);
-        spot_table_int(&table, a->spares);
-        spot_table_fixed(&table, a->undisturbed_samples_per_s, 3);
-        spot_table_fixed(&table, a->samples_per_s, 3);
+        spot_table_add(&table, "%lld %.3f %.3f", (long long)a->spares, a->undisturbed_samples_per_s,
+                       a->samples_per_s);
         add_risk(&table, has_forecast, a->loss_prob);
-        spot_table_text(&table, a->from);
+        spot_table_add(&table, "%s", a->from);
         add_less(&table, doc->expected.samples_per_s, a->samples_per_s);
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);

@@ -12,32 +12,21 @@
 
 static void print_rows(const struct spot_forecast *forecast, enum spot_format format, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "zone", false },  { "instance_type", false },
-        { "time_s", true }, { "now", true },
-        { "cap", true },    { "step", true },
-        { "mean", true },   { "p10", true },
-        { "p50", true },    { "p90", true },
-        { "drop", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table,
+                    "zone,instance_type,time_s#,now#,cap#,step#,mean#,p10#,p50#,p90#,drop#");
     for (size_t i = 0; i < forecast->n_series; i++) {
         const struct spot_forecast_series *s = &forecast->series[i];
 
         for (int64_t step = 1; step <= forecast->horizon; step++) {
-            spot_table_text(&table, s->zone);
-            spot_table_text(&table, s->instance_type);
-            spot_table_real(&table, s->time_s);
-            spot_table_int(&table, s->now);
-            spot_table_int(&table, s->cap);
-            spot_table_int(&table, step);
-            spot_table_fixed(&table, s->mean[step - 1], 3);
-            spot_table_int(&table, spot_forecast_quantile(s, step, 0.1));
-            spot_table_int(&table, spot_forecast_quantile(s, step, 0.5));
-            spot_table_int(&table, spot_forecast_quantile(s, step, 0.9));
-            spot_table_fixed(&table, spot_pmf_below(spot_forecast_at(s, step), (int)s->now), 4);
+            spot_table_add(&table, "%s %s %g %lld %lld %lld %.3f %lld %lld %lld %.4f", s->zone,
+                           s->instance_type, s->time_s, (long long)s->now, (long long)s->cap,
+                           (long long)step, s->mean[step - 1],
+                           (long long)(spot_forecast_quantile(s, step, 0.1)),
+                           (long long)(spot_forecast_quantile(s, step, 0.5)),
+                           (long long)(spot_forecast_quantile(s, step, 0.9)),
+                           spot_pmf_below(spot_forecast_at(s, step), (int)s->now));
         }
     }
     spot_table_print(&table, out, format);

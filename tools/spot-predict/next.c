@@ -31,18 +31,10 @@ static void put_row(struct spot_table *table, size_t rank, const struct spot_pro
 {
     const struct spot_probed *x = &p->probed[next->place];
 
-    spot_table_int(table, (long long)rank);
-    spot_table_text(table, x->zone);
-    spot_table_text(table, x->instance_type);
-    spot_table_fixed(table, spot_capacity_granted(&p->market, x->p), 4);
-    spot_table_fixed(table, spot_capacity_stays(&p->market, &x->place, x->p, 3600), 4);
-    if (isnan(x->age_s))
-        spot_table_text(table, "");
-    else
-        spot_table_real(table, x->age_s);
-    spot_table_rounded(table, now_usd, 4);
-    spot_table_rounded(table, next->worth_usd, 4);
-    spot_table_rounded(table, next->worth_usd - probe_usd, 4);
+    spot_table_add(table, "%zu %s %s %.4f %.4f %g %.4g %.4g %.4g", rank, x->zone, x->instance_type,
+                   spot_capacity_granted(&p->market, x->p),
+                   spot_capacity_stays(&p->market, &x->place, x->p, 3600), x->age_s, now_usd,
+                   next->worth_usd, next->worth_usd - probe_usd);
 }
 
 /* What is best without asking, and with the answers of those chosen. */
@@ -71,11 +63,6 @@ static void say(const struct spot_probes *p, const struct spot_next_place *place
 
 static int choose(const struct options *options, const struct spot_probes *p, struct spot_err *err)
 {
-    static const struct spot_column column[] = {
-        { "rank", true },    { "zone", false },     { "instance_type", false },
-        { "granted", true }, { "stays_1h", true },  { "probe_age_s", true },
-        { "now_usd", true }, { "worth_usd", true }, { "net_usd", true },
-    };
     const double median = median_usd(p), spot_usd = isnan(median) ? 0 : median;
     const double hour_usd = options->hour_usd >= 0 ? options->hour_usd
                             : isnan(median)        ? 1
@@ -91,7 +78,11 @@ static int choose(const struct options *options, const struct spot_probes *p, st
             spot_next_place_of(p, &p->probed[i], hour_usd,
                                isnan(p->probed[i].usd_per_h) ? spot_usd : p->probed[i].usd_per_h);
     n = spot_next_probes(place, p->n, options->probe_usd, options->next_probes, next);
-    rc = spot_tool_table(&options->common, &table, column, sizeof(column) / sizeof(column[0]), err);
+    rc = spot_tool_table(
+        &options->common, &table,
+        "rank#,zone,instance_type,granted#,stays_1h#,probe_age_s#,now_usd#,worth_usd#,"
+        "net_usd#",
+        err);
     if (!rc) {
         say(p, place, next, n);
         for (size_t i = 0; i < n; i++)

@@ -143,28 +143,12 @@ static int forecast_all(const struct options *options, const struct spot_price_t
 
 static void print_rows(const struct spot_price_doc *doc, enum spot_format format, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "zone", false },
-        { "instance_type", false },
-        { "market", false },
-        { "time_s", true },
-        { "now_usd_per_h", true },
-        { "step", true },
-        { "mean_usd_per_h", true },
-        { "p05", true },
-        { "p10", true },
-        { "p25", true },
-        { "p50", true },
-        { "p75", true },
-        { "p90", true },
-        { "p95", true },
-        { "lower", true },
-        { "higher", true },
-    };
-    const bool is_for_eyes = format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD;
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(
+        &table, "zone,instance_type,market,time_s#,now_usd_per_h#,step#,mean_usd_per_h#,p05#,p10#,"
+                "p25#,p50#,p75#,p90#,p95#,lower#,higher#");
+    table.format = format;
     for (size_t i = 0; i < doc->n_series; i++) {
         const struct spot_price_entry *e = &doc->series[i];
 
@@ -173,19 +157,11 @@ static void print_rows(const struct spot_price_doc *doc, enum spot_format format
             double x[1 + QUANTILES] = { s->mean_usd_per_h };
 
             memcpy(x + 1, e->quantile_usd_per_h + h * QUANTILES, QUANTILES * sizeof(double));
-            spot_table_text(&table, e->zone);
-            spot_table_text(&table, e->instance_type);
-            spot_table_text(&table, e->market);
-            spot_table_real(&table, e->time_s);
-            spot_table_real(&table, e->now_usd_per_h);
-            spot_table_int(&table, (long long)s->step);
+            spot_table_add(&table, "%s %s %s %g %g %lld", e->zone, e->instance_type, e->market,
+                           e->time_s, e->now_usd_per_h, (long long)s->step);
             for (size_t k = 0; k <= QUANTILES; k++)
-                if (is_for_eyes)
-                    spot_table_fixed(&table, x[k], 4);
-                else
-                    spot_table_real(&table, x[k]);
-            spot_table_fixed(&table, s->lower_prob, 4);
-            spot_table_fixed(&table, s->higher_prob, 4);
+                spot_table_add(&table, "%.4e", x[k]);
+            spot_table_add(&table, "%.4f %.4f", s->lower_prob, s->higher_prob);
         }
     }
     spot_table_print(&table, out, format);

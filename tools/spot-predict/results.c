@@ -44,31 +44,22 @@ static void put_row(struct spot_table *table, const struct result *r, const char
 {
     const double n = (double)s->n;
 
-    spot_table_text(table, r->series);
-    spot_table_text(table, r->model);
-    spot_table_text(table, step);
-    spot_table_int(table, (long long)r->n_origin);
-    spot_table_real(table, s->abs_sum / n);
-    spot_table_real(table, s->crps_sum / n);
-    spot_table_real(table, s->brier_sum / n);
-    spot_table_real(table, s->cover_sum / n);
-    spot_table_fixed(table, r->us_per_origin, 2);
+    spot_table_add(table, "%s %s %s %lld %g %g %g %g %.2f", r->series, r->model, step,
+                   (long long)r->n_origin, s->abs_sum / n, s->crps_sum / n, s->brier_sum / n,
+                   s->cover_sum / n, r->us_per_origin);
     if (r->pinball)
-        spot_table_real(table, pinball / n);
+        spot_table_add(table, "%g", pinball / n);
 }
 
 static void print_rows(const struct options *options, const struct results *results, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "series", false },       { "model", false },  { "step", false },      { "origins", true },
-        { "mae", true },           { "crps", true },    { "brier_drop", true }, { "cover80", true },
-        { "us_per_origin", true }, { "pinball", true },
-    };
-    const bool has_pinball = results->n && results->result[0].pinball;
     struct spot_table table;
     char step[24];
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]) - !has_pinball);
+    spot_table_init(&table,
+                    "series,model,step,origins#,mae#,crps#,brier_drop#,cover80#,us_per_origin#");
+    if (results->n && results->result[0].pinball)
+        spot_table_column(&table, "pinball", true);
     for (size_t i = 0; i < results->n; i++) {
         const struct result *r = &results->result[i];
         const struct spot_score all = result_total(r, options->horizon);
@@ -123,9 +114,9 @@ static double ratio(const struct options *options, const struct results *results
 static void put_ratio(struct spot_table *table, double value)
 {
     if (isfinite(value))
-        spot_table_fixed(table, value, 3);
+        spot_table_add(table, "%.3f", value);
     else
-        spot_table_text(table, "-");
+        spot_table_add(table, "%s", "-");
 }
 
 /* Geometric mean over series of a model's ratio. */
@@ -150,14 +141,11 @@ static void put_ratios(struct spot_table *table, const struct options *options,
 {
     const struct spot_score all = result_total(r, options->horizon);
 
-    spot_table_text(table, r->series);
-    spot_table_text(table, r->model);
-    spot_table_int(table, (long long)r->n_origin);
-    spot_table_fixed(table, measure_of(&all, CRPS), 4);
+    spot_table_add(table, "%s %s %lld %.4f", r->series, r->model, (long long)r->n_origin,
+                   measure_of(&all, CRPS));
     for (int m = MAE; m <= BRIER; m++)
         put_ratio(table, ratio(options, results, r, (enum measure)m));
-    spot_table_fixed(table, all.cover_sum / (double)all.n, 3);
-    spot_table_fixed(table, r->us_per_origin, 1);
+    spot_table_add(table, "%.3f %.1f", all.cover_sum / (double)all.n, r->us_per_origin);
 }
 
 /* Models of the first series: all series have the same. */
@@ -172,27 +160,20 @@ static size_t n_models(const struct results *results)
 
 static void print_table(const struct options *options, const struct results *results, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "series", false },    { "model", false },   { "origins", true },
-        { "crps", true },       { "mae/last", true }, { "crps/last", true },
-        { "brier/last", true }, { "cover80", true },  { "us_per_origin", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(
+        &table,
+        "series,model,origins#,crps#,mae/last#,crps/last#,brier/last#,cover80#,us_per_origin#");
     for (size_t i = 0; i < results->n; i++)
         put_ratios(&table, options, results, &results->result[i]);
     for (size_t i = 0; i < n_models(results); i++) {
         const char *model = results->result[i].model;
 
-        spot_table_text(&table, "geometric mean");
-        spot_table_text(&table, model);
-        spot_table_text(&table, "");
-        spot_table_text(&table, "");
+        spot_table_add(&table, "%s %s %s %s", "geometric mean", model, "", "");
         for (int m = MAE; m <= BRIER; m++)
             put_ratio(&table, mean_ratio(options, results, model, (enum measure)m));
-        spot_table_text(&table, "");
-        spot_table_text(&table, "");
+        spot_table_add(&table, "%s %s", "", "");
     }
     spot_table_print(&table, out, options->format);
     spot_table_release(&table);

@@ -42,7 +42,7 @@ static void put_trend(struct spot_table *table, const struct spot_trace *trace, 
     spot_trace_slices(&trace->series[k], trace->start_s, trace->end_s, SLICES, mean);
     spot_spark(out, mean, SLICES, false);
     spot_xmemory_close(out);
-    spot_table_text(table, text);
+    spot_table_add(table, "%s", text);
     free(text);
 }
 
@@ -50,33 +50,21 @@ static void put_trend(struct spot_table *table, const struct spot_trace *trace, 
 static void print_table(const struct spot_trace *trace, const struct spot_trace_stats *stats,
                         FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "series", false },   { "hours", true },   { "mean", true },   { "min", true },
-        { "max", true },       { "there", true },   { "losses", true }, { "batch", true },
-        { "largest", true },   { "gains", true },   { "batch", true },  { "lost/machine-h", true },
-        { "quiet min", true }, { "longest", true }, { "trend", false },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table,
+                    "series,hours#,mean#,min#,max#,there#,losses#,batch#,largest#,gains#,batch#,"
+                    "lost/machine-h#,quiet min#,longest#,trend");
     for (size_t k = 0; k < trace->n_series; k++) {
         const struct spot_trace_stats *s = &stats[k];
         char label[SPOT_TRACE_LABEL];
 
-        spot_table_text(&table, spot_trace_label(&trace->series[k], label));
-        spot_table_fixed(&table, (s->end_s - s->start_s) / 3600, 1);
-        spot_table_fixed(&table, s->mean, 2);
-        spot_table_int(&table, s->min);
-        spot_table_int(&table, s->max);
-        spot_table_fixed(&table, s->there_share, 3);
-        spot_table_int(&table, (long long)s->lost.n);
-        spot_table_fixed(&table, s->lost.size_mean, 2);
-        spot_table_fixed(&table, s->lost.size_max, 0);
-        spot_table_int(&table, (long long)s->gained.n);
-        spot_table_fixed(&table, s->gained.size_mean, 2);
-        spot_table_fixed(&table, s->lost_per_machine_h, 3);
-        spot_table_fixed(&table, s->run_median_s / 60, 1);
-        spot_table_fixed(&table, s->run_max_s / 60, 0);
+        spot_table_add(
+            &table, "%s %.1f %.2f %lld %lld %.3f %lld %.2f %.0f %lld %.2f %.3f %.1f %.0f",
+            spot_trace_label(&trace->series[k], label), (s->end_s - s->start_s) / 3600, s->mean,
+            (long long)s->min, (long long)s->max, s->there_share, (long long)s->lost.n,
+            s->lost.size_mean, s->lost.size_max, (long long)s->gained.n, s->gained.size_mean,
+            s->lost_per_machine_h, s->run_median_s / 60, s->run_max_s / 60);
         put_trend(&table, trace, k);
     }
     spot_table_print(&table, out, format);
@@ -85,7 +73,6 @@ static void print_table(const struct spot_trace *trace, const struct spot_trace_
 
 static void print_pairs(const struct spot_trace *trace, FILE *out, enum spot_format format)
 {
-    struct spot_column column[PAIRS_MAX + 1] = { { "correlation", false } };
     char label[PAIRS_MAX][SPOT_TRACE_LABEL];
     struct spot_trace_together together;
     struct spot_table table;
@@ -94,16 +81,15 @@ static void print_pairs(const struct spot_trace *trace, FILE *out, enum spot_for
     if (n < 2)
         return;
     if (n <= PAIRS_MAX) {
+        spot_table_init(&table, "correlation");
         for (size_t k = 0; k < n; k++)
-            column[k + 1] =
-                (struct spot_column){ spot_trace_label(&trace->series[k], label[k]), true };
-        spot_table_init(&table, column, n + 1);
+            spot_table_column(&table, spot_trace_label(&trace->series[k], label[k]), true);
         for (size_t k = 0; k < n; k++) {
-            spot_table_text(&table, label[k]);
+            spot_table_add(&table, "%s", label[k]);
             for (size_t j = 0; j < n; j++)
-                spot_table_fixed(
-                    &table,
-                    spot_trace_correlation(&trace->series[k], &trace->series[j], trace->end_s), 2);
+                spot_table_add(
+                    &table, "%.2f",
+                    spot_trace_correlation(&trace->series[k], &trace->series[j], trace->end_s));
         }
         putc('\n', out);
         spot_table_print(&table, out, format);
@@ -117,72 +103,30 @@ static void print_pairs(const struct spot_trace *trace, FILE *out, enum spot_for
 static void print_csv(const struct spot_trace *trace, const struct spot_trace_stats *stats,
                       FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "zone", false },
-        { "instance_type", false },
-        { "rows", true },
-        { "start_s", true },
-        { "end_s", true },
-        { "interval_s", true },
-        { "mean", true },
-        { "min", true },
-        { "max", true },
-        { "there_share", true },
-        { "losses", true },
-        { "lost_machines", true },
-        { "lost_per_h", true },
-        { "lost_size_mean", true },
-        { "lost_size_p50", true },
-        { "lost_size_p90", true },
-        { "lost_size_max", true },
-        { "gains", true },
-        { "gained_machines", true },
-        { "gained_per_h", true },
-        { "gained_size_mean", true },
-        { "gained_size_p50", true },
-        { "gained_size_p90", true },
-        { "gained_size_max", true },
-        { "lost_per_machine_h", true },
-        { "runs", true },
-        { "run_mean_s", true },
-        { "run_median_s", true },
-        { "run_max_s", true },
-        { "run_cv", true },
-        { "price_mean_usd_per_h", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(
+        &table, "zone,instance_type,rows#,start_s#,end_s#,interval_s#,mean#,min#,max#,there_share#,"
+                "losses#,lost_machines#,lost_per_h#,lost_size_mean#,lost_size_p50#,lost_size_p90#,"
+                "lost_size_max#,gains#,gained_machines#,gained_per_h#,gained_size_mean#,"
+                "gained_size_p50#,gained_size_p90#,gained_size_max#,lost_per_machine_h#,runs#,"
+                "run_mean_s#,run_median_s#,run_max_s#,run_cv#,price_mean_usd_per_h#");
     for (size_t k = 0; k < trace->n_series; k++) {
         const struct spot_trace_stats *s = &stats[k];
         const struct spot_trace_moves *const moves[] = { &s->lost, &s->gained };
 
-        spot_table_text(&table, trace->series[k].zone);
-        spot_table_text(&table, trace->series[k].instance_type);
-        spot_table_int(&table, (long long)s->n_row);
-        spot_table_real(&table, s->start_s);
-        spot_table_real(&table, s->end_s);
-        spot_table_real(&table, s->interval_s);
-        spot_table_real(&table, s->mean);
-        spot_table_int(&table, s->min);
-        spot_table_int(&table, s->max);
-        spot_table_real(&table, s->there_share);
+        spot_table_add(&table, "%s %s %lld %g %g %g %g %lld %lld %g", trace->series[k].zone,
+                       trace->series[k].instance_type, (long long)s->n_row, s->start_s, s->end_s,
+                       s->interval_s, s->mean, (long long)s->min, (long long)s->max,
+                       s->there_share);
         for (int i = 0; i < 2; i++) {
-            spot_table_int(&table, (long long)moves[i]->n);
-            spot_table_int(&table, moves[i]->machines);
-            spot_table_real(&table, moves[i]->per_h);
-            spot_table_real(&table, moves[i]->size_mean);
-            spot_table_real(&table, moves[i]->size_p50);
-            spot_table_real(&table, moves[i]->size_p90);
-            spot_table_real(&table, moves[i]->size_max);
+            spot_table_add(&table, "%lld %lld %g %g %g %g %g", (long long)moves[i]->n,
+                           (long long)moves[i]->machines, moves[i]->per_h, moves[i]->size_mean,
+                           moves[i]->size_p50, moves[i]->size_p90, moves[i]->size_max);
         }
-        spot_table_real(&table, s->lost_per_machine_h);
-        spot_table_int(&table, (long long)s->n_run);
-        spot_table_real(&table, s->run_mean_s);
-        spot_table_real(&table, s->run_median_s);
-        spot_table_real(&table, s->run_max_s);
-        spot_table_real(&table, s->run_cv);
-        spot_table_real(&table, s->price_mean_usd_per_h);
+        spot_table_add(&table, "%g %lld %g %g %g %g %g", s->lost_per_machine_h, (long long)s->n_run,
+                       s->run_mean_s, s->run_median_s, s->run_max_s, s->run_cv,
+                       s->price_mean_usd_per_h);
     }
     spot_table_print(&table, out, format);
     spot_table_release(&table);

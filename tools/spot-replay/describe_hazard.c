@@ -7,21 +7,12 @@
 #include "cli/tool.h"
 #include "trace/lifetimes.h"
 
-static const struct spot_column column[] = {
-    { "age_s", true },  { "hazard_per_h", true }, { "low_per_h", true }, { "high_per_h", true },
-    { "losses", true }, { "machine_h", true },    { "alive", true },
-};
-
 static void fill(struct spot_table *table, const struct spot_age_class *c, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
-        spot_table_exact(table, c[k].age_s, 0);
-        spot_table_exact(table, c[k].per_s * 3600, 4);
-        spot_table_exact(table, c[k].low_s * 3600, 4);
-        spot_table_exact(table, c[k].high_s * 3600, 4);
-        spot_table_int(table, (long long)c[k].lost);
-        spot_table_exact(table, c[k].lived_s / 3600, 2);
-        spot_table_exact(table, c[k].alive, 4);
+        spot_table_add(table, "%.0e %.4e %.4e %.4e %lld %.2e %.4e", c[k].age_s, c[k].per_s * 3600,
+                       c[k].low_s * 3600, c[k].high_s * 3600, (long long)c[k].lost,
+                       c[k].lived_s / 3600, c[k].alive);
     }
 }
 
@@ -49,7 +40,9 @@ int describe_hazard(const struct spot_trace *trace, const char *source, double f
                             lived_s / 3600, lived_s > 0 ? 3 / (lived_s / 3600) : 3600);
     if (lost < least)
         spot_tool_warn("%zu loss%s: one hazard for all ages", lost, lost == 1 ? "" : "es");
-    if (spot_tool_table(common, &table, column, sizeof(column) / sizeof(column[0]), err))
+    if (spot_tool_table(common, &table,
+                        "age_s#,hazard_per_h#,low_per_h#,high_per_h#,losses#,machine_h#,alive#",
+                        err))
         return -1;
     fill(&table, class, n);
     return spot_tool_table_write(common, &table, 0, err);

@@ -74,67 +74,34 @@ static int print_json(const struct replay_describe_load *ask, const struct spot_
     return spot_jw_close(&jw, err);
 }
 
-struct cell {
-    const char *name;
-    double value;
-};
-
-enum { CELLS_MAX = 64 };
-
-/* Everything in one row, by name. Returns how many. */
-static size_t list_cells(const struct spot_load_stats *s, struct cell cell[CELLS_MAX])
+static void add_lengths(struct spot_table *table, const struct spot_load_lengths *l)
 {
-    static const char *const count_name[SPOT_LOAD_WIDTHS][3] = {
-        { "dispersion_1s", "peak_1s_per_s", "autocorrelation_1s" },
-        { "dispersion_10s", "peak_10s_per_s", "autocorrelation_10s" },
-        { "dispersion_60s", "peak_60s_per_s", "autocorrelation_60s" },
-        { "dispersion_600s", "peak_600s_per_s", "autocorrelation_600s" },
-    };
-    const struct spot_load_lengths *p = &s->prompt, *o = &s->output;
-    size_t n = 0;
-
-    cell[n++] = (struct cell){ "requests", (double)s->n };
-    cell[n++] = (struct cell){ "start_s", s->start_s };
-    cell[n++] = (struct cell){ "end_s", s->end_s };
-    cell[n++] = (struct cell){ "rate_per_s", s->rate_per_s };
-    cell[n++] = (struct cell){ "gap_cv", s->gap_cv };
-    cell[n++] = (struct cell){ "gap_autocorrelation", s->gap_autocorrelation };
-    for (size_t k = 0; k < SPOT_LOAD_WIDTHS; k++) {
-        cell[n++] = (struct cell){ count_name[k][0], s->counts[k].dispersion };
-        cell[n++] = (struct cell){ count_name[k][1], s->counts[k].peak_per_s };
-        cell[n++] = (struct cell){ count_name[k][2], s->counts[k].autocorrelation[0] };
-    }
-    cell[n++] = (struct cell){ "prompt_mean", p->mean };
-    cell[n++] = (struct cell){ "prompt_cv", p->cv };
-    cell[n++] = (struct cell){ "prompt_min", p->min };
-    cell[n++] = (struct cell){ "prompt_p50", p->p50 };
-    cell[n++] = (struct cell){ "prompt_p90", p->p90 };
-    cell[n++] = (struct cell){ "prompt_p99", p->p99 };
-    cell[n++] = (struct cell){ "prompt_max", p->max };
-    cell[n++] = (struct cell){ "output_mean", o->mean };
-    cell[n++] = (struct cell){ "output_cv", o->cv };
-    cell[n++] = (struct cell){ "output_min", o->min };
-    cell[n++] = (struct cell){ "output_p50", o->p50 };
-    cell[n++] = (struct cell){ "output_p90", o->p90 };
-    cell[n++] = (struct cell){ "output_p99", o->p99 };
-    cell[n++] = (struct cell){ "output_max", o->max };
-    cell[n++] = (struct cell){ "length_correlation", s->length_correlation };
-    cell[n++] = (struct cell){ "output_tokens_per_s", s->token_per_s };
-    return n;
+    spot_table_add(table, "%g %g %d %d %d %d %d", l->mean, l->cv, l->min, l->p50, l->p90, l->p99,
+                   l->max);
 }
 
+/* Everything in one row. */
 static void print_row(const struct spot_load_stats *s, FILE *out, enum spot_format format)
 {
-    struct cell cell[CELLS_MAX];
-    struct spot_column column[CELLS_MAX];
-    const size_t n = list_cells(s, cell);
     struct spot_table table;
 
-    for (size_t i = 0; i < n; i++)
-        column[i] = (struct spot_column){ cell[i].name, true };
-    spot_table_init(&table, column, n);
-    for (size_t i = 0; i < n; i++)
-        spot_table_real(&table, cell[i].value);
+    spot_table_init(&table,
+                    "requests#,start_s#,end_s#,rate_per_s#,gap_cv#,gap_autocorrelation#,"
+                    "dispersion_1s#,peak_1s_per_s#,autocorrelation_1s#,"
+                    "dispersion_10s#,peak_10s_per_s#,autocorrelation_10s#,"
+                    "dispersion_60s#,peak_60s_per_s#,autocorrelation_60s#,"
+                    "dispersion_600s#,peak_600s_per_s#,autocorrelation_600s#,"
+                    "prompt_mean#,prompt_cv#,prompt_min#,prompt_p50#,prompt_p90#,prompt_p99#,"
+                    "prompt_max#,output_mean#,output_cv#,output_min#,output_p50#,output_p90#,"
+                    "output_p99#,output_max#,length_correlation#,output_tokens_per_s#");
+    spot_table_add(&table, "%zu %g %g %g %g %g", s->n, s->start_s, s->end_s, s->rate_per_s,
+                   s->gap_cv, s->gap_autocorrelation);
+    for (size_t k = 0; k < SPOT_LOAD_WIDTHS; k++)
+        spot_table_add(&table, "%g %g %g", s->counts[k].dispersion, s->counts[k].peak_per_s,
+                       s->counts[k].autocorrelation[0]);
+    add_lengths(&table, &s->prompt);
+    add_lengths(&table, &s->output);
+    spot_table_add(&table, "%g %g", s->length_correlation, s->token_per_s);
     spot_table_print(&table, out, format);
     spot_table_release(&table);
 }
@@ -147,25 +114,21 @@ static void put_few(struct spot_table *table, double x)
 
     if (!isnan(x))
         snprintf(text, sizeof(text), fabs(x) >= 1000 ? "%.0f" : "%.3g", x);
-    spot_table_text(table, text);
+    spot_table_add(table, "%s", text);
 }
 
 static void print_counts(const struct spot_load_stats *s, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "arrivals in", false },    { "bins", true },   { "dispersion", true }, { "peak/s", true },
-        { "r of neighbours", true }, { "r 3 on", true }, { "r 6 on", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table,
+                    "arrivals in,bins#,dispersion#,peak/s#,r of neighbours#,r 3 on#,r 6 on#");
     for (size_t k = 0; k < SPOT_LOAD_WIDTHS; k++) {
         const struct spot_load_counts *c = &s->counts[k];
         char text[32];
 
         snprintf(text, sizeof(text), "%.0f s", c->bin_s);
-        spot_table_text(&table, text);
-        spot_table_int(&table, (long long)c->n);
+        spot_table_add(&table, "%s %lld", text, (long long)c->n);
         put_few(&table, c->dispersion);
         put_few(&table, c->peak_per_s);
         put_few(&table, c->autocorrelation[0]);
@@ -178,23 +141,14 @@ static void print_counts(const struct spot_load_stats *s, FILE *out, enum spot_f
 
 static void print_lengths(const struct spot_load_stats *s, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "tokens", false }, { "mean", true }, { "cv", true },  { "min", true },
-        { "p50", true },     { "p90", true },  { "p99", true }, { "max", true },
-    };
     const struct spot_load_lengths *const l[] = { &s->prompt, &s->output };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "tokens,mean#,cv#,min#,p50#,p90#,p99#,max#");
     for (int i = 0; i < 2; i++) {
-        spot_table_text(&table, i ? "output" : "prompt");
-        spot_table_fixed(&table, l[i]->mean, 1);
-        spot_table_fixed(&table, l[i]->cv, 2);
-        spot_table_int(&table, l[i]->min);
-        spot_table_int(&table, l[i]->p50);
-        spot_table_int(&table, l[i]->p90);
-        spot_table_int(&table, l[i]->p99);
-        spot_table_int(&table, l[i]->max);
+        spot_table_add(&table, "%s %.1f %.2f %lld %lld %lld %lld %lld", i ? "output" : "prompt",
+                       l[i]->mean, l[i]->cv, (long long)l[i]->min, (long long)l[i]->p50,
+                       (long long)l[i]->p90, (long long)l[i]->p99, (long long)l[i]->max);
     }
     spot_table_print(&table, out, format);
     spot_table_release(&table);
@@ -202,16 +156,11 @@ static void print_lengths(const struct spot_load_stats *s, FILE *out, enum spot_
 
 static void print_table(const struct spot_load_stats *s, FILE *out, enum spot_format format)
 {
-    static const struct spot_column column[] = {
-        { "requests", true },        { "hours", true },      { "per s", true },
-        { "output tokens/s", true }, { "cv of gaps", true }, { "r of gaps", true },
-        { "r of lengths", true },
-    };
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
-    spot_table_int(&table, (long long)s->n);
-    spot_table_fixed(&table, (s->end_s - s->start_s) / 3600, 2);
+    spot_table_init(
+        &table, "requests#,hours#,per s#,output tokens/s#,cv of gaps#,r of gaps#,r of lengths#");
+    spot_table_add(&table, "%lld %.2f", (long long)s->n, (s->end_s - s->start_s) / 3600);
     put_few(&table, s->rate_per_s);
     put_few(&table, s->token_per_s);
     put_few(&table, s->gap_cv);

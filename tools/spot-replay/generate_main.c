@@ -200,24 +200,17 @@ static int run(struct spot_err *err)
 /* --model help: every parameter, its value in the chosen profile and its range. */
 static int list_model(struct spot_err *err)
 {
-    static const struct spot_column column[] = {
-        { "name", false }, { "value", true }, { "min", true }, { "max", true }, { "meaning", false }
-    };
     struct spot_table table;
     struct spot_trace_model model;
 
     if (spot_trace_model_profile(opt.profile, (int32_t)opt.cap, &model, err))
         return -1;
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(&table, "name,value#,min#,max#,meaning");
     for (const struct spot_trace_model_field *f = spot_trace_model_field; f->name; f++) {
         double x;
 
         memcpy(&x, (const char *)&model + f->offset, sizeof(x));
-        spot_table_text(&table, f->name);
-        spot_table_real(&table, x);
-        spot_table_real(&table, f->min);
-        spot_table_real(&table, f->max);
-        spot_table_text(&table, f->meaning);
+        spot_table_add(&table, "%s %g %g %g %s", f->name, x, f->min, f->max, f->meaning);
     }
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
     spot_table_release(&table);

@@ -215,11 +215,9 @@ static void add_totals(struct spot_table *table, const struct session *s)
     for (size_t k = 0; k < s->n_played; k++) {
         const struct played *p = &s->played[k];
 
-        spot_table_text(table, p->policy->name);
-        spot_table_rounded(table, p->result.usd, 3);
-        spot_table_rounded(table, p->result.finish_s / 3600, 3);
-        spot_table_int(table, p->result.is_late);
-        spot_table_int(table, (long long)p->result.switches);
+        spot_table_add(table, "%s %.3g %.3g %lld %lld", p->policy->name, p->result.usd,
+                       p->result.finish_s / 3600, (long long)p->result.is_late,
+                       (long long)p->result.switches);
     }
 }
 
@@ -241,14 +239,11 @@ static void add_steps(struct spot_table *table, const struct session *s)
         for (size_t i = 0; i < s->played[k].n; i++) {
             const struct played *p = &s->played[k];
 
-            spot_table_text(table, p->policy->name);
-            spot_table_rounded(table, (double)i * o.tick_s, 3);
-            spot_table_int(table, places_up(s, i));
-            spot_table_text(table, name[p->tick[i].step.mode]);
-            spot_table_rounded(table, p->done_h[i + 1], 3);
-            spot_table_text(table,
-                            p->tick[i].step.mode ? s->names.zone[p->tick[i].step.place] : "");
-            spot_table_rounded(table, (double)p->tick[i].pending * o.tick_s, 3);
+            spot_table_add(table, "%s %.3g %lld %s %.3g %s %.3g", p->policy->name,
+                           (double)i * o.tick_s, (long long)(places_up(s, i)),
+                           name[p->tick[i].step.mode], p->done_h[i + 1],
+                           p->tick[i].step.mode ? s->names.zone[p->tick[i].step.place] : "",
+                           (double)p->tick[i].pending * o.tick_s);
         }
 }
 
@@ -283,18 +278,11 @@ static int draw(const struct session *s, struct spot_err *err)
 
 static int print(const struct session *s, struct spot_err *err)
 {
-    static const struct spot_column total[] = { { "policy", false },
-                                                { "usd", true },
-                                                { "finish_h", true },
-                                                { "is_late", true },
-                                                { "switches", true } };
-    static const struct spot_column step[] = { { "policy", false },    { "time_s", true },
-                                               { "has_spot", true },   { "mode", false },
-                                               { "done_h", true },     { "zone", false },
-                                               { "launching_s", true } };
+    static const char total[] = "policy,usd#,finish_h#,is_late#,switches#";
+    static const char step[] = "policy,time_s#,has_spot#,mode,done_h#,zone,launching_s#";
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 7 : 5, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, err))
         return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
     return spot_tool_table_write(&o.common, &table, 0, err);

@@ -178,25 +178,14 @@ static int play_all(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-void replay_fleet_put(struct spot_table *table, double x)
-{
-    spot_table_real(table, round(x * 1e6) / 1e6);
-}
-
 static void add_totals(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
         const struct spot_fleet_result *r = &s->played[k].result;
 
-        spot_table_text(table, s->played[k].policy->name);
-        replay_fleet_put(table, r->availability);
-        replay_fleet_put(table, r->cost_ratio);
-        replay_fleet_put(table, r->usd);
-        replay_fleet_put(table, r->unserved_share);
-        replay_fleet_put(table, r->on_demand_share);
-        spot_table_int(table, (long long)r->preempted);
-        spot_table_int(table, (long long)r->failed);
-        replay_fleet_put(table, r->wait_s);
+        spot_table_add(table, "%s %G %G %G %G %G %zu %zu %G", s->played[k].policy->name,
+                       r->availability, r->cost_ratio, r->usd, r->unserved_share,
+                       r->on_demand_share, r->preempted, r->failed, r->wait_s);
     }
 }
 
@@ -208,7 +197,7 @@ static void add_zones(struct spot_table *table, const struct session *s, const i
 
     for (size_t z = 0, at = 0; z < s->play.n_zone; z++)
         at += (size_t)snprintf(text + at, n_byte - at, "%s%d", z ? " " : "", (int)in_zone[z]);
-    spot_table_text(table, text);
+    spot_table_add(table, "%s", text);
     free(text);
 }
 
@@ -218,35 +207,25 @@ static void add_steps(struct spot_table *table, const struct session *s)
         for (size_t t = 0; t < s->play.n_tick; t++) {
             const struct spot_fleet_step *step = &s->played[k].step[t];
 
-            spot_table_text(table, s->played[k].policy->name);
-            replay_fleet_put(table, s->trace.start_s + (double)t * o.tick_s);
-            spot_table_int(table, step->spot);
-            spot_table_int(table, step->spot_ready);
-            spot_table_int(table, step->on_demand);
-            spot_table_int(table, step->on_demand_ready);
-            replay_fleet_put(table, step->unserved);
-            replay_fleet_put(table, step->usd);
+            spot_table_add(table, "%s %G %d %d %d %d %G %G", s->played[k].policy->name,
+                           s->trace.start_s + (double)t * o.tick_s, step->spot, step->spot_ready,
+                           step->on_demand, step->on_demand_ready, step->unserved, step->usd);
             add_zones(table, s, s->played[k].in_zone + t * s->play.n_zone);
-            spot_table_text(table, step->state);
+            spot_table_add(table, "%s", step->state);
         }
 }
 
 static int print(const struct session *s, struct spot_err *err)
 {
-    static const struct spot_column total[] = {
-        { "policy", false },   { "availability", true },   { "cost_ratio", true },
-        { "usd", true },       { "unserved_share", true }, { "on_demand_share", true },
-        { "preempted", true }, { "failed", true },         { "wait_s", true },
-    };
-    static const struct spot_column step[] = {
-        { "policy", false },    { "time_s", true },    { "spot", true },
-        { "spot_ready", true }, { "on_demand", true }, { "on_demand_ready", true },
-        { "unserved", true },   { "usd", true },       { "zones", false },
-        { "state", false },
-    };
+    static const char total[] =
+        "policy,availability#,cost_ratio#,usd#,unserved_share#,on_demand_share#,preempted#,"
+        "failed#,wait_s#";
+    static const char step[] =
+        "policy,time_s#,spot#,spot_ready#,on_demand#,on_demand_ready#,unserved#,usd#,zones,"
+        "state";
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 10 : 9, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, err))
         return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
     return spot_tool_table_write(&o.common, &table, 0, err);

@@ -66,8 +66,6 @@ int replay_fleet_mixed(const struct replay_fleet_options *o, const struct spot_t
 
 /* --- output: replay_fleet.c --- */
 
-void replay_fleet_put(struct spot_table *table, double x);
-
 struct replay_fleet_picture {
     const char *title;
     size_t n_tick, n_band;

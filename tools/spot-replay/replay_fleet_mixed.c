@@ -276,15 +276,8 @@ static void prove(struct replay_mixed *m)
 static void add_least(struct spot_table *table, const struct replay_mixed *m, const char *name,
                       double usd, double bound)
 {
-    spot_table_text(table, name);
-    spot_table_text(table, "");
-    replay_fleet_put(table, usd / m->load_usd);
-    replay_fleet_put(table, usd);
-    replay_fleet_put(table, m->play.unserved);
-    spot_table_text(table, "");
-    spot_table_text(table, "");
-    replay_fleet_put(table, bound);
-    replay_fleet_put(table, usd / fmax(bound, 1e-300));
+    spot_table_add(table, "%s %s %G %G %G %s %s %G %G", name, "", usd / m->load_usd, usd,
+                   m->play.unserved, "", "", bound, usd / fmax(bound, 1e-300));
 }
 
 /* Beside each policy the least that any fleet pays which leaves no more; last of all the least for
@@ -298,15 +291,10 @@ static void add_totals(struct spot_table *table, const struct replay_mixed *m)
         const struct spot_mixed_run *run = &m->row[i].run;
         const double bound = spot_mixed_bound_at(m->bound, came * run->unserved_share);
 
-        spot_table_text(table, m->row[i].name);
-        replay_fleet_put(table, run->availability);
-        replay_fleet_put(table, run->total_usd / m->load_usd);
-        replay_fleet_put(table, run->total_usd);
-        replay_fleet_put(table, run->unserved_share);
-        replay_fleet_put(table, run->on_demand_usd / fmax(run->total_usd, 1e-300));
-        spot_table_int(table, (long long)run->preempted);
-        replay_fleet_put(table, bound);
-        replay_fleet_put(table, run->total_usd / fmax(bound, 1e-300));
+        spot_table_add(table, "%s %G %G %G %G %G %lld %G %G", m->row[i].name, run->availability,
+                       run->total_usd / m->load_usd, run->total_usd, run->unserved_share,
+                       run->on_demand_usd / fmax(run->total_usd, 1e-300), (long long)run->preempted,
+                       bound, run->total_usd / fmax(bound, 1e-300));
     }
     add_least(table, m, "known-law", m->law_usd, aim);
     add_least(table, m, "omniscient", aim, aim);
@@ -323,31 +311,21 @@ static void add_steps(struct spot_table *table, const struct replay_mixed *m)
                 *(k < m->play.n_spot ? &spot : &on_demand) += run->held[t * m->play.n_offer + k];
             for (size_t g = 0; g < m->play.n_type; g++)
                 ready += (long long)run->ready[t * m->play.n_type + g];
-            spot_table_text(table, m->row[i].name);
-            replay_fleet_put(table, m->trace->start_s + (double)t * m->play.tick_s);
-            spot_table_int(table, spot);
-            spot_table_int(table, on_demand);
-            spot_table_int(table, ready);
-            replay_fleet_put(table, run->left[t] / m->play.tick_s);
-            replay_fleet_put(table, run->usd[t]);
+            spot_table_add(table, "%s %G %lld %lld %lld %G %G", m->row[i].name,
+                           m->trace->start_s + (double)t * m->play.tick_s, spot, on_demand, ready,
+                           run->left[t] / m->play.tick_s, run->usd[t]);
         }
 }
 
 static int print(const struct replay_mixed *m, struct spot_err *err)
 {
-    static const struct spot_column total[] = {
-        { "policy", false },   { "availability", true },   { "cost_ratio", true },
-        { "usd", true },       { "unserved_share", true }, { "on_demand_share", true },
-        { "preempted", true }, { "bound_usd", true },      { "to_bound", true },
-    };
-    static const struct spot_column step[] = {
-        { "policy", false }, { "time_s", true },         { "spot", true }, { "on_demand", true },
-        { "ready", true },   { "unserved_per_s", true }, { "usd", true },
-    };
+    static const char total[] =
+        "policy,availability#,cost_ratio#,usd#,unserved_share#,on_demand_share#,preempted#,"
+        "bound_usd#,to_bound#";
+    static const char step[] = "policy,time_s#,spot#,on_demand#,ready#,unserved_per_s#,usd#";
     struct spot_table table;
 
-    if (spot_tool_table(&m->o->common, &table, m->o->steps ? step : total, m->o->steps ? 7 : 9,
-                        err))
+    if (spot_tool_table(&m->o->common, &table, m->o->steps ? step : total, err))
         return -1;
     (m->o->steps ? add_steps : add_totals)(&table, m);
     return spot_tool_table_write(&m->o->common, &table, 0, err);

@@ -208,8 +208,7 @@ static int print(const struct replay_serve *s, struct spot_err *err)
 {
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? replay_serve_step : replay_serve_total,
-                        o.steps ? REPLAY_SERVE_STEPS : REPLAY_SERVE_TOTALS, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? replay_serve_step : replay_serve_total, err))
         return -1;
     table.break_at = 9;
     (o.steps ? replay_serve_print_steps : replay_serve_print_totals)(s, &table);

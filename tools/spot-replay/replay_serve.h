@@ -33,8 +33,7 @@ struct replay_serve {
 /* A row for each policy, or for each and interval. */
 void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table);
 void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table);
-extern const struct spot_column replay_serve_total[], replay_serve_step[];
-enum { REPLAY_SERVE_TOTALS = 21, REPLAY_SERVE_STEPS = 23 };
+extern const char replay_serve_total[], replay_serve_step[];
 
 /* Nearest rank of sorted x [n]; NaN of none. */
 double replay_serve_rank(const double *x, size_t n, double share);

@@ -7,24 +7,14 @@
 #include "common/xalloc.h"
 #include "replay_serve.h"
 
-const struct spot_column replay_serve_total[REPLAY_SERVE_TOTALS] = {
-    { "policy", false },    { "requests", true },   { "finished", true },
-    { "lost", true },       { "repeated", true },   { "ttft_p50_s", true },
-    { "ttft_p99_s", true }, { "tbt_p50_s", true },  { "tbt_p99_s", true },
-    { "e2e_mean_s", true }, { "e2e_p50_s", true },  { "e2e_p90_s", true },
-    { "e2e_p99_s", true },  { "unanswered", true }, { "slo_share", true },
-    { "tokens", true },     { "usd", true },        { "usd_per_mtoken", true },
-    { "changes", true },    { "instance_h", true }, { "cached", true },
-};
+const char replay_serve_total[] =
+    "policy,requests#,finished#,lost#,repeated#,ttft_p50_s#,ttft_p99_s#,tbt_p50_s#,tbt_p99_s#,"
+    "e2e_mean_s#,e2e_p50_s#,e2e_p90_s#,e2e_p99_s#,unanswered#,slo_share#,tokens#,usd#,"
+    "usd_per_mtoken#,changes#,instance_h#,cached#";
 
-const struct spot_column replay_serve_step[REPLAY_SERVE_STEPS] = {
-    { "policy", false },   { "time_s", true },    { "there", true },     { "held", true },
-    { "D", true },         { "P", true },         { "M", true },         { "arrived", true },
-    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "unanswered", true },
-    { "usd", true },       { "losses", true },    { "decided_s", true }, { "usable", true },
-    { "waiting", true },   { "runs", false },     { "asked_D", true },   { "asked_P", true },
-    { "asked_M", true },   { "spares", true },    { "state", false },
-};
+const char replay_serve_step[] =
+    "policy,time_s#,there#,held#,D#,P#,M#,arrived#,in_system#,e2e_p50_s#,e2e_p99_s#,unanswered#,"
+    "usd#,losses#,decided_s#,usable#,waiting#,runs,asked_D#,asked_P#,asked_M#,spares#,state";
 
 double replay_serve_rank(const double *x, size_t n, double share)
 {
@@ -90,11 +80,6 @@ static struct lists collect(const struct replay_serve *s, const struct spot_serv
     return l;
 }
 
-static void put(struct spot_table *table, double x)
-{
-    spot_table_exact(table, x, 3);
-}
-
 static double price_of(const struct replay_serve *s, const struct replay_served *c)
 {
     const struct spot_job_cost *cost = &s->job.cost;
@@ -110,27 +95,20 @@ static void add_row(struct spot_table *table, const struct replay_serve *s,
     const double usd = price >= 0 ? price * r->instance_s / 3600 : NAN;
     struct lists l = collect(s, r);
 
-    spot_table_text(table, c->name);
-    spot_table_int(table, (long long)s->load.n);
-    spot_table_int(table, (long long)r->totals.finished);
-    spot_table_int(table, (long long)r->totals.lost);
-    spot_table_int(table, (long long)r->totals.repeated);
-    put(table, replay_serve_rank(l.ttft, l.n_ttft, 0.5));
-    put(table, replay_serve_rank(l.ttft, l.n_ttft, 0.99));
-    put(table, replay_serve_rank(l.tbt, l.n_tbt, 0.5));
-    put(table, replay_serve_rank(l.tbt, l.n_tbt, 0.99));
-    put(table, l.n_e2e ? l.e2e_sum / (double)l.n_e2e : NAN);
-    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
-    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
-    put(table, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
-    put(table, (double)(s->load.n - l.n_e2e) / (double)s->load.n);
-    put(table, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
-    spot_table_int(table, (long long)l.token);
-    put(table, usd);
-    put(table, l.token > 0 ? usd / l.token * 1e6 : NAN);
-    spot_table_int(table, (long long)r->changes);
-    put(table, r->instance_s / 3600);
-    put(table, l.prompt > 0 ? l.cached / l.prompt : 0);
+    spot_table_add(table, "%s %lld %lld %lld %lld", c->name, (long long)s->load.n,
+                   (long long)r->totals.finished, (long long)r->totals.lost,
+                   (long long)r->totals.repeated);
+    spot_table_add(
+        table, "%.3e %.3e %.3e %.3e %.3e %.3e %.3e %.3e %.3e %.3e",
+        replay_serve_rank(l.ttft, l.n_ttft, 0.5), replay_serve_rank(l.ttft, l.n_ttft, 0.99),
+        replay_serve_rank(l.tbt, l.n_tbt, 0.5), replay_serve_rank(l.tbt, l.n_tbt, 0.99),
+        l.n_e2e ? l.e2e_sum / (double)l.n_e2e : NAN, replay_serve_rank(l.e2e, l.n_e2e, 0.5),
+        replay_serve_rank(l.e2e, l.n_e2e, 0.9), replay_serve_rank(l.e2e, l.n_e2e, 0.99),
+        (double)(s->load.n - l.n_e2e) / (double)s->load.n,
+        s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
+    spot_table_add(table, "%lld %.3e %.3e %lld %.3e %.3e", (long long)l.token, usd,
+                   l.token > 0 ? usd / l.token * 1e6 : NAN, (long long)r->changes,
+                   r->instance_s / 3600, l.prompt > 0 ? l.cached / l.prompt : 0);
     free(l.ttft);
     free(l.tbt);
     free(l.e2e);
@@ -180,20 +158,14 @@ static void add_decided(struct spot_table *table, const struct spot_serve_decide
 
     if (!d) {
         for (int i = 0; i < 9; i++)
-            spot_table_text(table, "");
+            spot_table_add(table, "%s", "");
         return;
     }
     snprintf(runs, sizeof(runs), "%lldx%lldx%lld", (long long)d->runs.D, (long long)d->runs.P,
              (long long)d->runs.M);
-    spot_table_real(table, d->time_s);
-    spot_table_int(table, d->there);
-    spot_table_int(table, d->waiting);
-    spot_table_text(table, runs);
-    spot_table_int(table, d->asked.D);
-    spot_table_int(table, d->asked.P);
-    spot_table_int(table, d->asked.M);
-    spot_table_int(table, d->spares);
-    spot_table_text(table, d->state);
+    spot_table_add(table, "%g %lld %lld %s %lld %lld %lld %lld %s", d->time_s, (long long)d->there,
+                   (long long)d->waiting, runs, (long long)d->asked.D, (long long)d->asked.P,
+                   (long long)d->asked.M, (long long)d->spares, d->state);
 }
 
 static void add_step(struct spot_table *table, const struct replay_serve *s,
@@ -206,20 +178,14 @@ static void add_step(struct spot_table *table, const struct replay_serve *s,
     const size_t n = replay_serve_e2e(s, r, v->from, v->to, e2e);
     const double price = price_of(s, c);
 
-    spot_table_text(table, c->name);
-    spot_table_real(table, v->from_s);
-    spot_table_int(table, step->there);
-    spot_table_int(table, step->held);
-    spot_table_int(table, step->D);
-    spot_table_int(table, step->D ? step->P : 0);
-    spot_table_int(table, step->D ? step->M : 0);
-    spot_table_int(table, (long long)(v->to - v->from));
-    spot_table_int(table, in_system);
-    put(table, replay_serve_rank(e2e, n, 0.5));
-    put(table, replay_serve_rank(e2e, n, 0.99));
-    put(table, v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0);
-    put(table, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
-    spot_table_int(table, (long long)losses_in(s, v));
+    spot_table_add(table, "%s %g %lld %lld %lld %lld %lld %lld %lld", c->name, v->from_s,
+                   (long long)step->there, (long long)step->held, (long long)step->D,
+                   (long long)(step->D ? step->P : 0), (long long)(step->D ? step->M : 0),
+                   (long long)(v->to - v->from), (long long)in_system);
+    spot_table_add(table, "%.3e %.3e %.3e %.3e %zu", replay_serve_rank(e2e, n, 0.5),
+                   replay_serve_rank(e2e, n, 0.99),
+                   v->to > v->from ? (double)(v->to - v->from - n) / (double)(v->to - v->from) : 0,
+                   price >= 0 ? price * held_s(r, v, at) / 3600 : NAN, losses_in(s, v));
 }
 
 static void add_steps(struct spot_table *table, const struct replay_serve *s,

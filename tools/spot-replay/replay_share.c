@@ -100,21 +100,12 @@ static void add_totals(struct spot_table *table, const struct session *s)
     for (size_t k = 0; k < s->n_played; k++) {
         const struct spot_share_outcome *p = &s->played[k].outcome;
 
-        spot_table_text(table, s->played[k].player->name);
-        spot_table_int(table, (long long)p->n_done);
-        spot_table_rounded(table, p->jct_mean_s / 3600, 3);
-        spot_table_rounded(table, p->jct_p99_s / 3600, 3);
-        spot_table_rounded(table, p->makespan_s / 3600, 3);
-        spot_table_rounded(table, p->ftf_max, 3);
-        spot_table_rounded(table, p->utilisation, 3);
-        spot_table_rounded(table, p->usd, 3);
-        spot_table_rounded(table, p->jct_p50_s / 3600, 3);
-        spot_table_rounded(table, p->jct_p90_s / 3600, 3);
-        spot_table_rounded(table, p->ftf_mean, 3);
-        spot_table_int(table, (long long)p->switches);
-        spot_table_int(table, (long long)p->preemptions);
-        spot_table_rounded(table, p->lost_s / 3600, 3);
-        spot_table_int(table, (long long)p->n_failed);
+        spot_table_add(
+            table, "%s %lld %.3g %.3g %.3g %.3g %.3g %.3g %.3g %.3g %.3g %lld %lld %.3g %lld",
+            s->played[k].player->name, (long long)p->n_done, p->jct_mean_s / 3600,
+            p->jct_p99_s / 3600, p->makespan_s / 3600, p->ftf_max, p->utilisation, p->usd,
+            p->jct_p50_s / 3600, p->jct_p90_s / 3600, p->ftf_mean, (long long)p->switches,
+            (long long)p->preemptions, p->lost_s / 3600, (long long)p->n_failed);
     }
 }
 
@@ -125,38 +116,27 @@ static void add_steps(struct spot_table *table, const struct session *s)
             const struct spot_share_step *step = &s->played[k].outcome.step[i];
             const struct spot_share_job *job = &s->jobs.job[step->job];
 
-            spot_table_text(table, s->played[k].player->name);
-            spot_table_text(table, job->id);
-            spot_table_text(table, step->type < 0 ? "" : s->cluster.type[step->type].name);
-            spot_table_int(table, (long long)step->first_worker);
-            spot_table_int(table, (long long)step->scale);
-            spot_table_exact(table, step->start_s, 3);
-            spot_table_exact(table, step->end_s, 3);
-            spot_table_exact(table, job->steps - step->left, 3);
-            spot_table_exact(table, step->unsaved, 3);
-            spot_table_text(table, step->on < 0 ? "" : s->cluster.type[step->on].name);
-            spot_table_int(table, step->on < 0 ? 0 : (long long)step->on_scale);
-            spot_table_exact(table, step->isolated_s, 3);
+            spot_table_add(table, "%s %s %s %lld %lld %.3e %.3e %.3e %.3e %s %lld %.3e",
+                           s->played[k].player->name, job->id,
+                           step->type < 0 ? "" : s->cluster.type[step->type].name,
+                           (long long)step->first_worker, (long long)step->scale, step->start_s,
+                           step->end_s, job->steps - step->left, step->unsaved,
+                           step->on < 0 ? "" : s->cluster.type[step->on].name,
+                           step->on < 0 ? 0 : (long long)step->on_scale, step->isolated_s);
         }
 }
 
 static int print(const struct session *s, struct spot_err *err)
 {
-    static const struct spot_column total[] = {
-        { "policy", false },     { "jobs", true },       { "jct_mean_h", true },
-        { "jct_p99_h", true },   { "makespan_h", true }, { "ftf_max", true },
-        { "utilisation", true }, { "usd", true },        { "jct_p50_h", true },
-        { "jct_p90_h", true },   { "ftf_mean", true },   { "switches", true },
-        { "preemptions", true }, { "lost_h", true },     { "failed", true }
-    };
-    static const struct spot_column step[] = {
-        { "policy", false }, { "job", false },    { "instance_type", false }, { "worker", true },
-        { "workers", true }, { "start_s", true }, { "end_s", true },          { "done", true },
-        { "unsaved", true }, { "on", false },     { "on_workers", true },     { "isolated_s", true }
-    };
+    static const char total[] =
+        "policy,jobs#,jct_mean_h#,jct_p99_h#,makespan_h#,ftf_max#,utilisation#,usd#,"
+        "jct_p50_h#,jct_p90_h#,ftf_mean#,switches#,preemptions#,lost_h#,failed#";
+    static const char step[] =
+        "policy,job,instance_type,worker#,workers#,start_s#,end_s#,done#,unsaved#,on,"
+        "on_workers#,isolated_s#";
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? step : total, o.steps ? 12 : 15, err))
+    if (spot_tool_table(&o.common, &table, o.steps ? step : total, err))
         return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
     return spot_tool_table_write(&o.common, &table, 0, err);

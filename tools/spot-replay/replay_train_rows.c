@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay train: its tables, row by row. */
-#include <stdio.h>
+#include <math.h>
 
 #include "cli/tool.h"
 #include "replay_train.h"
@@ -8,16 +8,6 @@
 static bool is_read(const struct replay_train *s)
 {
     return s->format == SPOT_FORMAT_TABLE || s->format == SPOT_FORMAT_MD;
-}
-
-/* People read few digits, programs all. */
-/* People read few digits, programs all. */
-static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
-{
-    if (is_read(s))
-        spot_table_fixed(table, x, digits);
-    else
-        spot_table_real(table, x);
 }
 
 /* --- output --- */
@@ -30,83 +20,41 @@ void replay_train_print_steps(const struct replay_train *s, const struct spot_si
     for (size_t i = 0; i < s->n; i++) {
         const struct spot_sim_row *r = &row[i];
 
-        spot_table_text(table, policy->name);
-        spot_table_int(table, (long long)i);
-        spot_table_real(table, s->trace.start_s + (double)i * s->interval_s);
-        spot_table_int(table, r->available);
-        spot_table_int(table, r->gained);
-        spot_table_int(table, r->lost);
-        spot_table_int(table, r->d);
-        spot_table_int(table, r->p);
-        spot_table_int(table, r->spares);
-        put(table, s, r->cost_s, 1);
-        put(table, s, samples += r->samples, 1);
-        put(table, s, usd += r->usd, 2);
+        samples += r->samples;
+        usd += r->usd;
+        spot_table_add(table, "%s %zu %g %d %d %d %d %d %d %.1e %.1e %.2e", policy->name, i,
+                       s->trace.start_s + (double)i * s->interval_s, r->available, r->gained,
+                       r->lost, r->d, r->p, r->spares, r->cost_s, samples, usd);
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-            put(table, s, r->class_s[c], 0);
-        spot_table_int(table, r->asked_d);
-        spot_table_int(table, r->asked_p);
-        spot_table_real(table, r->carry_s);
+            spot_table_add(table, "%.0e", r->class_s[c]);
+        spot_table_add(table, "%d %d %g", r->asked_d, r->asked_p, r->carry_s);
     }
 }
 
-static const struct spot_column step_column[] = {
-    { "policy", false },
-    { "interval", true },
-    { "time_s", true },
-    { "available", true },
-    { "gained", true },
-    { "lost", true },
-    { "D", true },
-    { "P", true },
-    { "spares", true },
-    { "cost_s", true },
-    { "samples", true },
-    { "usd", true },
-    { "effective_s", true },
-    { "reconfigure_s", true },
-    { "checkpoint_s", true },
-    { "redone_s", true },
-    { "redundant_s", true },
-    { "idle_s", true },
-    { "booting_s", true },
-    { "asked_D", true },
-    { "asked_P", true },
-    { "carry_s", true },
-};
+static const char step_column[] =
+    "policy,interval#,time_s#,available#,gained#,lost#,D#,P#,spares#,cost_s#,samples#,"
+    "usd#,effective_s#,reconfigure_s#,checkpoint_s#,redone_s#,redundant_s#,idle_s#,"
+    "booting_s#,asked_D#,asked_P#,carry_s#";
 
-static const struct spot_column total_column[] = {
-    { "policy", false },      { "samples", true },
-    { "ideal_share", true },  { "samples_per_s", true },
-    { "usd", true },          { "usd_per_msample", true },
-    { "effective", true },    { "reconfigure", true },
-    { "checkpoint", true },   { "redone", true },
-    { "redundant", true },    { "idle", true },
-    { "booting", true },      { "migrations", true },
-    { "lost_samples", true }, { "may_beat_optimal", false },
-};
+static const char total_column[] =
+    "policy,samples#,ideal_share#,samples_per_s#,usd#,usd_per_msample#,effective#,"
+    "reconfigure#,checkpoint#,redone#,redundant#,idle#,booting#,migrations#,"
+    "lost_samples#,may_beat_optimal";
 
 /* For people: in two parts, what came of it and where the time went. */
-static const struct spot_column read_column[] = {
-    { "policy", false },     { "samples", true },      { "ideal_share", true },
-    { "samples/s", true },   { "usd", true },          { "usd/Msample", true },
-    { "migrations", true },  { "lost_samples", true }, { "effective", true },
-    { "reconfigure", true }, { "checkpoint", true },   { "redone", true },
-    { "redundant", true },   { "idle", true },         { "booting", true },
-    { "may_beat", false },
-};
+static const char read_column[] =
+    "policy,samples#,ideal_share#,samples/s#,usd#,usd/Msample#,migrations#,lost_samples#,"
+    "effective#,reconfigure#,checkpoint#,redone#,redundant#,idle#,booting#,may_beat";
 
-/* Its share of ideal's samples; nothing if it ran grids that ideal does not know: that means
+/* Its share of ideal's samples; NaN if it ran grids that ideal does not know: that means
  * nothing, also where a warning is not read. */
-static void put_share(struct spot_table *table, const struct replay_train *s,
-                      const struct spot_sim_policy *policy, double samples)
+static double share_of(const struct replay_train *s, const struct spot_sim_policy *policy,
+                       double samples)
 {
     for (int k = 0; k < s->n_policy; k++)
-        if (s->policy[k] == policy && s->is_beyond[k]) {
-            spot_table_text(table, "");
-            return;
-        }
-    put(table, s, s->ideal > 0 ? samples / s->ideal : 0, 4);
+        if (s->policy[k] == policy && s->is_beyond[k])
+            return NAN;
+    return s->ideal > 0 ? samples / s->ideal : 0;
 }
 
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
@@ -118,39 +66,22 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
     spot_sim_total(row, s->n, &t);
     for (int c = 0; c < SPOT_SIM_CLASSES; c++)
         all += t.class_s[c];
-    spot_table_text(table, policy->name);
-    put(table, s, t.samples, 0);
-    put_share(table, s, policy, t.samples);
-    put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
-    if (t.usd > 0) {
-        put(table, s, t.usd, 2);
-        put(table, s, t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
-    } else {
-        spot_table_text(table, "");
-        spot_table_text(table, "");
-    }
+    spot_table_add(table, "%s %.0e %.4e %.3e %.2e %.2e", policy->name, t.samples,
+                   share_of(s, policy, t.samples), t.samples / ((double)s->n * s->interval_s),
+                   t.usd > 0 ? t.usd : NAN,
+                   t.usd > 0 ? (t.samples > 0 ? t.usd / t.samples * 1e6 : 0) : NAN);
     for (int part = 0; part < 2; part++) {
-        if (part == is_read(s)) {
-            for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-                put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
-        } else {
-            spot_table_int(table, t.migrations);
-            put(table, s, t.lost_samples, 0);
-        }
+        if (part != is_read(s))
+            spot_table_add(table, "%lld %.0e", (long long)t.migrations, t.lost_samples);
+        for (int c = 0; part == is_read(s) && c < SPOT_SIM_CLASSES; c++)
+            spot_table_add(table, "%.4e", all > 0 ? t.class_s[c] / all : 0);
     }
-    spot_table_text(table, policy->above ? policy->above : "");
+    spot_table_add(table, "%s", policy->above ? policy->above : "");
 }
 
 void replay_train_begin(const struct replay_train *s, bool has_steps, struct spot_table *table)
 {
-#define COLUMNS(of) of, sizeof(of) / sizeof(*(of))
-    if (has_steps)
-        spot_table_init(table, COLUMNS(step_column));
-    else if (is_read(s))
-        spot_table_init(table, COLUMNS(read_column));
-    else
-        spot_table_init(table, COLUMNS(total_column));
-#undef COLUMNS
-    if (table->column == read_column)
-        table->break_at = 8; /* where the time went */
+    spot_table_init(table, has_steps ? step_column : is_read(s) ? read_column : total_column);
+    table->format = s->format;
+    table->break_at = !has_steps && is_read(s) ? 8 : 0; /* where the time went */
 }

@@ -182,23 +182,15 @@ static const char *role_at(const struct spot_status_member *member, char text[32
 
 static void print_members(const struct spot_status *s)
 {
-    static const struct spot_column column[] = { { "member", true },
-                                                 { "name", false },
-                                                 { "role", false },
-                                                 { "d,p,m", false },
-                                                 { "leaving", false } };
     struct spot_table table;
     char text[32];
 
-    spot_table_init(&table, column, 5);
+    spot_table_init(&table, "member#,name,role,d,p,m,leaving");
     for (size_t i = 0; i < s->n_member; i++) {
         const struct spot_status_member *const m = &s->member[i];
 
-        spot_table_int(&table, m->member);
-        spot_table_text(&table, m->name);
-        spot_table_text(&table, m->role);
-        spot_table_text(&table, role_at(m, text));
-        spot_table_text(&table, m->is_leaving ? "yes" : "no");
+        spot_table_add(&table, "%lld %s %s %s %s", (long long)m->member, m->name, m->role,
+                       role_at(m, text), m->is_leaving ? "yes" : "no");
     }
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
@@ -213,22 +205,16 @@ static void print_aside(const struct spot_status *s)
 /* Of a foreign trainer, as its ranks say. */
 static void print_ranks(const struct spot_status *s)
 {
-    static const struct spot_column column[] = {
-        { "rank", true }, { "on", false }, { "step", true }, { "s/step", true }, { "slow", false }
-    };
     struct spot_table table;
 
     if (!s->n_rank)
         return;
-    spot_table_init(&table, column, 5);
+    spot_table_init(&table, "rank#,on,step#,s/step#,slow");
     for (size_t i = 0; i < s->n_rank; i++) {
         const struct spot_status_rank *const r = &s->rank[i];
 
-        spot_table_int(&table, r->rank);
-        spot_table_text(&table, r->name);
-        spot_table_int(&table, r->step);
-        spot_table_fixed(&table, r->step_s, 3);
-        spot_table_text(&table, r->is_slow ? "yes" : "no");
+        spot_table_add(&table, "%lld %s %lld %.3f %s", (long long)r->rank, r->name,
+                       (long long)r->step, r->step_s, r->is_slow ? "yes" : "no");
     }
     putchar('\n');
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
@@ -237,22 +223,14 @@ static void print_ranks(const struct spot_status *s)
 
 static void print_events(const struct spot_status *s)
 {
-    static const struct spot_column column[] = { { "time_s", true },
-                                                 { "event", false },
-                                                 { "epoch", true },
-                                                 { "step", true },
-                                                 { "who", false } };
     struct spot_table table;
 
-    spot_table_init(&table, column, 5);
+    spot_table_init(&table, "time_s#,event,epoch#,step#,who");
     for (size_t i = 0; i < s->n_event; i++) {
         const struct spot_status_event *const e = &s->event[i];
 
-        spot_table_fixed(&table, e->time_s, 1);
-        spot_table_text(&table, e->event);
-        spot_table_int(&table, e->epoch);
-        spot_table_int(&table, e->step);
-        spot_table_text(&table, e->name);
+        spot_table_add(&table, "%.1f %s %lld %lld %s", e->time_s, e->event, (long long)e->epoch,
+                       (long long)e->step, e->name);
     }
     putchar('\n');
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);

@@ -183,10 +183,6 @@ static int write_doc(const struct options *o, const struct spot_saved_model *m,
 static void write_table(const struct spot_saved_model *m, const struct options *o,
                         const struct result *r, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "model", false }, { "tokens", true },     { "predicted", true },
-        { "loss", true },   { "perplexity", true }, { "bits_per_byte", true },
-    };
     char model[64];
     struct spot_table table;
 
@@ -194,16 +190,14 @@ static void write_table(const struct spot_saved_model *m, const struct options *
         snprintf(model, sizeof(model), "step %lld", (long long)m->step);
     else
         snprintf(model, sizeof(model), "%.60s", o->job.c.load);
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
-    spot_table_text(&table, model);
-    spot_table_int(&table, r->n_token);
-    spot_table_int(&table, r->loss.n_predicted);
-    spot_table_fixed(&table, spot_loss_mean(&r->loss), 6);
-    spot_table_fixed(&table, exp(spot_loss_mean(&r->loss)), 4);
+    spot_table_init(&table, "model,tokens#,predicted#,loss#,perplexity#,bits_per_byte#");
+    spot_table_add(&table, "%s %lld %lld %.6f %.4f", model, (long long)r->n_token,
+                   (long long)r->loss.n_predicted, spot_loss_mean(&r->loss),
+                   exp(spot_loss_mean(&r->loss)));
     if (r->n_byte > 0)
-        spot_table_fixed(&table, spot_loss_bits_per_byte(&r->loss, r->n_token, r->n_byte), 6);
+        spot_table_add(&table, "%.6f", spot_loss_bits_per_byte(&r->loss, r->n_token, r->n_byte));
     else
-        spot_table_text(&table, "");
+        spot_table_add(&table, "%s", "");
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
 }

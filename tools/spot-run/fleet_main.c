@@ -285,31 +285,24 @@ static double price_of(const struct spot_fleet *fleet, const struct spot_fleet_a
 static int print_actions(const struct spot_fleet *fleet, const struct spot_fleet_action *action,
                          size_t n, struct spot_err *err)
 {
-    static const struct spot_column column[] = {
-        { "action", false }, { "count", true }, { "zone", false },     { "instance_type", false },
-        { "market", false }, { "node", false }, { "usd_per_h", true }, { "why", false },
-    };
     enum spot_format format;
     struct spot_table table;
 
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
-    spot_table_init(&table, column, sizeof(column) / sizeof(*column));
+    spot_table_init(&table, "action,count#,zone,instance_type,market,node,usd_per_h#,why");
     for (size_t i = 0; i < n; i++) {
         const struct spot_fleet_action *a = &action[i];
         const double usd = price_of(fleet, a);
 
-        spot_table_text(&table, fleet_verb_name(a->verb));
-        spot_table_int(&table, a->id ? 1 : a->count);
-        spot_table_text(&table, a->zone);
-        spot_table_text(&table, a->type);
-        spot_table_text(&table, fleet_market_name(a->is_on_demand));
-        spot_table_text(&table, a->id ? a->id : "");
+        spot_table_add(&table, "%s %lld %s %s %s %s", fleet_verb_name(a->verb),
+                       (long long)(a->id ? 1 : a->count), a->zone, a->type,
+                       fleet_market_name(a->is_on_demand), a->id ? a->id : "");
         if (isnan(usd))
-            spot_table_text(&table, "");
+            spot_table_add(&table, "%s", "");
         else
-            spot_table_real(&table, (a->id ? 1 : (double)a->count) * usd);
-        spot_table_text(&table, a->why);
+            spot_table_add(&table, "%g", (a->id ? 1 : (double)a->count) * usd);
+        spot_table_add(&table, "%s", a->why);
     }
     spot_table_print(&table, stdout, spot_format_settle(format, NULL, SPOT_FORMAT_JSONL));
     spot_table_release(&table);

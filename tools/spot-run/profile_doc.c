@@ -181,16 +181,11 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
 
 void profile_table(struct profile *p, FILE *out)
 {
-    static const struct spot_column column[] = {
-        { "grid", false },       { "b", true },         { "step_ms", true },
-        { "spread", true },      { "law_ms", true },    { "forward_ms", true },
-        { "backward_ms", true }, { "reduce_ms", true }, { "stage_MB", true },
-        { "", false },
-    };
     const struct spot_job_measured *m = &p->measured;
     struct spot_table table;
 
-    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_init(
+        &table, "grid,b#,step_ms#,spread#,law_ms#,forward_ms#,backward_ms#,reduce_ms#,stage_MB#,");
     for (size_t i = 0; i < m->n_cell; i++) {
         const struct spot_job_cell *c = &m->cell[i];
         double most_byte = 0;
@@ -199,16 +194,11 @@ void profile_table(struct profile *p, FILE *out)
         for (int64_t k = 0; k < c->grid.P; k++)
             if (c->stage[k].resident_byte > most_byte)
                 most_byte = c->stage[k].resident_byte;
-        spot_table_text(&table, spot_grid_text(&c->grid, grid));
-        spot_table_int(&table, c->micro_batch);
-        spot_table_fixed(&table, 1e3 * c->step_s, 3);
-        spot_table_fixed(&table, (c->high_s - c->low_s) / c->step_s, 2);
-        spot_table_fixed(&table, 1e3 * c->curve_s, 3);
-        spot_table_fixed(&table, 1e3 * c->forward_s, 3);
-        spot_table_fixed(&table, 1e3 * c->backward_s, 3);
-        spot_table_fixed(&table, 1e3 * c->reduce_s, 3);
-        spot_table_fixed(&table, most_byte / 1e6, 1);
-        spot_table_text(&table, c->is_outlier ? "outlier" : "");
+        spot_table_add(&table, "%s %lld %.3f %.2f %.3f %.3f %.3f %.3f %.1f %s",
+                       spot_grid_text(&c->grid, grid), (long long)c->micro_batch, 1e3 * c->step_s,
+                       (c->high_s - c->low_s) / c->step_s, 1e3 * c->curve_s, 1e3 * c->forward_s,
+                       1e3 * c->backward_s, 1e3 * c->reduce_s, most_byte / 1e6,
+                       c->is_outlier ? "outlier" : "");
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);

@@ -163,7 +163,6 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
 static int print(const char *path, const struct spot_run *run, const struct spot_run *reference,
                  const struct options *o, enum spot_format format, struct spot_err *err)
 {
-    static const struct spot_column column[] = { { "what", false }, { "measured", false } };
     const struct report_price price = { run->member_s * o->speedup / 3600, o->price[0],
                                         o->price[1] };
     struct spot_prov prov = { .tool = "spot-run report",
@@ -184,7 +183,7 @@ static int print(const char *path, const struct spot_run *run, const struct spot
              : run->is_hosted ? report_exec_write(run, &price, &prov, out.file, err)
                               : report_doc_write(run, reference, &price, &prov, out.file, err);
     } else {
-        spot_table_init(&table, column, 2);
+        spot_table_init(&table, "what,measured");
         fill_table(&table, run, reference, o);
         spot_table_print(&table, out.file, format);
         spot_table_release(&table);
