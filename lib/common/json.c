@@ -355,6 +355,32 @@ int spot_json_object(const struct spot_json_doc *doc, const struct spot_json_val
     return 0;
 }
 
+int spot_json_rows(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                   const char *pointer, const char *key, bool required, size_t n_max,
+                   const struct spot_field *table, const void *first, size_t size, void **row,
+                   size_t *n, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+
+    *row = NULL;
+    *n = 0;
+    if (spot_json_array(doc, obj, pointer, key, required, n_max, &list, err))
+        return -1;
+    *n = spot_json_array_size(list);
+    *row = spot_xcalloc(*n, size);
+    for (size_t i = 0; i < *n; i++) {
+        char *const at = (char *)*row + i * size;
+        char place[SPOT_JSON_POINTER_MAX];
+
+        if (first)
+            memcpy(at, first, size);
+        snprintf(place, sizeof(place), "%.180s/%.40s/%zu", pointer, key, i);
+        if (spot_json_read_fields(doc, spot_json_entry(list, i), place, table, at, err))
+            return -1;
+    }
+    return 0;
+}
+
 int spot_json_expect_schema(const struct spot_json_doc *doc, const char *name, int major,
                             struct spot_err *err)
 {

@@ -78,22 +78,16 @@ static int check_names(const struct spot_cluster *cluster, struct spot_err *err)
 static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
 {
     static const struct spot_cluster_node standard = { "", "", 0, 0, 1, false, INFINITY };
-    const struct spot_json_value *list;
     char at[64];
 
-    if (spot_json_array(&cluster->json, cluster->json.root, "", "nodes", true,
-                        SPOT_CLUSTER_NODE_MAX, &list, err))
+    if (spot_json_rows(&cluster->json, cluster->json.root, "", "nodes", true, SPOT_CLUSTER_NODE_MAX,
+                       node_field, &standard, sizeof standard, (void **)&cluster->node,
+                       &cluster->n_node, err))
         return -1;
-    cluster->n_node = spot_json_array_size(list);
-    cluster->node = spot_xcalloc(cluster->n_node, sizeof *cluster->node);
     for (size_t i = 0; i < cluster->n_node; i++) {
         struct spot_cluster_node *node = &cluster->node[i];
 
-        *node = standard;
         snprintf(at, sizeof at, "/nodes/%zu", i);
-        if (spot_json_read_fields(&cluster->json, spot_json_entry(list, i), at, node_field, node,
-                                  err))
-            return -1;
         if (!*node->name)
             return spot_json_fail(&cluster->json, at, err, "a node without a name");
         if (node->out_byte_per_s <= 0)
@@ -105,25 +99,6 @@ static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
                                   "lacks the key 'out_byte_per_s' or 'in_byte_per_s'");
     }
     return check_names(cluster, err);
-}
-
-static int read_egress(struct spot_cluster *cluster, struct spot_err *err)
-{
-    const struct spot_json_value *list;
-    char at[64];
-
-    if (spot_json_array(&cluster->json, cluster->json.root, "", "egress", false,
-                        SPOT_CLUSTER_EGRESS_MAX, &list, err))
-        return -1;
-    cluster->n_egress = list ? spot_json_array_size(list) : 0;
-    cluster->egress = spot_xcalloc(cluster->n_egress, sizeof *cluster->egress);
-    for (size_t i = 0; i < cluster->n_egress; i++) {
-        snprintf(at, sizeof at, "/egress/%zu", i);
-        if (spot_json_read_fields(&cluster->json, spot_json_entry(list, i), at, egress_field,
-                                  &cluster->egress[i], err))
-            return -1;
-    }
-    return 0;
 }
 
 /* A rate is unknown, or one that leads to times that can be told. */
@@ -153,7 +128,10 @@ static int read_cluster(struct spot_cluster *cluster, struct spot_err *err)
         check_rate(cluster, "/restore_byte_per_s", cluster->restore_byte_per_s, err) ||
         check_word(cluster, "/tensor_groups", cluster->tensor_groups, "spread", "whole", err) ||
         check_word(cluster, "/links", cluster->links, "duplex", "shared", err) ||
-        read_nodes(cluster, err) || read_egress(cluster, err)) {
+        read_nodes(cluster, err) ||
+        spot_json_rows(&cluster->json, cluster->json.root, "", "egress", false,
+                       SPOT_CLUSTER_EGRESS_MAX, egress_field, NULL, sizeof *cluster->egress,
+                       (void **)&cluster->egress, &cluster->n_egress, err)) {
         spot_cluster_release(cluster);
         return -1;
     }

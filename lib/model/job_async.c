@@ -36,25 +36,19 @@ const struct spot_field spot_job_async_type_field[] = {
 static int read_types(struct spot_job_async *a, const struct spot_json_value *part,
                       struct spot_err *err)
 {
-    const struct spot_json_value *list;
+    char at[48];
 
-    if (spot_json_array(&a->json, part, "/async", "types", true, SPOT_JOB_ASYNC_TYPES_MAX, &list,
-                        err))
+    if (spot_json_rows(&a->json, part, "/async", "types", true, SPOT_JOB_ASYNC_TYPES_MAX,
+                       spot_job_async_type_field, NULL, sizeof(*a->type), (void **)&a->type,
+                       &a->n_type, err))
         return -1;
-    a->type = spot_xcalloc(spot_json_array_size(list) + 1, sizeof(*a->type));
-    for (size_t i = 0; i < spot_json_array_size(list); i++) {
-        char at[48];
-
-        snprintf(at, sizeof(at), "/async/types/%zu", i);
-        if (spot_json_read_fields(&a->json, spot_json_entry(list, i), at, spot_job_async_type_field,
-                                  &a->type[i], err))
-            return -1;
+    for (size_t i = 0; i < a->n_type; i++)
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(a->type[k].instance_type, a->type[i].instance_type))
+            if (!strcmp(a->type[k].instance_type, a->type[i].instance_type)) {
+                snprintf(at, sizeof(at), "/async/types/%zu", i);
                 return spot_json_fail(&a->json, at, err, "'%.64s' is named twice",
                                       a->type[i].instance_type);
-    }
-    a->n_type = spot_json_array_size(list);
+            }
     return a->n_type ? 0 : spot_json_fail(&a->json, "/async/types", err, "has none");
 }
 

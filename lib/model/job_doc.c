@@ -258,25 +258,17 @@ static int read_layers(struct spot_job_doc *job, struct spot_err *err)
 
 static int read_profile(struct spot_job_doc *job, struct spot_err *err)
 {
-    const struct spot_json_value *list;
+    const struct spot_job_profile first = { .grid.M = 1, .micro_batch = job->micro_batch };
 
-    if (spot_json_array(&job->json, job->json.root, "", "profile", false, SPOT_JOB_PROFILE_MAX,
-                        &list, err))
+    if (spot_json_rows(&job->json, job->json.root, "", "profile", false, SPOT_JOB_PROFILE_MAX,
+                       spot_job_profile_field, &first, sizeof(first), (void **)&job->profile,
+                       &job->n_profile, err))
         return -1;
-    if (!list)
-        return 0;
-    job->n_profile = spot_json_array_size(list);
-    job->profile = spot_xcalloc(job->n_profile, sizeof(*job->profile));
     for (size_t i = 0; i < job->n_profile; i++) {
         struct spot_job_profile *p = &job->profile[i];
         char at[48];
 
         snprintf(at, sizeof(at), "/profile/%zu", i);
-        p->grid.M = 1;
-        p->micro_batch = job->micro_batch;
-        if (spot_json_read_fields(&job->json, spot_json_entry(list, i), at, spot_job_profile_field,
-                                  p, err))
-            return -1;
         if (p->step_s == 0 && p->samples_per_s == 0 && p->latency_s == 0)
             return spot_json_fail(&job->json, at, err, "lacks step_s, samples_per_s and latency_s");
         if (p->step_s == 0 && p->samples_per_s > 0 && job->global_batch)
@@ -314,24 +306,18 @@ static int read_table(struct spot_job_doc *job, const struct spot_json_value *co
                       const struct spot_field *field, size_t size, void **table, size_t *n,
                       struct spot_err *err)
 {
-    const struct spot_json_value *list;
+    const struct spot_json_value *const list = spot_json_get(cost, key);
+    char at[64];
 
-    if (spot_json_array(&job->json, cost, "/cost", key, false, SPOT_JOB_TABLE_MAX, &list, err))
+    if (spot_json_rows(&job->json, cost, "/cost", key, false, SPOT_JOB_TABLE_MAX, field, NULL, size,
+                       table, n, err))
         return -1;
-    *n = list ? spot_json_array_size(list) : 0;
-    *table = spot_xcalloc(*n, size);
-    for (size_t i = 0; i < *n; i++) {
-        const struct spot_json_value *row = spot_json_entry(list, i),
-                                     *last = spot_json_entry(list, i - 1);
-        char at[64];
-
-        snprintf(at, sizeof(at), "/cost/%s/%zu", key, i);
-        if (spot_json_read_fields(&job->json, row, at, field, (char *)*table + i * size, err))
-            return -1;
-        if (i && spot_json_number(spot_json_get(row, field->key)) <=
-                     spot_json_number(spot_json_get(last, field->key)))
+    for (size_t i = 1; i < *n; i++)
+        if (spot_json_number(spot_json_get(spot_json_entry(list, i), field->key)) <=
+            spot_json_number(spot_json_get(spot_json_entry(list, i - 1), field->key))) {
+            snprintf(at, sizeof(at), "/cost/%s/%zu", key, i);
             return spot_json_fail(&job->json, at, err, "%s does not ascend", field->key);
-    }
+        }
     return 0;
 }
 

@@ -211,27 +211,6 @@ double spot_serve_spread_at(const struct spot_job_serve *s, double quantile)
 }
 
 /* An array of objects, at least n_min. */
-static int read_rows(const struct spot_json_doc *json, const struct spot_json_value *serve,
-                     const char *key, bool required, const struct spot_field *field, size_t size,
-                     void **row, size_t *n, struct spot_err *err)
-{
-    const struct spot_json_value *list;
-
-    if (spot_json_array(json, serve, "/serve", key, required, SPOT_SERVE_CELL_MAX, &list, err))
-        return -1;
-    *n = list ? spot_json_array_size(list) : 0;
-    *row = spot_xcalloc(*n, size);
-    for (size_t i = 0; i < *n; i++) {
-        char at[64];
-
-        snprintf(at, sizeof(at), "/serve/%s/%zu", key, i);
-        if (spot_json_read_fields(json, spot_json_entry(list, i), at, field,
-                                  (char *)*row + i * size, err))
-            return -1;
-    }
-    return 0;
-}
-
 int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *json,
                         struct spot_err *err)
 {
@@ -244,10 +223,12 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
         return 0;
     s->is_given = true;
     if (spot_json_read_fields(json, serve, "/serve", spot_job_serve_field, s, err) ||
-        read_rows(json, serve, "cells", true, spot_serve_cell_field, sizeof(*s->cell),
-                  (void **)&s->cell, &s->n_cell, err) ||
-        read_rows(json, serve, "embed", false, spot_serve_embed_field, sizeof(*s->embed),
-                  (void **)&s->embed, &s->n_embed, err))
+        spot_json_rows(json, serve, "/serve", "cells", true, SPOT_SERVE_CELL_MAX,
+                       spot_serve_cell_field, NULL, sizeof(*s->cell), (void **)&s->cell, &s->n_cell,
+                       err) ||
+        spot_json_rows(json, serve, "/serve", "embed", false, SPOT_SERVE_CELL_MAX,
+                       spot_serve_embed_field, NULL, sizeof(*s->embed), (void **)&s->embed,
+                       &s->n_embed, err))
         return -1;
     if (!s->stage_layers)
         s->stage_layers = s->layers;

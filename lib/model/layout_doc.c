@@ -300,23 +300,17 @@ static int check_kv_names(const struct spot_layout *layout, struct spot_err *err
 
 static int read_kv(struct spot_layout *layout, struct spot_err *err)
 {
-    const struct spot_json_value *list;
+    static const struct spot_layout_kv first = { .byte = 2 };
     char at[64];
 
-    if (spot_json_array(&layout->json, layout->json.root, "", "kv", false, SPOT_LAYOUT_KV_MAX,
-                        &list, err))
+    if (spot_json_rows(&layout->json, layout->json.root, "", "kv", false, SPOT_LAYOUT_KV_MAX,
+                       kv_field, &first, sizeof first, (void **)&layout->kv, &layout->n_kv, err))
         return -1;
-    layout->n_kv = list ? spot_json_array_size(list) : 0;
-    layout->kv = spot_xcalloc(layout->n_kv, sizeof *layout->kv);
-    for (size_t k = 0; k < layout->n_kv; k++) {
-        layout->kv[k].byte = 2;
-        snprintf(at, sizeof at, "/kv/%zu", k);
-        if (spot_json_read_fields(&layout->json, spot_json_entry(list, k), at, kv_field,
-                                  &layout->kv[k], err))
-            return -1;
-        if (layout->kv[k].d >= layout->d)
+    for (size_t k = 0; k < layout->n_kv; k++)
+        if (layout->kv[k].d >= layout->d) {
+            snprintf(at, sizeof at, "/kv/%zu", k);
             return spot_json_fail(&layout->json, at, err, "d is outside the grid");
-    }
+        }
     return check_kv_names(layout, err);
 }
 

@@ -149,28 +149,13 @@ const struct spot_doc_part spot_plan_part[] = {
     { 0 },
 };
 
-/* Fill array[n] of `size` bytes from the optional array `key`, one object per element. */
+/* The optional array `key`. */
 static int read_objects(const struct spot_json_doc *json, const char *key, size_t n_max,
                         const struct spot_field *field, size_t size, void **array, size_t *n,
                         struct spot_err *err)
 {
-    const struct spot_json_value *list;
-
-    if (spot_json_array(json, json->root, "", key, false, n_max, &list, err))
-        return -1;
-    if (!list)
-        return 0;
-    *n = spot_json_array_size(list);
-    *array = spot_xcalloc(*n, size);
-    for (size_t i = 0; i < *n; i++) {
-        char at[64];
-
-        snprintf(at, sizeof(at), "/%s/%zu", key, i);
-        if (spot_json_read_fields(json, spot_json_entry(list, i), at, field,
-                                  (char *)*array + i * size, err))
-            return -1;
-    }
-    return 0;
+    return spot_json_rows(json, json->root, "", key, false, n_max, field, NULL, size, array, n,
+                          err);
 }
 
 static int read_why(struct spot_plan_doc *plan, struct spot_err *err)

@@ -185,29 +185,16 @@ static int read_part(struct spot_status *s, const char *key, const struct spot_f
     return part ? spot_json_read_fields(&s->json, part, at, field, s, err) : 0;
 }
 
-/* The objects of an array; *row, of `size` bytes each and set as `unset` before, is the caller's.
- */
+/* The objects of an array, each set as `unset` before; *row is the caller's. */
 static int read_rows(struct spot_status *s, enum part which, const void *unset, size_t size,
                      void **row, size_t *n, struct spot_err *err)
 {
     const struct spot_doc_part *const part = &spot_status_part[which];
-    const struct spot_json_value *list;
-    char key[16], at[48];
+    char key[16];
 
     snprintf(key, sizeof(key), "%.*s", (int)strcspn(part->at, "["), part->at);
-    if (spot_json_array(&s->json, s->json.root, "", key, part->required, part->n_max, &list, err))
-        return -1;
-    *n = spot_json_array_size(list);
-    *row = spot_xcalloc(*n, size);
-    for (size_t i = 0; i < *n; i++) {
-        char *const one = (char *)*row + i * size;
-
-        memcpy(one, unset, size);
-        snprintf(at, sizeof(at), "/%s/%zu", key, i);
-        if (spot_json_read_fields(&s->json, spot_json_entry(list, i), at, part->field, one, err))
-            return -1;
-    }
-    return 0;
+    return spot_json_rows(&s->json, s->json.root, "", key, part->required, part->n_max, part->field,
+                          unset, size, row, n, err);
 }
 
 static int read_mirrors(struct spot_status *s, struct spot_err *err)
