@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* beside.h - the documents beside a tokenizer, which name its tokens by what they are for.
+/* beside.h - documents beside a tokenizer that name tokens by their roles.
  *
  * tokenizer_config.json, or else special_tokens_map.json, has "bos_token", "eos_token" and so on.
  */

@@ -72,7 +72,7 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
 
 static const char mark[] = "\xE2\x96\x81"; /* U+2581 */
 
-/* Text of one piece: each space a character of its own, and one before it all. */
+/* Encodes a text as one piece, spaces written as U+2581, with the prefix. */
 static void encode_spaced(struct spot_bpe *bpe, const char *text, size_t n, bool has_prefix,
                           struct spot_tokens *out)
 {
@@ -92,7 +92,7 @@ static void encode_spaced(struct spot_bpe *bpe, const char *text, size_t n, bool
     encode_piece(bpe, (const char *)bpe->spaced.data, bpe->spaced.n, out);
 }
 
-/* The same, where U+2581 must not become a space: it is written as its bytes. */
+/* The same, but U+2581 in the text is encoded as its bytes, so that it does not become a space. */
 static void encode_exact(struct spot_bpe *bpe, const char *text, size_t n, bool has_prefix,
                          struct spot_tokens *out)
 {
@@ -132,7 +132,7 @@ static bool needs_prefix(const struct spot_bpe *bpe, const char *text, size_t n)
     return bpe->prefix != SPOT_BPE_BARE && (n < 3 || memcmp(text, mark, 3) != 0);
 }
 
-/* Where a text too long for one piece is cut: before its last word, or its last character. */
+/* Where a text that is too long for one piece is cut: before its last word, or last character. */
 static size_t cut_of(const char *text, size_t n)
 {
     for (size_t i = n; i-- > 1;)
@@ -164,14 +164,14 @@ static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, boo
 
 /* --- steps -------------------------------------------------------------------------- */
 
-/* Nothing comes before what goes on within a text, or a part of one. */
+/* True for a step that only applies at the start of a text, or of a part, if that has passed. */
 static bool is_over(const struct spot_bpe *bpe, const struct spot_text_step *step, bool is_piece)
 {
     return (step->is_first && bpe->is_inside) ||
            (step->type <= SPOT_STEP_SPACE && bpe->in_part && !is_piece);
 }
 
-/* All of text[n], or the pieces of it that are complete: returns how much that was. */
+/* Encodes text[n], or its complete pieces; returns the number of bytes encoded. */
 static size_t encode_steps(struct spot_bpe *bpe, size_t i, bool is_piece, const char *text,
                            size_t n, bool is_end, struct spot_tokens *out)
 {
@@ -202,8 +202,8 @@ static size_t encode_steps(struct spot_bpe *bpe, size_t i, bool is_piece, const 
     return is_end ? whole : at;
 }
 
-/* Where a long text whose steps change it, too, is cut: before a space behind a word, which no
- * public tokenizer joins. */
+/* Where a long text that steps change is cut: before a space after a word, where no public
+ * tokenizer has a token. */
 static size_t block_of(const char *text, size_t n, bool is_end)
 {
     if (n <= SPOT_BPE_PIECE_MAX)
@@ -356,7 +356,7 @@ size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte)
 {
     bool keeps = bpe->has_all_bytes && bpe->n_byte_max;
 
-    /* U+2581 of a space only adds; a text that is replaced or composed may become shorter */
+    /* writing spaces as U+2581 only adds bytes; other steps may shorten a text */
     for (size_t i = 0; i < bpe->steps.n; i++)
         keeps = keeps && bpe->steps.step[i].type != SPOT_STEP_NFC &&
                 bpe->steps.step[i].type != SPOT_STEP_REPLACE &&

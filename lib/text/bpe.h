@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* bpe.h - tokenizers, compatible with the files that the library tokenizers writes and with its
- * results: byte pair encoding, and Unigram.
+/* bpe.h - tokenizers, compatible with the files and the results of the library `tokenizers`: byte
+ * pair encoding, and Unigram.
  *
- * Text is normalized and cut into pieces (pretoken.h), whose symbols are bytes, or characters, of
- * which those without a token become the tokens of their bytes. Symbols of a piece are merged
+ * Text is normalized and cut into pieces (pretoken.h), whose symbols are bytes or characters;
+ * characters without a token become the tokens of their bytes. Symbols of a piece are merged
  * pairwise, the pair of lowest rank first and among equal ones the leftmost, until no pair is in
- * the merges; Unigram takes the tokens of the largest sum of scores. Unless a normalizer says
- * otherwise, decoding restores the bytes. What has no place to cut and is longer than
- * SPOT_BPE_PIECE_MAX is cut before a word. The tokens that a tokenizer.json adds around a text
- * (post_processor) are not added.
+ * the merges. Unigram takes the tokens with the largest sum of scores. Unless a normalizer changes
+ * the text, decoding restores its bytes. A piece longer than SPOT_BPE_PIECE_MAX is cut before a
+ * word. The tokens that a tokenizer.json adds around a text (post_processor) are not added.
  */
 #ifndef SPOT_TEXT_BPE_H
 #define SPOT_TEXT_BPE_H
@@ -27,14 +26,15 @@ extern "C" {
 enum {
     SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
     SPOT_BPE_MERGES_MAX = 1 << 20,
-    SPOT_BPE_PIECE_MAX = 1 << 20, /* bytes; a longer piece, which real text does not have, is cut */
+    SPOT_BPE_PIECE_MAX =
+        1 << 20, /* bytes; a longer piece, which does not occur in real text, is cut */
 };
 
 struct spot_bpe;
 
 /* Open a directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json
- * file. NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is malformed, needs
- * what is not supported (named, with what is), or has no token for some byte. */
+ * file. NULL with *err: SPOT_ESYS, or SPOT_EDATA with the position if a document is malformed,
+ * needs an unsupported feature (which the message names), or has no token for some byte. */
 struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err);
 
 /* The same from texts in memory; `source` names them in messages. */
@@ -58,13 +58,13 @@ int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text);
 /* The bytes of a token, borrowed; NULL if there is no such id. */
 const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n_byte);
 
-/* Is it special according to its added_tokens entry, such as "<|endoftext|>"? */
+/* True if the token is special by its added_tokens entry, such as "<|endoftext|>". */
 bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id);
 
-/* May it stand for text that has no token? What that was, nobody knows. */
+/* True for the unknown token, which stands for text without a token and cannot be decoded. */
 bool spot_bpe_is_unknown(const struct spot_bpe *bpe, uint32_t id);
 
-/* Is one space at the start of a decoded text the tokenizer's, not the author's? */
+/* True if the tokenizer adds a space before a text, which decoding must drop. */
 bool spot_bpe_drops_space(const struct spot_bpe *bpe);
 
 struct spot_tokens {
@@ -73,7 +73,8 @@ struct spot_tokens {
     size_t most; /* encoding ends soon after more than these; 0: no limit */
 };
 
-/* Text of n bytes has at least so many tokens, and can be refused before it is encoded. */
+/* The least number of tokens of a text of n bytes, so that it can be refused before it is
+ * encoded. */
 size_t spot_bpe_least_tokens(const struct spot_bpe *bpe, size_t n_byte);
 
 /* Append the tokens of text[n]. Unless the text ends here (is_end), only pieces that later text
@@ -90,12 +91,12 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
                            struct spot_tokens *out);
 
 /* Encode all of `in` in bounded memory: `take` gets the tokens in order and returns 0, or -1 with
- * *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, SPOT_EDATA for a
- * character that would be left out, or that of take).
- * So that decoding restores the bytes, this differs from spot_bpe_encode in two cases, both of
- * Llama 2's kind: a text that begins with a space gets another one where decoding drops one, and
- * the character U+2581, which there is a space, is written as its bytes. The text `continues` what
- * was encoded before: it has no beginning. */
+ * *err to stop. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EDATA for a character that would be
+ * dropped; the error of take). So that decoding restores the bytes, this differs from
+ * spot_bpe_encode in two cases, both for tokenizers like Llama 2's: a text that begins with a space
+ * gets a second one if decoding drops one, and the character U+2581, which stands for a space
+ * there, is encoded as its bytes. `continues`: the text continues the one before, and has no
+ * beginning of its own. */
 typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, bool continues,
                     spot_bpe_take take, void *user, struct spot_err *err);

@@ -2,8 +2,8 @@
 /* Tokens that documents beside a tokenizer add to it, read as transformers reads them.
  *
  * tokenizer_config.json lists tokens by id ("added_tokens_decoder"); older files list them by name
- * in added_tokens.json. What tokenizer_config.json or special_tokens_map.json names by a role is
- * special, if it is a token at all. */
+ * in added_tokens.json. A token that tokenizer_config.json or special_tokens_map.json names by a
+ * role is special. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static int add_listed(struct beside *b, struct spot_err *err)
     return 0;
 }
 
-/* One that no document gives an id is no token. */
+/* A name without an id in any document is not a token. */
 static int add_special(struct beside *b, const struct spot_json_value *value, struct spot_err *err)
 {
     const char *const name = spot_beside_text(value);
@@ -124,7 +124,7 @@ static int add_rest(struct beside *b, struct spot_err *err)
     return 0;
 }
 
-/* Is it this class, or its twin "...Fast"? */
+/* True for this class or its variant "...Fast". */
 static bool is_class(const char *class, const char *name)
 {
     const size_t n = strlen(name);
@@ -132,8 +132,8 @@ static bool is_class(const char *class, const char *name)
     return !strncmp(class, name, n) && (!class[n] || !strcmp(class + n, "Fast"));
 }
 
-/* vocab.json and merges.txt do not say how text is cut: the class of the tokenizer does. These
- * classes put a space before a text as the config says, whatever tokenizer.json says. */
+/* With vocab.json and merges.txt the class of the tokenizer determines how text is cut. These
+ * classes put a space before a text as the config says, independently of tokenizer.json. */
 static int follow_class(const struct beside *b, struct spot_err *err)
 {
     static const char *const known[] = { "GPT2Tokenizer", "CodeGenTokenizer", "Qwen2Tokenizer",
@@ -159,7 +159,7 @@ static int follow_class(const struct beside *b, struct spot_err *err)
                           class);
 }
 
-/* GPT-2's own directory names it nowhere. */
+/* Adds <|endoftext|>, which no file of GPT-2's original directory names. */
 static int add_end_of_text(struct beside *b, struct spot_err *err)
 {
     static const char name[] = "<|endoftext|>";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The vocabulary of a model of bytes: GPT-2's without a merge, the ids in the order of the bytes.
+/* The vocabulary of a model of bytes: like GPT-2's without merges, with ids in the order of the
+ * bytes.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tokenizer.json says of how a text is changed, cut, and put together again: as steps, or a
- * message with what is not supported and what is. */
+/* Reads how a tokenizer.json changes, cuts and decodes text, as steps. Unsupported features are
+ * named in the error, with the supported ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct reader {
 
 typedef int read_step(struct reader *r, value *step, const char *pointer);
 
-/* Absent, null, false, zero or "" is the plain case. */
+/* True for an absent, null, false, zero or "" value. */
 static bool is_plain(value *v)
 {
     return !v || spot_json_is_null(v) || spot_json_is_false(v) ||
@@ -31,7 +31,7 @@ static bool is_plain(value *v)
            (spot_json_is_number(v) && spot_json_number(v) == 0);
 }
 
-/* A member that is this text? */
+/* True if a member is this text. */
 static bool says(value *object, const char *key, const char *text)
 {
     const char *const got = spot_json_text(spot_json_get(object, key));
@@ -48,7 +48,7 @@ static int refuse(struct reader *r, const char *pointer, value *part, const char
                           type ? type : "null", known);
 }
 
-/* The entries of a Sequence, or the one that is no Sequence. */
+/* Calls a function for each entry of a Sequence, or for a single part. */
 static int each(struct reader *r, value *part, const char *pointer, const char *key,
                 read_step *read)
 {
@@ -99,7 +99,7 @@ static int add_pattern(struct reader *r, const char *pointer, enum spot_text_ste
     return step->pattern ? 0 : spot_json_fail(r->doc, pointer, r->err, "%s", why.msg);
 }
 
-/* {"pattern": {"String": S} or {"Regex": R}}, with what is done there. */
+/* Adds a step with {"pattern": {"String": S} or {"Regex": R}}. */
 static int add_step_at(struct reader *r, value *part, const char *pointer,
                        enum spot_text_step_type type, enum spot_split split, const char *to)
 {
@@ -234,7 +234,8 @@ static bool has_text(const struct spot_text_step *step, const char *text)
            length == strlen(text);
 }
 
-/* Is this all that the steps do: then a text can be made tokens of which it comes back exactly. */
+/* Sets is_marked if the steps only write spaces as U+2581; then text can be encoded so that
+ * decoding restores it exactly. */
 static void find_marks(struct spot_bpe *bpe)
 {
     enum spot_bpe_prefix prefix = SPOT_BPE_BARE;
@@ -259,7 +260,7 @@ static void find_marks(struct spot_bpe *bpe)
 
 /* --- decoding ------------------------------------------------------------------------------ */
 
-/* Those of each token; what is done to the whole text comes last. */
+/* Reads the decoder's steps: those per token, then those for the whole text. */
 static int read_decoder(struct reader *r, value *part, const char *pointer)
 {
     struct spot_bpe *const bpe = r->bpe;

@@ -14,9 +14,9 @@
 
 /* --- bytes written as characters ---------------------------------------------
  *
- * So that each token is printable text, GPT-2 writes byte b as the character b where that is
- * printable and no space (33..126, 161..172, 174..255), and the other bytes in order as the
- * characters from 256 on. */
+ * To make each token printable, GPT-2 writes byte b as the character b if that is printable and not
+ * a space (33..126, 161..172, 174..255), and the other bytes, in order, as characters from 256
+ * on. */
 
 static uint32_t char_of_byte(int byte)
 {
@@ -56,8 +56,8 @@ static int add_token(struct spot_bpe_loader *l, const char *pointer, int64_t id,
     return 0;
 }
 
-/* The bytes that the characters of `name` stand for, [strlen(name)]; SIZE_MAX if one stands for
- * none: a name to be taken as it is. */
+/* The bytes that the characters of `name` represent, [strlen(name)]; SIZE_MAX if a character
+ * represents none, so that the name is used unchanged. */
 static size_t bytes_of_name(const struct spot_bpe_loader *l, const char *name, uint8_t *bytes)
 {
     size_t n = 0, left = strlen(name);
@@ -104,7 +104,7 @@ static int find_bytes(struct spot_bpe_loader *l, const char *pointer, struct spo
     return 0;
 }
 
-/* "<0x0A>" and its like, where they are there. */
+/* Finds tokens such as "<0x0A>", if there are any. */
 static int find_fallbacks(struct spot_bpe_loader *l)
 {
     for (unsigned b = 0; b < 256; b++) {
@@ -147,7 +147,7 @@ static int add_vocab(struct spot_bpe_loader *l, const char *pointer, struct spot
     return l->bpe->is_bytes ? find_bytes(l, pointer, err) : find_fallbacks(l);
 }
 
-/* [["token", score], ...]: an id is the place. */
+/* [["token", score], ...]; the id is the index. */
 static int add_scored(struct spot_bpe_loader *l, const struct spot_json_value *list,
                       struct spot_err *err)
 {
@@ -189,7 +189,7 @@ static void make_merge_table(struct spot_bpe *bpe, size_t n)
         bpe->merge[i].pair = UINT64_MAX;
 }
 
-/* What is wrong with a merge, to be told with its place; NULL: nothing. */
+/* Adds a merge. Returns what is wrong with it, NULL: nothing. */
 static const char *add_merge(struct spot_bpe_loader *l, const char *left, size_t n_left,
                              const char *right, size_t n_right, uint32_t rank)
 {
@@ -219,7 +219,7 @@ static const char *add_merge(struct spot_bpe_loader *l, const char *left, size_t
     return NULL;
 }
 
-/* "left right": where the space is that parts them, NULL if there is not exactly one between. */
+/* The space in "left right"; NULL unless there is exactly one between. */
 static const char *parting(const char *line, size_t n)
 {
     const char *const space = memchr(line, ' ', n);
@@ -310,7 +310,7 @@ int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t i
                               name, id, known);
     if (known < 0 && add_token(l, pointer, id, name, n, err))
         return -1;
-    if (!n) /* no text has it */
+    if (!n) /* it cannot occur in a text */
         return 0;
     token = &bpe->token[id];
     if (token->is_added)
@@ -327,13 +327,13 @@ int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t i
         .takes_right = spot_json_is_true(spot_json_get(flags, "rstrip")),
         .name = spot_xstrdup(name),
     };
-    /* its name is changed by the steps first, as text is */
+    /* its name is normalized, like text */
     if (bpe->added[bpe->n_added - 1].is_normalized && bpe->n_normal)
         bpe->is_marked = false;
     return 0;
 }
 
-/* Tokens beside the vocabulary, written as they are; those of the vocabulary come again here. */
+/* Added tokens, written literally; tokens of the vocabulary may occur here again. */
 static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
 {
     const struct spot_json_value *list, *added;
@@ -358,7 +358,7 @@ static int add_added(struct spot_bpe_loader *l, struct spot_err *err)
     return 0;
 }
 
-/* Of two tokens of one name, one would never come of a text. */
+/* Refuses two tokens with the same name, one of which could never be produced. */
 static int check_names(const struct spot_bpe *bpe, const char *source, struct spot_err *err)
 {
     uint32_t first, second;
@@ -385,8 +385,7 @@ static struct spot_bpe_loader new_loader(const struct spot_json_doc *doc)
     return l;
 }
 
-/* With what lies beside it in `dir`, which may be NULL: the tokenizer, or NULL if reading it
- * failed.
+/* Completes the tokenizer with the documents in `dir`, which may be NULL. NULL if that failed.
  */
 static struct spot_bpe *finish(struct spot_bpe_loader *l, const char *dir,
                                struct spot_json_doc *doc, int rc, struct spot_err *err)
@@ -503,7 +502,7 @@ static int read_stream(FILE *in, const char *path, struct spot_buf *text, struct
     return 0;
 }
 
-/* It may be compressed. */
+/* Reads a file, which may be compressed. */
 static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
 {
     FILE *const in = fopen(path, "re");
@@ -521,7 +520,7 @@ static int read_file(const char *path, struct spot_buf *text, struct spot_err *e
     return rc;
 }
 
-/* A file and nothing else: "-" is a name like any other. */
+/* Loads a file; "-" is an ordinary name. */
 static int load_json(struct spot_json_doc *doc, const char *path, struct spot_err *err)
 {
     FILE *const in = fopen(path, "re");

@@ -6,7 +6,7 @@
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
 
-/* A run of bytes of the piece that is one token by now. */
+/* A run of bytes of the piece that is one token so far. */
 struct spot_bpe_symbol {
     uint32_t id;
     uint32_t prev, next; /* NONE at the ends; id NONE once it is merged into its left one */
@@ -26,8 +26,8 @@ struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left,
 
 /* --- the pairs, lowest rank first, leftmost of equal ones -------------------- */
 
-/* A heap of rank << 32 | place. A place whose pair has another rank by now is stale. Each entry has
- * four below it, so that a long piece misses the cache half as often. */
+/* A heap of rank << 32 | place. An entry whose pair has another rank now is stale. The heap is
+ * 4-ary, which halves cache misses for long pieces. */
 enum { BELOW = 4 };
 
 static void push(struct spot_bpe *bpe, uint64_t pair)
@@ -88,7 +88,7 @@ static void add_symbol(struct spot_bpe *bpe, uint32_t *n, uint32_t id)
     ++*n;
 }
 
-/* The symbol of a character that is no token: its bytes, or the unknown one, or nothing. */
+/* Adds a character without a token: as its bytes, as the unknown token, or not at all. */
 static void add_unknown(struct spot_bpe *bpe, uint32_t *n, const char *text, size_t length)
 {
     bool has_bytes = true;
@@ -126,7 +126,7 @@ static uint32_t add_symbols(struct spot_bpe *bpe, const char *text, size_t n)
     return n_symbol;
 }
 
-/* Returns how many symbols there were: none of text without a token. */
+/* Returns the number of symbols: 0 for text without tokens. */
 static uint32_t merge_piece(struct spot_bpe *bpe, const char *text, size_t length)
 {
     const uint32_t n = add_symbols(bpe, text, length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts in which names of tokens stand for those: cut at the names first, each part by itself. */
+/* Encodes texts with names of tokens: cuts at the names, and encodes each part separately. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ struct text {
     size_t n;
 };
 
-/* Is the character before or at a place part of a word? */
+/* True if the character before, or at, a position is part of a word. */
 static bool is_word(const struct spot_bpe *bpe, struct text t, size_t at, bool before)
 {
     uint32_t code, last;
@@ -32,7 +32,8 @@ static bool is_word(const struct spot_bpe *bpe, struct text t, size_t at, bool b
             ;
     (void)spot_utf8_char(t.s + at, t.n - at, &code);
     if (code == 0x200C || code == 0x200D || (code >= 0x24B6 && code <= 0x24E9) ||
-        (code >= 0x1F130 && code <= 0x1F189)) /* they join words; letters in circles and squares */
+        (code >= 0x1F130 &&
+         code <= 0x1F189)) /* also connectors, and letters in circles and squares */
         return true;
     return (SPOT_CHARS_L | 1U << SPOT_CHAR_M | 1U << SPOT_CHAR_ND | 1U << SPOT_CHAR_NL |
             1U << SPOT_CHAR_PC) >>
@@ -40,7 +41,7 @@ static bool is_word(const struct spot_bpe *bpe, struct text t, size_t at, bool b
            1;
 }
 
-/* Where the spaces that end before `at`, or begin there, have their other end. */
+/* The other end of the spaces that end, or begin, at `at`. */
 static size_t past_spaces(struct text t, size_t at, size_t low, bool back)
 {
     while (back ? at > low : at < t.n) {
@@ -59,7 +60,7 @@ static size_t past_spaces(struct text t, size_t at, size_t low, bool back)
     return at;
 }
 
-/* The next name from `at` on, in what begins at `low`; false: there is none. */
+/* Finds the next name from `at` on, in a part that begins at `low`; false: none. */
 static bool next_name(const struct spot_bpe *bpe, const struct spot_names *names, struct text t,
                       size_t at, size_t low, struct hit *h)
 {
@@ -108,7 +109,7 @@ static void cut(struct spot_bpe *bpe, const struct spot_names *names, struct tex
 static void take_normal(struct spot_bpe *bpe, struct text part, bool is_first,
                         struct spot_tokens *out)
 {
-    /* what is first in the text only is not so behind a token */
+    /* steps for the start of the text do not apply after a token */
     bpe->is_inside = !is_first && !(bpe->is_marked && bpe->prefix != SPOT_BPE_FIRST);
     spot_bpe_encode_part(bpe, bpe->n_normal, part.s, part.n, out);
 }
@@ -137,16 +138,16 @@ void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
     bpe->is_inside = false;
 }
 
-/* What has been encoded up to a name, or behind it, is a part of its own. */
+/* Ends a part at a name. */
 static void end_part(struct spot_bpe *bpe)
 {
     bpe->is_inside = bpe->is_exact || !bpe->is_marked || bpe->prefix == SPOT_BPE_FIRST;
     bpe->in_part = false;
 }
 
-/* The first `safe` bytes of a part, with the names of a kind in it: those that are looked for in
- * the text as it is come first. Unless it ends there, what may yet be one is left for later.
- * Returns how far it came. */
+/* Encodes the first `safe` bytes of a part with names of a kind; names in the raw text are searched
+ * for first. If the text continues, an incomplete name is left for the next call. Returns the
+ * number of bytes encoded. */
 static size_t encode_plain(struct spot_bpe *bpe, int kind, struct text t, size_t safe, bool is_end,
                            struct spot_tokens *out)
 {
@@ -155,7 +156,7 @@ static size_t encode_plain(struct spot_bpe *bpe, int kind, struct text t, size_t
 
     if (kind == 2)
         return spot_bpe_encode_nameless(bpe, t.s, safe, is_end, out);
-    if (kind && bpe->is_behind) /* the word of a name ends with it */
+    if (kind && bpe->is_behind) /* a name ends a word */
         bpe->ends_word = false;
     if (kind && !is_end) { /* a name of the first kind may begin there */
         t.n = safe;
@@ -187,7 +188,9 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
                        struct spot_tokens *out)
 {
     const size_t room = bpe->n_plain_byte_max ? bpe->n_plain_byte_max - 1 : 0;
-    const size_t safe = is_end ? n : n > room ? n - room : 0; /* before it names are whole */
+    const size_t safe = is_end     ? n
+                        : n > room ? n - room
+                                   : 0; /* names before this position are complete */
     const struct text t = { text, n };
     const bool ended_word = bpe->ends_word;
     const size_t at = encode_plain(bpe, bpe->n_plain_byte_max ? 0 : 2, t, safe, is_end, out);
@@ -199,7 +202,7 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
     return at;
 }
 
-/* Is its name in a text without change, and decoded as that? */
+/* True if its name occurs in texts unchanged, and decodes to the same. */
 static bool is_plain(const struct spot_bpe *bpe, const struct spot_bpe_added *a, const char *name)
 {
     return !a->is_special && a->id != bpe->unknown && name == a->name &&
@@ -224,7 +227,8 @@ void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
         if (n > bpe->n_plain_byte_max)
             bpe->n_plain_byte_max = n;
     }
-    if (name != a->name && !a->is_special && a->is_beside) { /* it is decoded as it is found */
+    if (name != a->name && !a->is_special &&
+        a->is_beside) { /* it decodes to its name in the text */
         bpe->token[a->id].begin = bpe->text.n;
         bpe->token[a->id].n_byte = (uint32_t)n;
         spot_buf_add(&bpe->text, copy.data, n);

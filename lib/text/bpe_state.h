@@ -33,12 +33,12 @@ struct spot_bpe_cached {
     uint32_t id[SPOT_BPE_CACHED_ID];
 };
 
-/* Where U+2581 is inserted before a text whose spaces are written so: nowhere; before the first
- * part, or before each part, unless it already begins with one; before every part. Parts are the
- * texts between added tokens. */
+/* Where U+2581 is inserted in tokenizers that write spaces so: nowhere; before the first part, or
+ * before each part, unless it begins with one; before every part. Parts are the texts between added
+ * tokens. */
 enum spot_bpe_prefix { SPOT_BPE_BARE, SPOT_BPE_FIRST, SPOT_BPE_ALWAYS, SPOT_BPE_EACH };
 
-/* What is left out at the start of a decoded text: nothing; a space; all U+2581 of its first token.
+/* What decoding drops at the start of a text: nothing; a space; all U+2581 of its first token.
  */
 enum spot_bpe_drop { SPOT_BPE_DROPS_NONE, SPOT_BPE_DROPS_SPACE, SPOT_BPE_DROPS_MARKS };
 
@@ -46,45 +46,45 @@ enum spot_bpe_drop { SPOT_BPE_DROPS_NONE, SPOT_BPE_DROPS_SPACE, SPOT_BPE_DROPS_M
 struct spot_bpe_added {
     uint32_t id;
     bool is_special;
-    bool is_beside;               /* the vocabulary has it not */
-    bool is_normalized;           /* its name is looked for in the text behind the normalizer */
-    bool is_word;                 /* only where no word goes on, before or after */
+    bool is_beside;               /* not in the vocabulary */
+    bool is_normalized;           /* its name is searched for in the normalized text */
+    bool is_word;                 /* only at word boundaries on both sides */
     bool takes_left, takes_right; /* spaces beside it are part of it */
     char *name;
 };
 
 struct spot_bpe {
-    bool is_bytes;   /* symbols are bytes, or else characters */
-    bool is_marked;  /* all that `steps` do is to write spaces as U+2581, with a `prefix` */
-    bool has_scores; /* Unigram: the pieces of the largest sum of scores */
+    bool is_bytes;               /* symbols are bytes, or else characters */
+    bool is_marked;              /* `steps` only write spaces as U+2581, with a `prefix` */
+    bool has_scores;             /* Unigram: the pieces of the largest sum of scores */
     enum spot_bpe_prefix prefix; /* if it is marked */
     struct spot_text_steps steps;
-    size_t n_normal; /* of them those of the normalizer */
+    size_t n_normal; /* number of steps of the normalizer */
     double *score;   /* [vocab] of Unigram */
     double least_score;
     bool ignores_merges;        /* a piece that is a token is encoded as that token */
     bool fuses_unknown;         /* adjacent unknown characters become one */
     bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 a space */
     enum spot_bpe_drop drops;
-    bool is_inside;     /* within a text whose start has been encoded */
-    bool in_part;       /* and within a part of it between added tokens */
-    bool ends_word;     /* what of it has been encoded ends within a word */
-    bool is_behind;     /* and is behind a name that is no normalized one */
+    bool is_inside;     /* state of encoding: the start of the text has been encoded */
+    bool in_part;       /* within a part between added tokens */
+    bool ends_word;     /* the encoded text ends within a word */
+    bool is_behind;     /* the encoded text ends with a name that is not normalized */
     bool is_exact;      /* within spot_bpe_stream */
-    bool has_lost;      /* a character became nothing */
-    bool is_shared;     /* all but the scratch and the cache is another's */
+    bool has_lost;      /* a character was dropped */
+    bool is_shared;     /* everything except scratch and cache is borrowed */
     uint32_t unknown;   /* UINT32_MAX: none */
     uint32_t *by_bytes; /* [by_bytes_mask + 1] ids of the vocabulary by hash */
     size_t by_bytes_mask;
     struct spot_bpe_added *added; /* [n_added] */
     size_t n_added, added_cap;
-    struct spot_names *names, *normal_names; /* their places in `added` */
-    struct spot_names *plain_names[2];       /* of those that are not special, likewise */
+    struct spot_names *names, *normal_names; /* indices in `added` */
+    struct spot_names *plain_names[2];       /* the same for names that are not special */
     size_t n_plain_byte_max;                 /* of a plain name; 0: there is none */
     size_t n_byte_max;                       /* of a token */
-    bool has_all_bytes;                      /* no text is dropped, or becomes the unknown token */
+    bool has_all_bytes;                      /* every byte has a token, so no text is lost */
     struct spot_buf spaced;                  /* scratch: text with its spaces written as U+2581 */
-    struct spot_buf changed[SPOT_TEXT_STEPS_MAX + 1]; /* scratch: the text behind each step */
+    struct spot_buf changed[SPOT_TEXT_STEPS_MAX + 1]; /* scratch: the text after each step */
     struct spot_bpe_token *token;                     /* [vocab] */
     size_t vocab, vocab_cap;
     struct spot_buf text;         /* of all tokens */
@@ -102,7 +102,7 @@ struct spot_bpe {
 /* A tokenizer being read. */
 struct spot_bpe_loader {
     struct spot_bpe *bpe;
-    const struct spot_json_doc *doc; /* that is being read, for messages */
+    const struct spot_json_doc *doc; /* document being read, for messages */
     struct spot_json_value *vocab;   /* borrowed from the tokenizer's document; NULL: Unigram's */
     int16_t byte_of[0x144];          /* character to byte, -1 for none */
     bool is_old;                     /* vocab.json and merges.txt */
@@ -110,7 +110,7 @@ struct spot_bpe_loader {
     size_t space_at;                 /* in the steps: where ByteLevel puts a space before a text */
 };
 
-/* The id of a token of the vocabulary by its name as it is written there; -1: none. */
+/* The id of a token of the vocabulary by its name in the file; -1: none. */
 int64_t spot_bpe_id_of(const struct spot_bpe_loader *l, const char *name);
 
 /* Add a token that text may name, of the vocabulary or beside it. flags: its object, or NULL.
@@ -118,17 +118,18 @@ int64_t spot_bpe_id_of(const struct spot_bpe_loader *l, const char *name);
 int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t id, const char *name,
                        bool is_special, const struct spot_json_value *flags, struct spot_err *err);
 
-/* bpe_beside.c: add what the documents beside a tokenizer say of its tokens. Returns 0, or -1 with
- * *err: SPOT_EDATA also where they contradict it or need what is not supported. */
+/* bpe_beside.c: apply the documents beside a tokenizer to its tokens. Returns 0, or -1 with *err:
+ * SPOT_EDATA also if they contradict it or need an unsupported feature. */
 int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_err *err);
 
-/* bpe_kind.c: fill what says how text is changed, cut and decoded, or refuse a tokenizer.json with
- * the name of what is not supported. */
+/* bpe_kind.c: read how text is changed, cut and decoded, or refuse a tokenizer.json, naming the
+ * unsupported feature. */
 int spot_bpe_read_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
                        struct spot_err *err);
 /* GPT-2's, for its own files. */
 void spot_bpe_set_gpt2(struct spot_bpe *bpe);
-/* Does ByteLevel put a space before a text? Returns 0, or -1: there are too many steps. */
+/* Set whether ByteLevel puts a space before a text. Returns 0, or -1 if there are too many
+ * steps. */
 int spot_bpe_set_space(struct spot_bpe_loader *l, bool has);
 
 /* bpe_merge.c, bpe_unigram.c: append the tokens of a piece. */
@@ -141,16 +142,17 @@ struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left,
 /* bpe.c */
 /* The token of the vocabulary with these bytes; UINT32_MAX: there is none. */
 uint32_t spot_bpe_by_bytes(const struct spot_bpe *bpe, const void *bytes, size_t n);
-/* A part of a text that `begins` with the text or behind a token, from a step on. */
+/* Encode a part of a text, from a step on; `begins`: at the start of the text or after a token. */
 void spot_bpe_encode_part(struct spot_bpe *bpe, size_t step, const char *text, size_t n,
                           struct spot_tokens *out);
 void spot_bpe_append(struct spot_tokens *out, uint32_t id);
 
-/* spot_bpe_encode as if no token had a name. */
+/* spot_bpe_encode without searching for names of tokens. */
 size_t spot_bpe_encode_nameless(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                                 struct spot_tokens *out);
 
-/* bpe_named.c: list an added token by its name, as it is in the text that is searched for it. */
+/* bpe_named.c: add the name of an added token, in the form in which it occurs in the searched
+ * text. */
 void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place);
 
 /* Call when the vocabulary is complete, and when everything is. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tokens of a piece by the largest sum of their scores (Kudo, "Subword regularization", 2018,
- * section 3.2), by Viterbi's algorithm. A character that is no token counts as the unknown one,
- * with ten less than the least score. Of equal sums the one that is found first stays. */
+ * section 3.2), by Viterbi's algorithm. A character without a token counts as the unknown token,
+ * with the least score minus ten. Of equal sums the first found is kept. */
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
@@ -33,7 +33,7 @@ static void offer_tokens(struct spot_bpe *bpe, const char *text, size_t at, size
          k += at + k < n ? spot_utf8_char(text + at + k, n - at - k, &code) : 1) {
         const uint32_t id = spot_bpe_by_bytes(bpe, text + at, k);
 
-        if (id == NONE || bpe->token[id].is_special) /* no text spells a special one */
+        if (id == NONE || bpe->token[id].is_special) /* special tokens are not spelt in text */
             continue;
         offer(&best[at + k], best[at].sum + bpe->score[id], at, id);
         has_one = has_one || k == one;
@@ -42,7 +42,7 @@ static void offer_tokens(struct spot_bpe *bpe, const char *text, size_t at, size
         offer(&best[at + one], best[at].sum + (bpe->least_score - 10), at, bpe->unknown);
 }
 
-/* Text that is no token: its bytes, or the unknown one. */
+/* Appends text without a token: its bytes, or the unknown token. */
 static void append_unknown(struct spot_bpe *bpe, const char *text, size_t n,
                            struct spot_tokens *out)
 {
@@ -57,7 +57,7 @@ static void append_unknown(struct spot_bpe *bpe, const char *text, size_t n,
     bpe->has_lost = bpe->has_lost || (!has_bytes && bpe->unknown == NONE);
 }
 
-/* Turns the way back into one forward: from[i] becomes where the token that begins at i ends. */
+/* Reverses the back pointers: from[i] becomes the end of the token that begins at i. */
 static void turn(struct spot_bpe_best *best, size_t n)
 {
     uint32_t end = (uint32_t)n, id = best[n].id, from = best[n].from;

@@ -14,8 +14,8 @@
 
 struct spot_chat {
     struct spot_template *template;
-    struct spot_json_doc role;  /* the texts of tokens by what they are for: "bos_token" */
-    struct spot_names *special; /* texts of special tokens, which no content may have */
+    struct spot_json_doc role;  /* texts of tokens by role, such as "bos_token" */
+    struct spot_names *special; /* texts of special tokens, which content must not contain */
     char end[SPOT_BESIDE_TOKEN];
 };
 
@@ -79,7 +79,7 @@ static int take_program(struct spot_chat *chat, const struct spot_json_doc *doc,
     return parse_program(chat, program, strlen(program), source, err) ? -1 : 1;
 }
 
-/* What transformers looks for in a directory, in its order. Returns as above. */
+/* Finds the template in a directory, in the order of transformers. Returns as above. */
 static int find_program(struct spot_chat *chat, const char *dir, const char *choice,
                         struct spot_err *err)
 {
@@ -101,7 +101,7 @@ static int find_program(struct spot_chat *chat, const char *dir, const char *cho
     return rc;
 }
 
-/* A file if there is one, or else a name. */
+/* Loads a file if it exists, otherwise a named template. */
 static int load_program(struct spot_chat *chat, const char *dir, const char *choice,
                         struct spot_err *err)
 {
@@ -144,7 +144,7 @@ static void add_listed(struct spot_chat *chat, const struct spot_json_value *lis
             add_special(chat, v);
 }
 
-/* What a document names by a role; the first that does counts. */
+/* Adds the roles that a document names; the first document counts. */
 static void add_roles(struct spot_chat *chat, const struct spot_json_doc *doc, struct spot_jw *jw,
                       bool *has)
 {
@@ -220,8 +220,8 @@ static int render(const struct spot_chat *chat, const struct spot_json_value *co
     return spot_template_render(chat->template, &input, out, err);
 }
 
-/* The first special token behind what the assistant said, or else the tokenizer's own. Returns -1
- * with *err where the template does not come to an end. */
+/* Finds the first special token after an assistant's message, or else the tokenizer's end token.
+ * Returns -1 with *err if rendering exceeds a limit. */
 static int find_end(struct spot_chat *chat, struct spot_err *err)
 {
     static const char said[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
@@ -322,7 +322,7 @@ const char *spot_chat_end(const struct spot_chat *chat)
 
 /* --- rendering --------------------------------------------------------------------------- */
 
-/* The special token that a text has; NULL: none. */
+/* A special token in a text; NULL: none. */
 static const char *token_in(const struct spot_chat *chat, const char *text)
 {
     const size_t n = strlen(text);
@@ -336,7 +336,7 @@ static const char *token_in(const struct spot_chat *chat, const char *text)
     return NULL;
 }
 
-/* In any text inside of a value, keys too. JSON has a bound on its depth. */
+/* The same for any text inside a value, keys included. The depth of JSON is bounded. */
 static const char *token_within(const struct spot_chat *chat, const struct spot_json_value *v)
 {
     const struct spot_json_value *member;

@@ -21,16 +21,16 @@ extern "C" {
 struct spot_chat;
 
 /* Read the files of a model's or tokenizer's directory. choice: NULL, a file of a template, or the
- * name of one of several. NULL with *err: SPOT_ESYS, or SPOT_EDATA also where there is no template,
- * or none that can be used. */
+ * name of one of several. NULL with *err: SPOT_ESYS; SPOT_EDATA, also if there is no usable
+ * template. */
 struct spot_chat *spot_chat_load(const char *dir, const char *choice, struct spot_err *err);
 /* The same from the text of a tokenizer_config.json. */
 struct spot_chat *spot_chat_parse(const char *json, size_t n, const char *source,
                                   struct spot_err *err);
 void spot_chat_free(struct spot_chat *chat); /* may be NULL */
 
-/* Seconds since 1970 that templates have for the present (strftime_now) instead of the clock's: of
- * all chats of this process, to be called before there are any. */
+/* Fix the current time that templates see (strftime_now), in seconds since 1970, for all chats of
+ * this process. Call it before any is created. */
 void spot_chat_fix_time(int64_t now_s);
 
 /* The text of the token that ends a turn of the assistant; "" if it is not known. */
@@ -39,9 +39,9 @@ const char *spot_chat_end(const struct spot_chat *chat);
 /* Append the prompt; encode it with spot_bpe_encode_named. context: an object of what transformers
  * passes to a template: messages, tools, documents, add_generation_prompt and whatever else it
  * reads; bos_token, eos_token and their like are added here. From several threads at once. Returns
- * 0, or -1 with *err and nothing appended: SPOT_EDATA for what the template refuses or does not
- * understand, and for content that contains the text of a special token and could so impersonate
- * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
+ * 0, or -1 with *err and nothing appended: SPOT_EDATA for an error in or raised by the template,
+ * and for content that contains the text of a special token and could thus impersonate another
+ * role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
                      struct spot_buf *out, struct spot_err *err);
 

@@ -37,7 +37,7 @@ int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err)
 
 /* --- reading --------------------------------------------------------------- */
 
-/* Bytes [at, at + n); what is not there any more is an error. */
+/* Reads bytes [at, at + n); an earlier end of the file is an error. */
 static int read_at(const struct spot_corpus *c, size_t at, size_t n, uint8_t *data,
                    struct spot_err *err)
 {
@@ -82,7 +82,7 @@ static int make_room(struct spot_corpus *c, size_t n_byte, size_t *cap, struct s
     return 0;
 }
 
-/* All of what can be read only once. */
+/* Reads an input that cannot be read again into memory. */
 static int read_all(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
 {
     size_t cap = 0;
@@ -101,7 +101,7 @@ static int read_all(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
     return 0;
 }
 
-/* The part that token *at is in, which becomes its place there. */
+/* The part that contains token *at; *at becomes the index within it. */
 static const struct spot_corpus *part_at(const struct spot_corpus *c, size_t *at)
 {
     const struct spot_corpus *part = c->part;
@@ -117,7 +117,8 @@ static int read_part(const struct spot_corpus *c, size_t at, size_t n, uint32_t 
                      struct spot_err *err)
 {
     const size_t byte = (size_t)c->token_byte;
-    /* the tokens as they lie there, at the end of where they go: unpacking never overtakes */
+    /* reads the packed tokens to the end of the output, so that unpacking in place never overwrites
+     * unread ones */
     uint8_t *const raw = (uint8_t *)token + n * (sizeof(*token) - byte);
 
     if (read_at(c, c->begin + at * byte, n * byte, raw, err))
@@ -211,7 +212,7 @@ static int read_through(struct spot_corpus *c, int64_t vocab, struct spot_err *e
     return rc;
 }
 
-/* Whether it can be read at any place, and its size then. */
+/* Checks whether the file can be read at any offset, and gets its size. */
 static int look_at(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
 {
     struct stat st;
@@ -230,7 +231,7 @@ static int look_at(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
     return 0;
 }
 
-/* All but reading it through. */
+/* Opens a part without reading it. */
 static int open_part(struct spot_corpus *c, const char *path, int token_byte, struct spot_err *err)
 {
     const bool is_stdin = !strcmp(path, "-");
@@ -259,7 +260,7 @@ int spot_corpus_open(struct spot_corpus *c, const char *path, int token_byte, in
 
 /* --- texts ------------------------------------------------------------------ */
 
-/* Where the tokens go. */
+/* The output of tokens. */
 struct text {
     FILE *tokens;
     const char *source;
@@ -276,7 +277,7 @@ static int keep(void *user, const uint32_t *id, size_t n, struct spot_err *err)
                : spot_err_sys(err, "cannot keep the tokens of %s", t->source);
 }
 
-/* A file that goes with its descriptor; NULL with *err. */
+/* An unnamed temporary file; NULL with *err. */
 static FILE *open_nameless(struct spot_err *err)
 {
     char *const name = spot_temp_template("spot-tokens");
@@ -320,7 +321,7 @@ static int open_text(struct spot_corpus *c, const char *path, struct spot_bpe *b
     return rc;
 }
 
-/* --- several ---------------------------------------------------------------- */
+/* --- several files ---------------------------------------------------------------- */
 
 static int open_any(struct spot_corpus *c, const char *path, struct spot_bpe *bpe, int token_byte,
                     struct spot_err *err)

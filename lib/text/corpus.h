@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* corpus.h - the tokens that a job trains on: bytes, files of 16- or 32-bit tokens, or texts.
+/* corpus.h - the tokens of training data: bytes, files of 16- or 32-bit tokens, or texts.
  *
  * A file is read on demand; the tokens of a text go to an unnamed file in $TMPDIR; anything else (a
  * pipe) is kept in memory, up to SPOT_CORPUS_MEMORY_MAX bytes. Several files form one corpus, as if
@@ -23,7 +23,7 @@ enum { SPOT_CORPUS_MEMORY_MAX = 1 << 30 };
 
 struct spot_corpus {
     const char *source; /* its name in messages */
-    char *label;        /* the same, if owned by the corpus */
+    char *label;        /* the name, if owned by the corpus */
     size_t n_token;
     int token_byte; /* 1, 2 or 4 */
     uint64_t xxh3;  /* of the bytes, or of the tokens as 32-bit numbers in any file format */

@@ -23,7 +23,7 @@ void spot_detok_release(struct spot_detokenizer *d)
     spot_buf_release(&d->held);
 }
 
-/* The first space of a text of Llama 2's kind is not the author's. */
+/* Drops the first space if the tokenizer added it. */
 static void emit(struct spot_detokenizer *d, const void *text, size_t n, struct spot_buf *out)
 {
     const char *at = text;
@@ -38,7 +38,8 @@ static void emit(struct spot_detokenizer *d, const void *text, size_t n, struct 
     spot_buf_add(out, at, n);
 }
 
-/* Bytes of text[n] that begin a character, 1 or more; *is_open: more could make it one. */
+/* Length of the valid start of a character in text[n], at least 1; *is_open: more bytes could
+ * complete it. */
 static size_t start_of(const unsigned char *p, size_t n, bool *is_open)
 {
     const size_t need = spot_utf8_length(p[0]);
@@ -52,7 +53,7 @@ static size_t start_of(const unsigned char *p, size_t n, bool *is_open)
     return k;
 }
 
-/* Of what is held the characters that are complete. */
+/* Writes the complete characters of the held bytes. */
 static void put_characters(struct spot_detokenizer *d, bool is_end, struct spot_buf *out)
 {
     size_t at = 0;
@@ -78,7 +79,8 @@ static void put_characters(struct spot_detokenizer *d, bool is_end, struct spot_
     d->held.n -= at;
 }
 
-/* A run of tokens of one byte each is over: text, or each of them none. */
+/* At the end of a run of single-byte tokens: writes them as text if valid, otherwise each as
+ * U+FFFD. */
 static void put_run(struct spot_detokenizer *d, struct spot_buf *out)
 {
     bool is_text = true;
@@ -113,7 +115,7 @@ static bool byte_of(const uint8_t *name, size_t n, uint8_t *byte)
     return true;
 }
 
-/* A token of Llama 2's kind. */
+/* A token in which U+2581 stands for a space. */
 static void put_spaced(struct spot_detokenizer *d, const uint8_t *name, size_t n,
                        struct spot_buf *out)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* detok.h - decodes tokens that arrive one at a time, as from a model that generates.
  *
- * After the last token, the output equals that of decoding all tokens at once, however characters
- * or runs of bytes are split among tokens: bytes that could still become part of another character
- * are held back.
+ * After the last token, the output equals that of decoding all tokens at once, even if characters
+ * are split over tokens: bytes that could still become part of another character are held back.
  */
 #ifndef SPOT_TEXT_DETOK_H
 #define SPOT_TEXT_DETOK_H
@@ -37,7 +36,7 @@ int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *ou
 /* Append the bytes of a token inside a text; false: no such token, or a special one. */
 bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out);
 
-/* No more tokens: append what was held back; a new text may begin. */
+/* End of the tokens: append the bytes held back; a new text may begin. */
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out);
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #include "text/pattern_state.h"
 #include "text/unicode_class.h"
 
-/* A step of the program that the tree becomes. */
+/* A step of the program that is compiled from the tree. */
 struct step {
     enum { STEP_SET, STEP_AHEAD, STEP_FORK, STEP_MATCH } type;
     bool is_not;
@@ -24,15 +24,16 @@ struct run {
     uint8_t class;
 };
 
-/* Characters that no set tells apart are of one class; the last one is the end of the text. */
+/* Characters that no set distinguishes form one class; the last class is the end of the text. */
 struct spot_pattern {
     uint8_t of[BMP];
     struct run *run; /* [n_run] of the others, ascending */
     size_t n_run, run_cap;
     uint8_t invalid;
     uint32_t n_class;
-    uint64_t *sets; /* [n_class] of which it is, a bit each */
-    uint16_t *to;   /* [n_state][n_class] the next state, MATCHED: it matches before that */
+    uint64_t *sets; /* [n_class] sets that contain it, a bit each */
+    uint16_t
+        *to; /* [n_state][n_class] the next state; MATCHED: a match ended before this character */
     uint32_t n_state;
 };
 
@@ -48,7 +49,7 @@ static bool has(const struct spot_pattern_set *s, uint32_t code, uint32_t catego
     return is != s->is_not;
 }
 
-/* Where the characters after `code` may first be of other sets than it. */
+/* The last character after `code` that is surely in the same sets. */
 static uint32_t same_until(const struct spot_pattern_tree *t, uint32_t code, uint32_t last)
 {
     /* where spaces begin and end above Latin-1 */
@@ -136,7 +137,7 @@ struct maker {
     struct spot_pattern *p;
     struct step *step; /* [n_step] */
     size_t n_step, step_cap;
-    uint32_t *list; /* of all states, one after the other: where they stand in the program */
+    uint32_t *list; /* positions in the program, of all states, concatenated */
     size_t n_list, list_cap;
     size_t *begin; /* [n_state + 1] in list */
     size_t begin_cap;
@@ -161,7 +162,7 @@ static uint32_t emit_repeat(struct maker *m, const struct spot_pattern_node *n, 
     const int optional = n->max < 0 ? 0 : n->max - n->min;
     uint32_t loop, out = next;
 
-    /* it gives nothing back: it goes on only where it cannot repeat */
+    /* possessive: continues only where it cannot repeat */
     if (n->is_possessive)
         out = put(m, (struct step){ STEP_AHEAD, true, m->t->node[n->a].set, next, 0 });
     next = out;
@@ -210,7 +211,7 @@ static bool is_in(const struct maker *m, uint32_t class, uint32_t set)
     return class + 1 < m->p->n_class && (m->p->sets[class] >> set & 1);
 }
 
-/* Once to a state: what comes first counts. */
+/* Adds a position to the state once; the first one counts. */
 static void add(struct maker *m, uint32_t place)
 {
     for (size_t i = m->p->n_state ? m->begin[m->p->n_state] : 0; i < m->n_list; i++)
@@ -220,8 +221,8 @@ static void add(struct maker *m, uint32_t place)
     m->list[m->n_list++] = place;
 }
 
-/* Follow what is open at a place before a character of a class, first things first, and add where
- * that leads behind it. Returns true at a match, behind which nothing counts. */
+/* Follow the alternatives at a position before a character of a class, in order, and add the
+ * positions after it. Returns true at a match, after which no alternative counts. */
 static bool follow(struct maker *m, uint32_t place, uint32_t class)
 {
     while (m->seen[place] != m->round) {
@@ -244,7 +245,7 @@ static bool follow(struct maker *m, uint32_t place, uint32_t class)
     return false;
 }
 
-/* The state with the list that was added behind the last one. */
+/* The state for the list that was just added; a new one if there is none. */
 static uint32_t state_of(struct maker *m)
 {
     struct spot_pattern *const p = m->p;
@@ -299,7 +300,7 @@ static bool make_states(struct maker *m, uint32_t first)
     return true;
 }
 
-/* Of each state that is reached before a match: what is known of it. */
+/* Properties of states that are reached before a match. */
 enum { OPEN = 1, DONE = 2, CAN_FAIL = 4 };
 
 static uint16_t next_of(const struct spot_pattern *p, uint32_t state, uint32_t class)
@@ -307,7 +308,8 @@ static uint16_t next_of(const struct spot_pattern *p, uint32_t state, uint32_t c
     return p->to[state * (size_t)p->n_class + class];
 }
 
-/* Can it end there, or behind, without a match? Returns whether any state is new among those. */
+/* Marks states from which the text can end without a match. Returns true if a state was newly
+ * marked. */
 static bool find_failing(const struct spot_pattern *p, uint8_t *known)
 {
     bool is_new = false;
@@ -325,7 +327,8 @@ static bool find_failing(const struct spot_pattern *p, uint8_t *known)
     return is_new;
 }
 
-/* Can it go on for ever and then not match? Each place of a text could cost all that follows. */
+/* True if matching can continue forever and then fail: each position of a text could cost reading
+ * all of the rest. */
 static bool is_endless(const struct spot_pattern *p, uint32_t state, uint8_t *known)
 {
     known[state] |= OPEN;
@@ -439,7 +442,7 @@ enum spot_pattern_found spot_pattern_match(const struct spot_pattern *p, const c
             step = 1;
         } else if (at < n) {
             class = class_at(p, text + at, n - at, &step);
-            if (!is_end && step == 1 && n - at < SPOT_UTF8_MAX) /* it may be a character yet */
+            if (!is_end && step == 1 && n - at < SPOT_UTF8_MAX) /* it may become a character */
                 return SPOT_PATTERN_MORE;
         }
         to = p->to[state * (size_t)p->n_class + class];

@@ -94,7 +94,7 @@ static void add_range(struct reader *r, set *s, uint32_t first, uint32_t last)
     s->range[s->n++][1] = last;
 }
 
-/* A character; where case does not matter the other one too, and what folds to it. */
+/* Adds a character; ignoring case, also its other case and characters that fold to it. */
 static void add_char(struct reader *r, set *s, uint32_t code)
 {
     const bool is_letter = (code | 0x20) >= 'a' && (code | 0x20) <= 'z' && code < 0x80;
@@ -132,7 +132,7 @@ static uint32_t category(struct reader *r)
     return 0;
 }
 
-/* What follows a backslash; true: one character, *code. */
+/* Reads an escape after its backslash; true: it is one character, *code. */
 static bool escape(struct reader *r, set *s, uint32_t *code)
 {
     const uint32_t all = (1U << SPOT_CHARS) - 1;
@@ -167,7 +167,7 @@ static bool escape(struct reader *r, set *s, uint32_t *code)
     return true;
 }
 
-/* One character, or through an escape several; false: several, or none. */
+/* Reads one character, or an escape; false: the escape is a set, or invalid. */
 static bool one_char(struct reader *r, set *s, uint32_t *code)
 {
     if (accept(r, "\\"))
@@ -178,7 +178,7 @@ static bool one_char(struct reader *r, set *s, uint32_t *code)
     return !r->has_failed;
 }
 
-/* Behind '['. */
+/* Reads a set after its '['. */
 static uint32_t brackets(struct reader *r)
 {
     set s = { .is_not = accept(r, "^") };
@@ -256,7 +256,7 @@ static uint32_t atom(struct reader *r)
     if (accept(r, ".")) {
         s.is_not = true;
         add_range(r, &s, '\n', '\n');
-    } else if (accept(r, "$")) { /* the end of a line: nothing but its end follows */
+    } else if (accept(r, "$")) { /* the end of the text */
         add_range(r, &s, '\n', '\n');
         s.is_not = true;
         code = set_node(r, SPOT_PATTERN_AHEAD, &s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pattern_state.h - a pattern that was read; private to pattern*.c. */
+/* pattern_state.h - the syntax tree of a pattern; private to pattern*.c. */
 #ifndef SPOT_TEXT_PATTERN_STATE_H
 #define SPOT_TEXT_PATTERN_STATE_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 enum { SPOT_PATTERN_RANGES = 64 };
 
-/* Characters: of categories, a bit each, of ranges, with or without White_Space. */
+/* A set of characters: categories (a bit each), ranges, and White_Space. */
 struct spot_pattern_set {
     bool is_not, has_space, has_no_space;
     uint32_t categories;
@@ -22,7 +22,8 @@ struct spot_pattern_set {
 enum spot_pattern_type {
     SPOT_PATTERN_EMPTY,
     SPOT_PATTERN_SET,    /* one character of `set` */
-    SPOT_PATTERN_AHEAD,  /* the next one is of `set`, or is not (is_not), or the text ends there */
+    SPOT_PATTERN_AHEAD,  /* look-ahead: the next character is in `set`, or not (is_not), or the text
+                            ends */
     SPOT_PATTERN_THEN,   /* a, b */
     SPOT_PATTERN_EITHER, /* a, or else b */
     SPOT_PATTERN_REPEAT, /* a, min to max times, as often as it can */

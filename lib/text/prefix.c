@@ -7,7 +7,7 @@
 #include "common/json.h"
 #include "text/beside.h"
 
-/* One of the two. */
+/* Tokens before or after a text, while they are read. */
 struct prefix {
     const struct spot_bpe *bpe;
     uint32_t *id; /* [SPOT_TEXT_AROUND_MAX] */
@@ -92,7 +92,7 @@ static int read_processor(const struct reading *r, const struct spot_json_doc *d
     return rc;
 }
 
-/* Llama's tokenizers obey "add_bos_token", and GPT-2's without tokenizer.json. */
+/* "add_bos_token" applies to Llama's tokenizers, and to GPT-2's without tokenizer.json. */
 static int read_config(const struct prefix *p, const struct spot_json_doc *doc, const char *bos,
                        bool is_old, struct spot_err *err)
 {

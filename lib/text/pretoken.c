@@ -16,8 +16,8 @@ void spot_text_steps_release(struct spot_text_steps *steps)
     steps->n = 0;
 }
 
-/* Where in text[n] the next match begins, from `at` on: n if nowhere; SIZE_MAX: it depends on what
- * follows. */
+/* Start of the next match in text[n] from `at` on; n: none; SIZE_MAX: depends on the following
+ * text. */
 static size_t next_match(const struct spot_pattern *pattern, const char *text, size_t n,
                          bool is_end, size_t at, size_t *length)
 {
@@ -55,7 +55,8 @@ static const char *replaced(const struct spot_text_step *step, const char *text,
     return taken(out, n);
 }
 
-/* What is below U+0300 is composed as it is, and what is below U+0080 whatever is asked for. */
+/* True if the text is already in the form: below U+0300 when composing, below U+0080 in any
+ * case. */
 static bool is_plain(const char *text, size_t n, bool composes)
 {
     size_t i = 0;
@@ -107,7 +108,7 @@ size_t spot_text_step_cut(const struct spot_text_step *step, const char *text, s
     *is_out = step->split == SPOT_SPLIT_REMOVED && is_match;
     if (step->split < SPOT_SPLIT_PREVIOUS || is_match != (step->split == SPOT_SPLIT_NEXT))
         return end;
-    /* it takes what follows with it, if that is of the other sort */
+    /* includes the following text, if that is of the other kind */
     if (begin)
         return begin + length;
     next = next_match(step->pattern, text, n, is_end, end, &ignored);

@@ -38,7 +38,7 @@ static node *parse_target(struct spot_tparser *p)
     return n;
 }
 
-/* A body up to a tag of this name, which is passed up to its own end. */
+/* Parses a body up to a tag of this name, and that tag. */
 static node *parse_until(struct spot_tparser *p, const char *name)
 {
     node *body;
@@ -138,7 +138,7 @@ static node *parse_macro(struct spot_tparser *p)
     return n;
 }
 
-/* Inside of a tag. NULL: not the beginning of a statement. */
+/* Parses a statement within a tag. NULL: the tag does not begin a statement. */
 static node *parse_statement(struct spot_tparser *p)
 {
     node *n;
@@ -165,8 +165,8 @@ static node *parse_statement(struct spot_tparser *p)
     return n;
 }
 
-/* Up to a tag that begins no statement: its name is the current token. At the end of the template
- * that is CLOSE. */
+/* Parses up to a tag that begins no statement, whose name is then the current token; CLOSE at the
+ * end of the template. */
 static node *parse_body(struct spot_tparser *p)
 {
     const uint32_t depth = p->depth;
@@ -205,7 +205,7 @@ static node *parse_body(struct spot_tparser *p)
     return first;
 }
 
-/* Line ends as Jinja has them, without the last one. */
+/* Normalises line ends like Jinja, and drops the last one. */
 static size_t normalise(char *text, size_t n)
 {
     size_t to = 0;

@@ -12,7 +12,7 @@
 
 typedef const struct spot_tnode node;
 
-/* --- the rendering's own ------------------------------------------------------------ */
+/* --- state of a rendering ------------------------------------------------------------ */
 
 void spot_trender_fail(struct spot_trender *r, const struct spot_tnode *at, const char *fmt, ...)
 {
@@ -69,7 +69,8 @@ void *spot_trender_memory(struct spot_trender *r, size_t n, size_t size)
 
         r->block = spot_xgrow(r->block, &r->block_cap, r->n_block + 1, sizeof(void *));
         r->block[r->n_block++] = spot_xcalloc(room + 1, 1);
-        if (room != BLOCK && r->n_block > 1) { /* a large one leaves the rest of the last one */
+        if (room != BLOCK &&
+            r->n_block > 1) { /* after a large block the current one stays in use */
             void *const large = r->block[r->n_block - 1];
 
             r->block[r->n_block - 1] = r->block[r->n_block - 2];
@@ -283,7 +284,7 @@ static struct spot_tv appended(struct spot_trender *r, struct spot_tv a, struct 
     return out;
 }
 
-/* Of texts and lists. */
+/* Repetition of texts and lists. */
 static struct spot_tv times(struct spot_trender *r, struct spot_tv a, int64_t n)
 {
     struct spot_tv out = spot_tv_is_text(a) ? a : spot_tv_new(r, (enum spot_tv_kind)a.kind, 0);
@@ -322,7 +323,7 @@ static struct spot_tv real_binary(char op, double x, double y)
     }
 }
 
-/* Whole numbers; beyond 64 bits, where Python's go on, it is told. */
+/* Integers; a result beyond 64 bits, which Python would compute, is an error. */
 static struct spot_tv int_binary(struct spot_trender *r, node *e, int64_t x, int64_t y)
 {
     int64_t z = 0;
@@ -463,7 +464,7 @@ static void arguments(struct spot_tcall *c, node *arg)
     }
 }
 
-/* A method is looked for in the value before it. */
+/* Calls a function, or a method of the value before the dot. */
 static struct spot_tv call(struct spot_trender *r, node *e)
 {
     struct spot_tcall c = { .r = r, .at = e, .self = { .kind = SPOT_TV_ABSENT } };

@@ -17,7 +17,7 @@ void spot_tp_fail(struct spot_tparser *p, const char *what)
     spot_tlex_fail(&p->lex, p->lex.token.line, p->lex.token.column, "%s", what);
 }
 
-/* With the place of the current token. */
+/* A new node with the position of the current token. */
 node *spot_tp_new_node(struct spot_tparser *p, enum spot_tnode_type type)
 {
     struct spot_template *const t = p->t;
@@ -100,7 +100,7 @@ uint32_t spot_tp_name_of(struct spot_tparser *p, struct spot_tv name)
     return (uint32_t)i;
 }
 
-/* The current token as a name, which is passed. */
+/* Consumes the current token as a name. */
 node *spot_tp_name(struct spot_tparser *p)
 {
     node *const n = spot_tp_new_node(p, SPOT_TN_NAME);
@@ -130,7 +130,7 @@ static const struct spot_tbuiltin *builtin_of(struct spot_tparser *p, enum spot_
 
 /* --- expressions ------------------------------------------------------------------------ */
 
-/* "a, b" up to a closing bracket, which is passed; *n: how many, *has_comma: one at the end. */
+/* Parses "a, b" and a closing bracket; *n: number of entries, *has_comma: a comma at the end. */
 static node *parse_entries(struct spot_tparser *p, int close, size_t *n, bool *has_comma)
 {
     node *first = NULL, **end = &first;
@@ -214,14 +214,14 @@ static node *parse_primary(struct spot_tparser *p)
         return spot_tp_new_node(p, SPOT_TN_CONST);
     }
     n = parse_constant(p, value);
-    while (spot_tp_is(p, SPOT_TTOKEN_TEXT)) { /* texts beside each other are one */
+    while (spot_tp_is(p, SPOT_TTOKEN_TEXT)) { /* adjacent texts are concatenated */
         n = new_pair(p, SPOT_TN_BINARY, n, parse_constant(p, p->lex.token.value));
         n->op = '~';
     }
     return n;
 }
 
-/* [value =] expression, ...: the opening parenthesis was passed. */
+/* [value =] expression, ...: after the opening parenthesis. */
 node *spot_tp_arguments(struct spot_tparser *p, bool is_macro)
 {
     node *first = NULL, **end = &first;
@@ -320,7 +320,7 @@ node *spot_tp_filter(struct spot_tparser *p, node *of)
     return n;
 }
 
-/* Tests take one argument without parentheses. */
+/* Parses a test, which may have one argument without parentheses. */
 static node *parse_test(struct spot_tparser *p, node *of)
 {
     const bool is_not = spot_tp_accept_name(p, "not");
@@ -368,7 +368,7 @@ static node *parse_unary(struct spot_tparser *p, bool has_filters)
     return n;
 }
 
-/* The operator of a comparison, which is passed; 0: none. */
+/* Consumes the operator of a comparison; 0: none. */
 static char accept_comparison(struct spot_tparser *p)
 {
     static const char op[][2] = { "EE", "NN", "<<", ">>", "LL", "GG" };
@@ -388,8 +388,8 @@ static char accept_comparison(struct spot_tparser *p)
     return 0;
 }
 
-/* Operators from the left, those that bind most behind: "or", "and", "not", comparisons, and of
- * each rank of `op` any; "not" stands before what it is about. */
+/* Ranks of left-associative operators, loosest first: "or", "and", prefix "not", comparisons, then
+ * arithmetic. */
 enum { RANK_OR, RANK_AND, RANK_NOT, RANK_COMPARE, RANK_SUM, RANK_POWER = 7 };
 
 static node *parse_rank(struct spot_tparser *p, int rank);
@@ -414,7 +414,7 @@ static node *parse_compare(struct spot_tparser *p)
     return compare ? compare : first;
 }
 
-/* The operator of a rank, which is passed; 0: another token. */
+/* Consumes an operator of this rank; 0: another token. */
 static char accept_operator(struct spot_tparser *p, int rank)
 {
     static const char op[4][5] = { "+-", "~", "*/F%", "^" };

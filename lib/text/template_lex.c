@@ -37,7 +37,7 @@ static void advance(struct spot_tlex *l, size_t n)
         }
 }
 
-/* Of blanks, as Python's \s, from p on; with `back` before p. */
+/* Length of the blanks (Python's \s) from p on, or with `back` before p. */
 static size_t blanks(const char *begin, const char *p, const char *end, bool back)
 {
     const char *at = p;
@@ -61,7 +61,7 @@ static size_t blanks(const char *begin, const char *p, const char *end, bool bac
     return (size_t)(back ? p - at : at - p);
 }
 
-/* lstrip_blocks: the blanks of a line that has nothing else before a tag. */
+/* lstrip_blocks: length of the blanks before a tag that is first in its line. */
 static size_t indent_before(const struct spot_tlex *l, const char *begin, const char *tag)
 {
     const char *line = tag;
@@ -73,7 +73,7 @@ static size_t indent_before(const struct spot_tlex *l, const char *begin, const 
     return blanks(line, tag, tag, true) == (size_t)(tag - line) ? (size_t)(tag - line) : 0;
 }
 
-/* The end of a tag was read: what it takes away of the text behind. */
+/* At the end of a tag: strips the following text as the tag's sign and trim_blocks say. */
 static void leave(struct spot_tlex *l, char sign)
 {
     if (sign == '-')
@@ -126,7 +126,7 @@ struct spot_tv spot_tlex_data(struct spot_tlex *l)
 
 /* --- inside a tag ----------------------------------------------------------------------- */
 
-/* \xhh, \uhhhh, \Uhhhhhhhh: returns its digits, 0 if it is none. */
+/* \xhh, \uhhhh, \Uhhhhhhhh: returns the number of digits, 0 if invalid. */
 static size_t hexadecimal(const char *p, const char *end, uint32_t *code)
 {
     const size_t n = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
@@ -141,7 +141,7 @@ static size_t hexadecimal(const char *p, const char *end, uint32_t *code)
     return *code < 0x110000 && (*code < 0xD800 || *code > 0xDFFF) ? n : 0;
 }
 
-/* One escape behind a backslash, as Python reads it, to `to`; returns how many bytes it was. */
+/* Decodes one escape after a backslash like Python; returns its length. */
 static size_t unescape(const char *p, const char *end, char **to)
 {
     static const char name[] = "\\'\"abfnrtv", is[] = "\\'\"\a\b\f\n\r\t\v";
@@ -161,7 +161,7 @@ static size_t unescape(const char *p, const char *end, char **to)
     if (n)
         *to += spot_utf8_put(code, *to);
     else
-        *(*to)++ = '\\'; /* what is not known stays as it is */
+        *(*to)++ = '\\'; /* an unknown escape is kept */
     return n;
 }
 
@@ -228,7 +228,7 @@ static bool is_word(char c)
            (unsigned char)c >= 0x80;
 }
 
-/* Is here the end of the tag? Then it is left. */
+/* True, and leaves the tag, if this is its end. */
 static bool closes(struct spot_tlex *l)
 {
     const bool has_sign = *l->at == '-' || (*l->at == '+' && l->tag == '%');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* template_lex.h - the words of a template; private to template*.c. */
+/* template_lex.h - the tokens of a template; private to template*.c. */
 #ifndef SPOT_TEXT_TEMPLATE_LEX_H
 #define SPOT_TEXT_TEMPLATE_LEX_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Beside these a token's type is its character, or that of `op` in a node: F is //, ^ is **, E is
+/* Other types are the token's character, or a letter as in `op` of a node: F is //, ^ is **, E is
  * ==, N is !=, L is <=, G is >=. */
 enum {
     SPOT_TTOKEN_CLOSE = 256, /* of a tag */
@@ -36,15 +36,16 @@ struct spot_tlex {
     bool has_failed;
 };
 
-/* "source:line:column: " before what is wrong; the first counts. Afterwards tags are closed. */
+/* Set an error, "source:line:column: ..."; only the first counts. Afterwards every tag is closed,
+ * so that parsing ends. */
 void spot_tlex_fail(struct spot_tlex *l, uint32_t line, uint32_t column, const char *fmt, ...)
     SPOT_PRINTF(4, 5);
 
-/* What to print before the next tag, which is entered: the tag's kind is l->tag, '\0' at the end
- * of the template. Comments are skipped: then it may be another piece and l->tag is '#'. */
+/* The text before the next tag, which is entered: its kind is l->tag, '\0' at the end of the
+ * template. After a comment, which is skipped, l->tag is '#', and more text may follow. */
 struct spot_tv spot_tlex_data(struct spot_tlex *l);
 
-/* Read the next token of a tag into l->token; behind CLOSE text follows. */
+/* Read the next token of a tag into l->token; after CLOSE text follows. */
 void spot_tlex_next(struct spot_tlex *l);
 
 #ifdef __cplusplus

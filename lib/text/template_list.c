@@ -9,7 +9,7 @@
 typedef struct spot_tv value;
 typedef struct spot_tcall call;
 
-/* --- one of a list ---------------------------------------------------------------------- */
+/* --- single items ---------------------------------------------------------------------- */
 
 static value self_list(call *c)
 {
@@ -124,7 +124,7 @@ static value do_get(call *c)
 
 /* --- order ------------------------------------------------------------------------------------ */
 
-/* What an entry is ordered by: itself or an attribute, in small letters unless told. */
+/* The sort key of an entry: itself or an attribute, in lower case unless case matters. */
 static value key_of(call *c, value v, value attribute, bool minds_case)
 {
     call of = { .r = c->r, .at = c->at };
@@ -248,7 +248,7 @@ static value do_sum(call *c)
     return sum;
 }
 
-/* Of nothing nothing is chosen, whatever kind of nothing it is. */
+/* An undefined or none value stays as it is. */
 static value self_or_none(call *c)
 {
     return spot_tv_truth(c->self) ? self_list(c) : spot_tv_new(c->r, SPOT_TV_LIST, 0);
@@ -256,7 +256,7 @@ static value self_or_none(call *c)
 
 /* --- choosing --- */
 
-/* A test or filter by the name in argument i, with those behind it. */
+/* The test or filter named in argument i; later arguments are passed to it. */
 static const struct spot_tbuiltin *named(call *c, enum spot_tuse use, size_t i, call *to)
 {
     const struct spot_tbuiltin *const b =
@@ -347,7 +347,7 @@ static value do_map(call *c)
 /* --- tests
  * ------------------------------------------------------------------------------------------ */
 
-/* Of kinds, a bit each; with NOT_LAZY nothing that is an iterator in Python. */
+/* Kinds of values, a bit each; NOT_LAZY excludes values that are iterators in Python. */
 enum {
     NOT_LAZY = 1 << 30,
     NUMBERS = 1 << SPOT_TV_BOOL | 1 << SPOT_TV_INT | 1 << SPOT_TV_REAL,
@@ -378,7 +378,7 @@ static int64_t whole(call *c, value v)
     return v.u.i;
 }
 
-/* how: what is left of a division; -1: whether nothing is left of one by the argument. */
+/* how: 1 odd, 0 even; -1: divisible by the argument. */
 static value is_left(call *c)
 {
     const int64_t by = c->how < 0 ? whole(c, c->arg[0]) : 2;

@@ -10,7 +10,7 @@
 typedef struct spot_tv value;
 typedef struct spot_tcall call;
 
-/* Without blanks at its ends. */
+/* The text without blanks at its ends. */
 static value plain_of(call *c, value text)
 {
     call of = { .r = c->r, .at = c->at, .self = text };
@@ -18,7 +18,7 @@ static value plain_of(call *c, value text)
     return spot_tbuiltin_call(spot_tbuiltin_find(SPOT_TUSE_FILTER, spot_tv_text("trim", 4)), &of);
 }
 
-/* Whole, as Python's int(); false: it is none. */
+/* Parses an integer like Python's int(); false: invalid. */
 static bool whole_of(call *c, value text, int64_t *i)
 {
     char copy[32], *end;

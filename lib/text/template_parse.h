@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* template_parse.h - what the parser of expressions gives that of statements. Of what is wrong the
- * first is kept (spot_tlex_fail), and all of these go on to the end. */
+/* template_parse.h - the interface of the parser of expressions for that of statements. Only the
+ * first error is kept (spot_tlex_fail); all functions continue to the end. */
 #ifndef SPOT_TEXT_TEMPLATE_PARSE_H
 #define SPOT_TEXT_TEMPLATE_PARSE_H
 

@@ -96,7 +96,7 @@ struct spot_tv spot_trender_macro(struct spot_tcall *c, node *macro)
 
     if (!spot_trender_enter(r))
         return out;
-    for (size_t k = mark; k > begin; k--) /* what loops around the call have set is not seen */
+    for (size_t k = mark; k > begin; k--) /* variables set by loops around the call are hidden */
         swap(r, k - 1);
     r->begin = mark;
     r->is_scoped = true;
@@ -128,7 +128,7 @@ struct spot_tv spot_trender_macro(struct spot_tcall *c, node *macro)
     return out;
 }
 
-/* Those for which the loop's condition holds. */
+/* The items for which the loop's condition holds. */
 static struct spot_tv chosen(struct spot_trender *r, node *n, struct spot_tv list)
 {
     struct spot_tv out = spot_tv_new(r, SPOT_TV_LIST, spot_tv_size(list));
@@ -248,7 +248,7 @@ static enum flow run(struct spot_trender *r, node *n)
     return flow;
 }
 
-/* --- the whole ----------------------------------------------------------------------------- */
+/* --- rendering ----------------------------------------------------------------------------- */
 
 static void set_context(struct spot_trender *r, const struct spot_template_input *input)
 {

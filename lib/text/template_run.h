@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* template_run.h - between the expressions and the statements of a rendering. */
+/* template_run.h - functions of the statements that expressions call, and the reverse. */
 #ifndef SPOT_TEXT_TEMPLATE_RUN_H
 #define SPOT_TEXT_TEMPLATE_RUN_H
 
@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* What a macro writes. */
+/* Call a macro; returns its output. */
 struct spot_tv spot_trender_macro(struct spot_tcall *c, const struct spot_tnode *macro);
-/* `base` through a chain of filters. */
+/* Apply a chain of filters to `base`. */
 struct spot_tv spot_trender_filters(struct spot_trender *r, const struct spot_tnode *e,
                                     struct spot_tv base);
 

@@ -31,8 +31,8 @@ enum spot_tv_kind {
     SPOT_TV_BUILTIN, /* a function, or a method without its object */
 };
 
-/* Texts are not ended by a NUL, and parts of each other. Lists and dictionaries are the context's
- * own values, or made here; the latter grow only where a namespace is set. */
+/* Texts do not end with a NUL and may be parts of others. Lists and dictionaries are values of the
+ * context, or created here; only namespaces among the latter can grow. */
 struct spot_tv {
     uint8_t kind;
     bool is_json; /* of a list or dictionary: `json` */
@@ -142,16 +142,16 @@ struct spot_trender {
     size_t n_block, block_cap, block_left, block_size;
 };
 
-/* Say what is wrong at a node, unless something was before; the first counts. */
+/* Set an error at a node, unless there is one already. */
 void spot_trender_fail(struct spot_trender *r, const struct spot_tnode *at, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
 /* Count work on n bytes or entries. Returns false when it was too much. */
 bool spot_trender_spend(struct spot_trender *r, size_t n);
 /* Zeroed memory until the end of the rendering; NULL past its limit. */
 void *spot_trender_memory(struct spot_trender *r, size_t n, size_t size);
-/* A copy of what a buffer holds, which is released. */
+/* A text value with a copy of the buffer, which is released. */
 struct spot_tv spot_trender_text(struct spot_trender *r, struct spot_buf *buf);
-/* Go one deeper; false: too deep. */
+/* Enter a level of nesting; false: too deep. */
 bool spot_trender_enter(struct spot_trender *r);
 
 /* --- template_value.c ------------------------------------------------------------------ */
@@ -242,7 +242,7 @@ static inline double spot_tv_number(struct spot_tv v)
     return v.kind == SPOT_TV_REAL ? v.u.d : (double)v.u.i;
 }
 
-const char *spot_tv_type(struct spot_tv v); /* as Python names it */
+const char *spot_tv_type(struct spot_tv v); /* the name of the type in Python */
 bool spot_tv_truth(struct spot_tv v);
 struct spot_tv spot_tv_of_json(struct spot_trender *r, const struct spot_json_value *json);
 /* Entries of a list, tuple or dictionary. */
@@ -256,23 +256,23 @@ bool spot_tv_find(struct spot_trender *r, struct spot_tv dict, struct spot_tv ke
 void spot_tv_put(struct spot_trender *r, struct spot_tv dict, struct spot_tv key,
                  struct spot_tv value);
 struct spot_tv spot_tv_new(struct spot_trender *r, enum spot_tv_kind kind, size_t n);
-/* What a loop over it gives, as a list; fails if there is no such loop. */
+/* The items of a loop over the value, as a list; fails if it is not iterable. */
 struct spot_tv spot_tv_list(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv v);
 bool spot_tv_equals(struct spot_trender *r, struct spot_tv a, struct spot_tv b);
-/* Negative, 0, positive; fails if they have no order. */
+/* Compare: negative, 0, positive; fails if the values have no order. */
 int spot_tv_compare(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv a,
                     struct spot_tv b);
-/* By the operator of a comparison, as SPOT_TN_COMPARE has it. */
+/* Apply the operator of a comparison, see SPOT_TN_COMPARE. */
 bool spot_tv_holds(struct spot_trender *r, const struct spot_tnode *at, char op, struct spot_tv a,
                    struct spot_tv b);
 bool spot_tv_contains(struct spot_trender *r, const struct spot_tnode *at, struct spot_tv whole,
                       struct spot_tv part);
-/* Append what Python's str() and repr() give. */
+/* Append the result of Python's str() or repr(). */
 void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
 void spot_tv_repr(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
 struct spot_tv spot_tv_str(struct spot_trender *r, struct spot_tv v);
 
-/* Parts of that: a text, and numbers; JSON has other names for what is not finite. */
+/* Parts of that: a text, and numbers; JSON has other names for NaN and infinities. */
 static inline void spot_tv_say(struct spot_buf *out, const char *text)
 {
     spot_buf_add(out, text, strlen(text));
@@ -280,7 +280,7 @@ static inline void spot_tv_say(struct spot_buf *out, const char *text)
 void spot_tv_say_int(struct spot_buf *out, int64_t i);
 void spot_tv_say_real(struct spot_buf *out, double d, bool is_json);
 
-/* How json.dumps() is asked to write. */
+/* Arguments of json.dumps(). */
 struct spot_tv_json {
     struct spot_tv indent, comma, colon; /* texts; indent NONE: on one line */
     bool is_ascii, sorts;
@@ -301,9 +301,9 @@ struct spot_tcall {
     struct spot_trender *r;
     const struct spot_tnode *at;
     struct spot_tv self;
-    int how; /* of several that share a function: which */
+    int how; /* selects one of several builtins with the same function */
     size_t n;
-    struct spot_tv arg[SPOT_TARGS_MAX];  /* by place, or as they come if .params is NULL */
+    struct spot_tv arg[SPOT_TARGS_MAX];  /* by position, or in the order given if .params is NULL */
     struct spot_tv name[SPOT_TARGS_MAX]; /* in the latter case; ABSENT: none */
 };
 
@@ -320,17 +320,17 @@ enum spot_tuse {
 struct spot_tbuiltin {
     const char *name;
     int use;
-    const char *params; /* "a,b": their names, in order; NULL: whatever comes */
+    const char *params; /* "a,b": names of parameters, in order; NULL: any arguments */
     struct spot_tv (*call)(struct spot_tcall *c);
     int how;
 };
 
 /* NULL: there is none. */
 const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name);
-/* Of template_list.c and template_number.c, which the first looks into as well; a name NULL ends
- * them. */
+/* Tables of template_list.c and template_number.c, also searched by spot_tbuiltin_find; end with a
+ * NULL name. */
 extern const struct spot_tbuiltin spot_tbuiltin_lists[], spot_tbuiltin_numbers[];
-/* Call one with arguments as they come. */
+/* Call a builtin with positional arguments. */
 struct spot_tv spot_tbuiltin_call(const struct spot_tbuiltin *b, struct spot_tcall *c);
 
 /* --- template_eval.c --------------------------------------------------------------------- */

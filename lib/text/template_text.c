@@ -13,7 +13,7 @@ typedef struct spot_tcall call;
 
 /* --- characters ----------------------------------------------------------------------- */
 
-/* As Python's str.isspace(). */
+/* Like Python's str.isspace(). */
 static bool is_blank(uint32_t code)
 {
     return spot_char_class(code) == SPOT_CHAR_SPACE || (code >= 0x1C && code <= 0x1F);
@@ -50,7 +50,7 @@ static value cased(struct spot_trender *r, value text, enum letters how)
     return spot_trender_text(r, &out);
 }
 
-/* Without what is in `chars` at its ends; chars left out: blanks. */
+/* Strips characters in `chars`, by default blanks, from the ends. */
 static value stripped(call *c, value text, value chars, bool left, bool right)
 {
     const bool is_given = !spot_tv_is_left_out(chars);
@@ -147,7 +147,7 @@ static value do_remove(call *c)
 
 /* --- parts of a text ----------------------------------------------------------------------- */
 
-/* Places in text[at..n) where `what` begins; n: none. With `last` the last one. */
+/* Position in text[at..n) of the first `what`, or with `last` of the last; n: none. */
 static size_t place_of(value text, size_t at, value what, bool last)
 {
     const char *found = memmem(text.u.s + at, text.n - at, what.u.s, what.n), *next = found;
@@ -387,7 +387,7 @@ static value do_indent(call *c)
     return spot_trender_text(c->r, &out);
 }
 
-/* text.join(list), which takes texts only, and list | join(text, attribute). */
+/* text.join(list), which accepts only texts, and list | join(text, attribute). */
 static value do_join(call *c)
 {
     const bool is_method = c->how;
@@ -438,7 +438,7 @@ static value do_is_all(call *c)
     return spot_tv_bool(is);
 }
 
-/* All its letters are of one case, and there are some. */
+/* True if there are letters and all have this case. */
 static value do_is_case(call *c)
 {
     const value text = self_text(c), same = cased(c->r, text, (enum letters)c->how);
@@ -537,7 +537,7 @@ const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_t
     return NULL;
 }
 
-/* Where in "a,b" a name is; SPOT_TARGS_MAX: nowhere. *n: how many there are. */
+/* Index of a name in "a,b"; SPOT_TARGS_MAX: not found. *n: number of names. */
 static size_t param_of(const char *params, value name, size_t *n)
 {
     size_t place = SPOT_TARGS_MAX;

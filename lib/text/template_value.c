@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* memmem */
-/* Values of a rendering, which compare and print as Python's do. */
+/* Values of a rendering, with Python's rules of comparison and printing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,7 +296,7 @@ void spot_tv_say_int(struct spot_buf *out, int64_t i)
     spot_tv_say(out, text);
 }
 
-/* The shortest digits, as Python places them: with an exponent below -4 or from 16 on. */
+/* The shortest digits, in Python's format: with an exponent below -4 or from 16 on. */
 void spot_tv_say_real(struct spot_buf *out, double d, bool is_json)
 {
     char shortest[SPOT_NUM_TEXT], digit[SPOT_NUM_TEXT] = "", text[64];
@@ -344,7 +344,8 @@ void spot_tv_say_real(struct spot_buf *out, double d, bool is_json)
     spot_tv_say(out, text);
 }
 
-/* Not in Python's repr(): spaces but ' ', controls, formats, surrogates and private ones. */
+/* False for characters that Python's repr() escapes: spaces except ' ', controls, formats,
+ * surrogates, private use. */
 static bool is_printable(uint32_t code)
 {
     static const uint32_t hidden[][2] = {

@@ -14,7 +14,7 @@ struct name {
 struct spot_names {
     struct name *name; /* [n], sorted when indexed */
     size_t n, cap;
-    uint32_t begin[257]; /* in name, of those that begin with a byte */
+    uint32_t begin[257]; /* index of the first name with each first byte */
 };
 
 struct spot_names *spot_names_new(void)
@@ -45,11 +45,12 @@ static int by_text(const void *a, const void *b)
     const struct name *const x = a, *const y = b;
     const int order = strcmp(x->text, y->text);
 
-    return order ? order : (x->place < y->place) - (x->place > y->place); /* the first is last */
+    return order ? order
+                 : (x->place < y->place) - (x->place > y->place); /* the first added is last */
 }
 
-/* The first of name[low..high), which are the same before `depth`, with no less than a byte there;
- * high: none. */
+/* The first of name[low..high), which have equal bytes before `depth`, whose byte there is not less
+ * than the given one; high: none. */
 static size_t first_with(const struct spot_names *names, size_t low, size_t high, size_t depth,
                          unsigned byte)
 {
@@ -72,7 +73,8 @@ void spot_names_index(struct spot_names *names)
         names->begin[byte] = (uint32_t)first_with(names, 0, names->n, 0, byte);
 }
 
-/* Names are sorted, so those that go on as the text does lie together: a byte narrows them. */
+/* Names are sorted, so those that match the text so far are contiguous; each byte narrows the
+ * range. */
 const char *spot_names_longest(const struct spot_names *names, const char *text, size_t n,
                                uint32_t *value)
 {
@@ -97,7 +99,7 @@ bool spot_names_twins(const struct spot_names *names, uint32_t *first, uint32_t 
 {
     for (size_t i = 1; i < names->n; i++)
         if (!strcmp(names->name[i - 1].text, names->name[i].text)) {
-            *first = names->name[i].value; /* of one text the first is last */
+            *first = names->name[i].value; /* of equal names the first added is last */
             *second = names->name[i - 1].value;
             return true;
         }

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* Read `path`, n_token finite numbers with white space between them, into *weight [n_token], to be
- * freed; *xxh3 gets their hash as floats, never 0. Returns 0, or -1 with *err: SPOT_EDATA with the
- * line and what is there, or for more or fewer numbers; SPOT_ESYS. */
+ * freed; *xxh3 gets their hash as floats, never 0. Returns 0, or -1 with *err: SPOT_EDATA with line
+ * and content, or for a wrong number of values; SPOT_ESYS. */
 int spot_token_weights_read(const char *path, size_t n_token, float **weight, uint64_t *xxh3,
                             struct spot_err *err);
 

@@ -9,10 +9,10 @@
 #include "common/xalloc.h"
 #include "text/unicode_table.h"
 
-/* Of a run in which a capital and its small letter take turns. */
+/* Category of a run in which capital and small letters alternate. */
 enum { LU_LL = SPOT_CHARS };
 
-/* Of characters from `first` on, up to the next run. */
+/* Category of the characters from `first` up to the next run. */
 static struct run {
     uint32_t first;
     uint8_t category;
@@ -128,7 +128,7 @@ size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX
         text[0] = (char)(is_letter ? code ^ 0x20 : code);
         return 1;
     }
-    if (raises ? code == 0xDF : code == 0x130) { /* one that becomes two */
+    if (raises ? code == 0xDF : code == 0x130) { /* a character that becomes two */
         memcpy(text, raises ? "SS" : "i\xCC\x87", raises ? 2 : 3);
         return raises ? 2 : 3;
     }

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* General categories; M: all marks, P: punctuation but PC, S: symbols, Z: separators, C: controls
- * and what is no character (Unicode 16.0). */
+/* General categories; M: all marks, P: punctuation except PC, S: symbols, Z: separators, C:
+ * controls and unassigned (Unicode 16.0). */
 enum spot_char_category {
     SPOT_CHAR_LU,
     SPOT_CHAR_LL,
@@ -38,7 +38,7 @@ enum {
     SPOT_CHARS_P = 3 << SPOT_CHAR_PC,
 };
 
-/* *last: it is that of all characters from here to there. */
+/* *last: all characters up to this one have the same category. */
 enum spot_char_category spot_char_category(uint32_t code, uint32_t *last);
 
 bool spot_char_is_space(uint32_t code); /* the property White_Space */
@@ -51,7 +51,8 @@ enum spot_char_class spot_char_class(uint32_t code);
 
 enum { SPOT_CHAR_CASED_MAX = 4 };
 
-/* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its bytes. */
+/* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its length in
+ * bytes. */
 size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX]);
 
 #ifdef __cplusplus

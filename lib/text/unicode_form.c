@@ -9,10 +9,10 @@
 #include "common/xalloc.h"
 #include "text/unicode_table.h"
 
-/* Ascending; part[1] 0: there is one. */
+/* Decompositions, ascending; part[1] 0: a single character. */
 static struct pair {
     uint32_t code, part[2];
-    bool is_apart; /* it is not made of them */
+    bool is_apart; /* never composed again */
 } * pair;          /* [n_pair] */
 static size_t n_pair;
 
@@ -22,12 +22,12 @@ static struct combining {
 } * combining; /* [n_combining], ascending */
 static size_t n_combining;
 
-static uint16_t *by_parts; /* places in `pair`, ascending by the parts */
+static uint16_t *by_parts; /* indices in `pair`, sorted by parts */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 enum {
-    PLAIN = 0x300, /* what is below neither combines nor is a second part */
-    /* Hangul syllables are made by rule */
+    PLAIN = 0x300, /* characters below neither combine nor are second parts */
+    /* Hangul syllables are composed algorithmically */
     L = 0x1100,
     V = 0x1161,
     T = 0x11A7,
@@ -52,7 +52,7 @@ static uint8_t order_of(uint32_t code)
     return low < n_combining && code >= combining[low].first ? combining[low].order : 0;
 }
 
-/* A run of characters: the first, and what combines with it. */
+/* A base character and the combining characters after it. */
 struct run {
     struct mark {
         uint32_t code, place;
@@ -101,7 +101,7 @@ static int by_order(const void *a, const void *b)
                                 : (x->place > y->place) - (x->place < y->place);
 }
 
-/* Combining characters between others in the order of their classes. */
+/* Sorts combining characters by their classes. */
 static void put_in_order(struct run *r)
 {
     for (size_t i = 0, end; i < r->n; i = end + (end == i)) {
@@ -166,7 +166,7 @@ static void read_tables(void)
     qsort(by_parts, n_pair, sizeof(*by_parts), compare_places);
 }
 
-/* The character made of two; 0: there is none. */
+/* The composition of two characters; 0: none. */
 static uint32_t made_of(uint32_t a, uint32_t b)
 {
     const uint32_t parts[2] = { a, b };
@@ -191,11 +191,12 @@ static uint32_t made_of(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* A character joins the last of order 0 unless one between them has its order, or more. */
+/* Composes characters with the last starter (class 0) unless a character between has the same or a
+ * higher class. */
 static void compose(struct run *r)
 {
     size_t n = 0, base = SIZE_MAX;
-    int last = -1; /* the order of what stays behind the base; -1: nothing does */
+    int last = -1; /* class of the last character kept after the base; -1: none */
 
     for (size_t i = 0; i < r->n; i++) {
         const struct mark m = r->mark[i];
@@ -227,7 +228,7 @@ static void flush(struct run *r, bool composes, struct spot_buf *out)
     r->n = 0;
 }
 
-/* Never joins what is before it. */
+/* True if the character never combines with the text before it. */
 static bool begins(uint32_t code)
 {
     return code < PLAIN || (code >= 0x3400 && code < 0xA000) ||

@@ -12,9 +12,8 @@
 extern "C" {
 #endif
 
-/* Append text[n] in canonical decomposition, or composed again. A byte that is no UTF-8 stays as it
- * is, and parts what is around it. Takes n log n, however many combining characters follow each
- * other. */
+/* Append text[n] in canonical decomposition, or composed again. Invalid bytes are kept, and
+ * separate the text around them. Takes n log n, for any number of combining characters. */
 void spot_unicode_form(const char *text, size_t n, bool composes, struct spot_buf *out);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* unicode_table.h - the numbers of unicode.inc: digits from '(' on, of which one below 64 ends a
- * number and those before it count 23 each. Private to unicode_*.c. */
+/* unicode_table.h - reads the numbers of unicode.inc. They are written in digits from '(' on: a
+ * digit below 64 ends a number, larger ones continue it in base 23. Private to unicode_*.c. */
 #ifndef SPOT_TEXT_UNICODE_TABLE_H
 #define SPOT_TEXT_UNICODE_TABLE_H
 

@@ -10,12 +10,12 @@
 #include "weights/gguf_quant.h"
 
 enum {
-    HEAD_FIRST = 1 << 20, /* bytes that are read at first; more while it does not suffice */
+    HEAD_FIRST = 1 << 20, /* bytes read at first; doubled until sufficient */
     HEAD_MAX = 1 << 28,
     VALUES_MAX = 1 << 14,
     TENSORS_MAX = 1 << 18,
-    ALIGNMENT = 32, /* of data, unless told */
-    BATCH = 1 << 16 /* bytes of data at a time, about */
+    ALIGNMENT = 32, /* default alignment of data */
+    BATCH = 1 << 16 /* approximate bytes read at a time */
 };
 
 enum type { U8, I8, U16, I16, U32, I32, F32, BOOL, TEXT, ARRAY, U64, I64, F64, TYPES };
@@ -34,14 +34,14 @@ struct spot_gguf_value {
     const char *at; /* of its first member */
 };
 
-/* --- reading what lies in memory --- */
+/* --- reading from memory --- */
 
 struct head {
     const char *at, *end;
-    bool is_short; /* the header goes on behind `end` */
+    bool is_short; /* the header continues after `end` */
 };
 
-/* n bytes; NULL: there are not so many. */
+/* Takes n bytes; NULL: there are fewer. */
 static const char *take(struct head *h, uint64_t n)
 {
     const char *const at = h->at;
@@ -147,7 +147,7 @@ static int check_start(struct head *h, const char *path, uint64_t *n_value, uint
     return 0;
 }
 
-/* Parse what is in memory. Returns 1 where that is not all of the header. */
+/* Parse the bytes in memory. Returns 1 if they are not the whole header. */
 static int parse(struct spot_gguf *g, size_t n_byte, struct spot_err *err)
 {
     struct head h = { g->head, g->head + n_byte, false };
@@ -208,7 +208,7 @@ static int read_header(struct spot_gguf *g, uint64_t file_byte, struct spot_err 
     }
 }
 
-/* Of a type that is read, whole blocks, and in the file. */
+/* Checks that the type is supported, rows are whole blocks, and the data lie in the file. */
 static int check_tensor(const struct spot_gguf *g, const struct spot_gguf_tensor *t,
                         uint64_t file_byte, struct spot_err *err)
 {
@@ -281,7 +281,7 @@ static const struct spot_gguf_value *find(const struct spot_gguf *g, const char 
     return NULL;
 }
 
-/* Whole numbers, signed or not, as what they are. */
+/* The value of an integer of any type. */
 static int64_t whole(const char *at, enum type type)
 {
     const uint64_t x = spot_le_get(at, type_byte[type]);

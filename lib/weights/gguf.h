@@ -28,9 +28,9 @@ struct spot_gguf_text {
 struct spot_gguf_tensor {
     struct spot_gguf_text name;
     int n_dim;
-    uint64_t dim[4]; /* of a matrix [0] is the length of a row */
+    uint64_t dim[4]; /* [0] is the length of a row of a matrix */
     int type;
-    uint64_t begin; /* byte of the file */
+    uint64_t begin; /* offset in the file */
 };
 
 struct spot_gguf_value;
@@ -38,7 +38,7 @@ struct spot_gguf_value;
 struct spot_gguf {
     char *path;
     FILE *in;
-    char *head; /* [n_head], what texts point into */
+    char *head; /* [n_head], texts point into it */
     size_t n_head;
     struct spot_gguf_value *value;
     size_t n_value, n_tensor;
@@ -49,15 +49,15 @@ struct spot_gguf {
 struct spot_gguf *spot_gguf_open(const char *path, struct spot_err *err);
 void spot_gguf_close(struct spot_gguf *g); /* NULL: nothing */
 
-/* --- values by their keys; false where there is none of that kind --- */
+/* --- values by key; false: no value of that kind --- */
 
 bool spot_gguf_int(const struct spot_gguf *g, const char *key, int64_t *x); /* or a bool */
 bool spot_gguf_real(const struct spot_gguf *g, const char *key, double *x);
 bool spot_gguf_text(const struct spot_gguf *g, const char *key, struct spot_gguf_text *text);
 
-/* Arrays: how long one is, 0: there is none; its members. */
+/* Arrays: the length, 0: none; and the members. */
 size_t spot_gguf_array(const struct spot_gguf *g, const char *key);
-/* Of texts, to be freed; NULL: it is not one. */
+/* An array of texts, to be freed; NULL: it is not one. */
 struct spot_gguf_text *spot_gguf_texts(const struct spot_gguf *g, const char *key);
 double *spot_gguf_reals(const struct spot_gguf *g, const char *key);
 

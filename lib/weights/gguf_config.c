@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* config.json and generation_config.json. What the file leaves to the reader is what llama.cpp's
- * src/llama-model.cpp takes: windows and bases of Gemma, scales of its largest models. */
+/* Makes config.json and generation_config.json. Settings that the file does not contain are those
+ * of llama.cpp's src/llama-model.cpp: windows and bases of Gemma, scales of its largest models. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "weights/gguf_docs.h"
 #include "weights/hf_family.h"
 
-/* general.architecture and what transformers calls it. */
+/* general.architecture and the name in transformers. */
 static const struct architecture {
     const char *name, *type;
 } architectures[] = {
@@ -21,7 +21,7 @@ static const struct architecture {
 struct reader {
     const struct spot_gguf *g;
     struct spot_jw *jw;
-    char name[64]; /* general.architecture, before the keys */
+    char name[64]; /* general.architecture, the prefix of keys */
     const char *type;
 };
 
@@ -50,7 +50,7 @@ static int refuse_missing(const struct reader *r, const char *key, struct spot_e
     return spot_err_set(err, SPOT_EDATA, "%s: no value %s.%s", r->g->path, r->name, key);
 }
 
-/* Values that are copied: theirs, ours, and whether it may not lack. */
+/* Values that are copied: their key, our key, and whether it is required. */
 struct copy {
     const char *from, *to;
     bool is_needed, is_real;
@@ -112,7 +112,7 @@ static bool is_gemma(const struct reader *r)
     return is_type(r, "gemma2") || is_type(r, "gemma3_text");
 }
 
-/* How many of a row, as the tensor of tokens says. */
+/* The size of the vocabulary, from the embedding tensor. */
 static int put_vocabulary(const struct reader *r, struct spot_err *err)
 {
     const struct spot_gguf_tensor *const embed = spot_gguf_find(r->g, "token_embd.weight");
@@ -127,8 +127,8 @@ static int put_vocabulary(const struct reader *r, struct spot_err *err)
 /* --- rotary positions
  * ------------------------------------------------------------------------------ */
 
-/* The third generation's scaling is kept as divisors of frequencies. They must be those of its
- * parameters: 8192 positions before, factors 1 and 4, and the largest divisor. */
+/* Llama 3's scaling is stored as divisors of frequencies. They must be those of its parameters:
+ * 8192 original positions, factors 1 and 4, and the largest divisor. */
 static int put_divisors(const struct reader *r, const struct spot_gguf_tensor *t,
                         struct spot_err *err)
 {
@@ -197,7 +197,7 @@ static int put_rope(const struct reader *r, struct spot_err *err)
 /* --- what differs by family
  * -------------------------------------------------------------------------- */
 
-/* Gemma's largest models scale by another width than that of a head. */
+/* Gemma's largest models scale attention by another width than that of a head. */
 static int put_gemma(const struct reader *r, struct spot_err *err)
 {
     int64_t d, layers, width, heads;

@@ -18,7 +18,7 @@ static int path_in(char path[PATH_BYTE], const char *dir, const char *name, stru
                : spot_err_set(err, SPOT_EUSAGE, "the path of %s is too long", dir);
 }
 
-/* A new directory, or one that has nothing in it. */
+/* Creates a directory, or accepts an empty one. */
 static int make_directory(const char *dir, struct spot_err *err)
 {
     const struct dirent *entry;

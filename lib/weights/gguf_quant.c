@@ -48,7 +48,7 @@ static void widen_q8_0(const uint8_t *b, float *x)
         x[i] = (float)(int8_t)b[2 + i] * d;
 }
 
-/* The fifth bits of numbers lie in `high`; q - minus, times d, plus m. */
+/* x = (q - minus) * d + m; `high` has the fifth bits of q. */
 static void widen_4_or_5(const uint8_t *q, uint32_t high, int minus, float d, float m, float *x)
 {
     for (int i = 0; i < 16; i++) {

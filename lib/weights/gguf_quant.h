@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* gguf_quant.h - blocks of the types of GGUF to floats.
+/* gguf_quant.h - converts quantised blocks of GGUF to floats.
  *
  * Source of the layouts: ggml-common.h and dequantize_row_* of ggml-quants.c in
- * https://github.com/ggml-org/ggml; floats are those that it makes, bit for bit.
+ * https://github.com/ggml-org/ggml; the results are equal to its, bit for bit.
  */
 #ifndef SPOT_WEIGHTS_GGUF_QUANT_H
 #define SPOT_WEIGHTS_GGUF_QUANT_H

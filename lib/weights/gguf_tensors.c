@@ -35,7 +35,7 @@ static const struct row {
     { "head", SPOT_HF_ALL, "output", NULL },
 };
 
-/* What a tensor of a layer is called there: "blk.3.attn_q.weight". */
+/* The name of a tensor in GGUF: "blk.3.attn_q.weight". */
 static void name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
                     char full[SPOT_HF_NAME_MAX])
 {
@@ -54,7 +54,7 @@ static void name_of(const struct spot_shape *shape, int bundle, const struct spo
                      strcmp(name->ours + n, ".b") ? "weight" : "bias");
 }
 
-/* Rotary pairs of these lie side by side: the file is for another order of turning. */
+/* True if rotary pairs are adjacent in this architecture's files. */
 static bool turns_side_by_side(const struct spot_gguf *g)
 {
     static const char *const architecture[] = { "llama", "granite", "smollm3" };
@@ -101,7 +101,7 @@ static void add(struct list *l, int bundle, const struct spot_hf_name *name, int
     if (n_expert > 1 && t->dim[2] == (uint64_t)n_expert)
         part.first = (uint64_t)(expert * part.rows * part.cols);
     else if (t->dim[2] > 1 || t->dim[3] > 1)
-        tensor.n_dim = t->n_dim; /* refused by its shape */
+        tensor.n_dim = t->n_dim; /* its wrong shape is refused later */
     if (l->is_turned && (name->part == SPOT_HF_Q || name->part == SPOT_HF_K))
         part.n_turned = name->part == SPOT_HF_Q ? l->shape->n_head : spot_shape_kv_heads(l->shape);
     part.is_transposed = l->is_conv && !is_vector && bundle > 0 && strcmp(name->ours, "head.w");
@@ -128,7 +128,7 @@ static void add_bundle(struct list *l, int bundle)
         name_of(l->shape, bundle, &name[i], full);
         t = spot_gguf_find(l->g, full);
         if (!t)
-            continue; /* missed where it is read */
+            continue; /* reported as missing when it is read */
         l->is_used[t - l->g->tensor] = true;
         for (int64_t e = 0; e < spot_hf_copies(l->shape, &name[i]); e++)
             add(l, bundle, &name[i], e, t);
@@ -159,7 +159,7 @@ int spot_gguf_list(const struct spot_gguf *g, const struct spot_shape *shape, st
     return rc;
 }
 
-/* Of each head, row 2 i + j becomes row j d / 2 + i. */
+/* Reorders rotary pairs: in each head, row 2 i + j becomes row j d / 2 + i. */
 static void part_halves(float *x, const struct spot_gguf_part *p)
 {
     const int64_t d = p->rows / p->n_turned;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer.json and tokenizer_config.json. A file has the tokens, their kinds, and merges or, of
- * SentencePiece, scores; how a text is cut before it names in a word. */
+/* Makes tokenizer.json and tokenizer_config.json. A GGUF file has the tokens, their kinds, and
+ * merges or (SentencePiece) scores, and the name of a rule for cutting text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,7 +113,7 @@ static int better(const void *a, const void *b)
     return (x->right > y->right) - (x->right < y->right);
 }
 
-/* SentencePiece joins the two neighbours whose whole has the best score: each token cut in two
+/* SentencePiece merges the adjacent pair with the best score, so every division of a token into two
  * tokens is a merge. */
 static struct merge *merges_of(const struct vocabulary *v, size_t *n_merge)
 {
@@ -203,7 +203,7 @@ static void put_merges_of_scores(const struct vocabulary *v, struct spot_jw *jw)
     free(merge);
 }
 
-/* Tokens that are found in a text as they are written. */
+/* Writes the tokens that are searched for in text literally. */
 static void put_added(const struct vocabulary *v, struct spot_jw *jw)
 {
     spot_jw_array(jw, "added_tokens");
@@ -225,8 +225,7 @@ static void put_added(const struct vocabulary *v, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-/* How a text is cut, by the word in tokenizer.ggml.pre: what src/llama-vocab.cpp of llama.cpp does
- * for it. */
+/* How text is cut, by the name in tokenizer.ggml.pre, as in src/llama-vocab.cpp of llama.cpp. */
 #define GPT2_SPLIT \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3_SPLIT(digits)                                             \
@@ -362,7 +361,7 @@ static void put_pieces(struct spot_jw *jw, bool has_prefix)
     end_steps(jw);
 }
 
-/* A text, or one and another, each behind the token that begins it. */
+/* A text, or a pair of texts, each after the token that begins it. */
 static void put_texts(struct spot_jw *jw, const char *key, const char *begin, int n_text)
 {
     static const char *const text[] = { "A", "B" };
@@ -379,7 +378,7 @@ static void put_texts(struct spot_jw *jw, const char *key, const char *begin, in
     spot_jw_end(jw);
 }
 
-/* The token that begins a text, where there is one. */
+/* Writes the token that begins a text, if there is one. */
 static void put_begin(const struct vocabulary *v, struct spot_jw *jw, bool begins)
 {
     int64_t id, is_told;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* half.h - IEEE 754 binary16 to the float of the same value. */
+/* half.h - converts IEEE 754 binary16 to a float of the same value. */
 #ifndef SPOT_WEIGHTS_HALF_H
 #define SPOT_WEIGHTS_HALF_H
 

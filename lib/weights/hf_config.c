@@ -146,7 +146,7 @@ int spot_hf_fail(const struct spot_hf_source *s, const char *key, struct spot_er
     return spot_json_fail(s->doc, pointer, err, "%s", text);
 }
 
-/* Does `part` divide `whole`, as far as the file goes? */
+/* Checks that `part` divides `whole`. */
 static int check_divides(const struct spot_hf_source *s, const char *key, int64_t part,
                          const char *what, int64_t whole, struct spot_err *err)
 {
@@ -156,11 +156,11 @@ static int check_divides(const struct spot_hf_source *s, const char *key, int64_
                         (long long)whole);
 }
 
-/* --- which layers ------------------------------------------------------------------ */
+/* --- lists of layers ------------------------------------------------------------------ */
 
 enum { LIST_MAX = SPOT_LAYERS_MAX };
 
-/* A list with an entry per layer; `*list` NULL: it is not there. */
+/* A list with an entry per layer; `*list` NULL: absent. */
 static int layer_list(const struct spot_hf_source *s, const char *key,
                       const struct spot_json_value **list, struct spot_err *err)
 {
@@ -181,7 +181,7 @@ static int take_set(const struct spot_hf_source *s, const char *key, const bool 
                         "layers that do not repeat after 64 or fewer are not computed here");
 }
 
-/* What older files leave to the family. */
+/* The family's rule for local layers, for older files without a list. */
 static bool is_local_by_rule(const struct spot_hf_source *s, int64_t layer)
 {
     const int64_t period = s->c.window_period ? s->c.window_period : s->family->local_period;
@@ -342,7 +342,7 @@ static int read_experts(const struct spot_hf_source *s, struct spot_decoder *kin
     return read_dense(s, kind, err);
 }
 
-/* What this engine computes one way only. */
+/* Checks settings for which this engine has a single implementation. */
 static int check_neutral(const struct spot_hf_source *s, struct spot_err *err)
 {
     if (spot_json_get(s->root, "quantization_config"))
@@ -385,13 +385,13 @@ static int read_fields(struct spot_hf_source *s, struct spot_err *err)
     return 0;
 }
 
-/* A default, where the key is absent; null means none. */
+/* True if the key is absent, so that its default applies; null means none. */
 static bool is_absent(const struct spot_hf_source *s, const char *key)
 {
     return !spot_json_get(s->root, key);
 }
 
-/* What the class of the family takes. */
+/* Sets the defaults of the family's class. */
 static void set_defaults(struct spot_hf_source *s)
 {
     const struct spot_hf_family *const f = s->family;
@@ -434,7 +434,7 @@ static int check_sizes(const struct spot_hf_source *s, struct spot_err *err)
     return check_divides(s, "/num_key_value_heads", c->n_kv_head, "heads", c->n_head, err);
 }
 
-/* Multipliers of 1 are none. */
+/* A multiplier of 1 counts as none (0). */
 static double unless_one(double x)
 {
     return x == 1 ? 0 : x;

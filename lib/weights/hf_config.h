@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_config.h - reads and writes Hugging Face's config.json: what a model's weights do not show.
- *
- * Of the families of hf_family.h. Settings that this engine does not compute are rejected with key,
- * line and column.
+/* hf_config.h - reads and writes Hugging Face's config.json: the settings of a model that its
+ * weights do not show, for the families of hf_family.h. Settings that this engine does not
+ * implement are rejected with key, line and column.
  */
 #ifndef SPOT_WEIGHTS_HF_CONFIG_H
 #define SPOT_WEIGHTS_HF_CONFIG_H
@@ -16,23 +15,23 @@
 extern "C" {
 #endif
 
-/* Fills *shape; n_shard is that of "spot_shards", which a training may have left, or 0; seq is the
+/* Fills *shape; n_shard is "spot_shards", which a training may have written, or 0; seq is the
  * maximum number of positions. Nulls in the document are dropped. Returns 0, or -1 with *err
  * (SPOT_EDATA, SPOT_ESYS). */
 int spot_hf_config_read(const struct spot_json_doc *doc, struct spot_shape *shape,
                         struct spot_err *err);
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
 
-/* Into how many canonical shards a model is cut that does not say so: the most up to 4 that the
- * shape allows, whatever its own n_shard. */
+/* The default number of canonical shards: the most up to 4 that the shape allows, ignoring its
+ * n_shard. */
 int64_t spot_hf_config_shards(const struct spot_shape *shape);
 
-/* Keys of an open object that are read again as the same shape, but for its shards; the model has
- * no experts. */
+/* Write keys into an open object from which the same shape is read again, except its shards; the
+ * model has no experts. */
 void spot_hf_config_put(struct spot_jw *jw, const struct spot_shape *shape);
 /* The object as one line, freed by the caller; NULL when out of memory. */
 char *spot_hf_config_text(const struct spot_shape *shape);
-/* And from such a line; `source` is for messages. */
+/* Read the shape from such a line; `source` is for messages. */
 int spot_hf_config_parse(const char *text, const char *source, struct spot_shape *shape,
                          struct spot_err *err);
 
@@ -43,9 +42,8 @@ int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot
 
 enum { SPOT_HF_CONFIG_PATH = 4096 };
 
-/* The shape that files of weights come with: of the config.json in their directory, or beside their
- * index, or else of the metadata; `path` gets the name of what says it. Returns as
- * spot_hf_config_noted. */
+/* The shape of files of weights: from the config.json in their directory, or beside their index, or
+ * else from the metadata; `path` gets the name of the source. Returns as spot_hf_config_noted. */
 int spot_hf_config_of(const char *weights, char path[SPOT_HF_CONFIG_PATH], struct spot_shape *shape,
                       struct spot_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_config_state.h - a config.json while it is read. */
+/* hf_config_state.h - the state of reading a config.json. */
 #ifndef SPOT_WEIGHTS_HF_CONFIG_STATE_H
 #define SPOT_WEIGHTS_HF_CONFIG_STATE_H
 
@@ -13,14 +13,14 @@
 extern "C" {
 #endif
 
-/* What files say, under one set of names. */
+/* Values of a file, with uniform names. */
 struct spot_hf_values {
     const char *kind, *activation, *gelu;
     int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
     int64_t window, window_layers, window_period, unturned_period, original;
     int64_t n_expert, n_experts, n_chosen, expert_ffn, shared_ffn, sparse_step;
     double eps, theta, theta_local;
-    double rotary_share; /* of a head that turns */
+    double rotary_share; /* rotated share of a head */
     double query_scalar, attention_cap, logit_cap;
     double embed, attention, residual, logits; /* multipliers */
     bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses, uses_window, renorms;
@@ -28,7 +28,7 @@ struct spot_hf_values {
     bool is_bidirectional;
 };
 
-/* A file that is being read: the object that has the model, and where it lies. */
+/* The file being read: the object that describes the model, and its pointer. */
 struct spot_hf_source {
     const struct spot_json_doc *doc;
     struct spot_json_value *root;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_family.h - families of decoders as transformers knows them, a row of a table each.
- *
- * A row says what the `model_type` of a config.json means: which features its layers have whatever
- * the file says, which keys its class reads, and what it takes where a key is absent. Names of
- * tensors follow from the features and the row's naming (hf_names.c). A new family costs a row.
+/* hf_family.h - a table of the families of decoders in transformers. A row describes a `model_type`
+ * of config.json: the fixed features of its layers, the keys that its class reads, and the defaults
+ * of absent keys. Names of tensors follow from the features and the row's naming (hf_names.c). A
+ * new family costs a row.
  */
 #ifndef SPOT_WEIGHTS_HF_FAMILY_H
 #define SPOT_WEIGHTS_HF_FAMILY_H
@@ -47,7 +46,7 @@ struct spot_hf_family {
     const char *type, *architecture; /* model_type, the class of its models */
     unsigned reads, files;
     struct spot_decoder kind;
-    /* where a key is absent; 0: as many as heads, no window, ... */
+    /* defaults of absent keys; 0: as many as heads, no window, ... */
     const char *activation;
     int64_t seq, n_kv_head, head_dim, window;
     int64_t local_period; /* of `period` layers all but the last have the window; 0: all layers */
@@ -59,9 +58,9 @@ struct spot_hf_family {
 /* Row i; NULL past the end. */
 const struct spot_hf_family *spot_hf_family(int64_t i);
 const struct spot_hf_family *spot_hf_family_of(const struct spot_shape *shape);
-int spot_hf_family_find(const char *type); /* -1: there is none */
+int spot_hf_family_find(const char *type); /* the index of a type; -1: unknown */
 
-/* The features that layers of the type have whatever a file says. Returns 0, or -1: none. */
+/* The fixed features of layers of the type. Returns 0, or -1: unknown type. */
 int spot_hf_family_kind(const char *type, struct spot_decoder *kind);
 
 /* All types, with commas. */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 static const struct kind {
-    const char *end; /* of a file's name */
+    const char *end; /* end of a file name */
     const char *what, *help;
 } kinds[] = {
     { ".gguf", "GGUF", "make a directory of it: spot-run import FILE DIR" },
@@ -47,7 +47,7 @@ static bool is_hub_name(const char *path)
            *path != '~';
 }
 
-/* The first file, by name, of a format that is not read; none if there is one that is. */
+/* The first file, by name, in an unsupported format; NULL if there is a supported one. */
 static const struct kind *only_other(const char *dir, char name[256])
 {
     const struct kind *found = NULL;
@@ -74,7 +74,7 @@ static const struct kind *only_other(const char *dir, char name[256])
     return found;
 }
 
-/* Files that are large enough to be kept as pointers elsewhere, and are read as JSON. */
+/* Checks JSON files that are large enough to be Git LFS pointers. */
 static int check_pointers(const char *dir, struct spot_err *err)
 {
     static const char *const file[] = { "config.json", "tokenizer.json",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_kind.h - says what a path is that is not a model's directory, and what would help. */
+/* hf_kind.h - explains why a path is not a model's directory, with a hint. */
 #ifndef SPOT_WEIGHTS_HF_KIND_H
 #define SPOT_WEIGHTS_HF_KIND_H
 
@@ -9,11 +9,12 @@
 extern "C" {
 #endif
 
-/* The name of a model on a hub, a directory with weights of another format only, or with pointers
- * of Git LFS. Returns 0 for everything else, good or not; -1 with *err (SPOT_EDATA). */
+/* Detects the name of a model on a hub, a directory that has weights only in another format, or one
+ * with Git LFS pointers: -1 with *err (SPOT_EDATA). Returns 0 for everything else. */
 int spot_hf_check_kind(const char *path, struct spot_err *err);
 
-/* A file of weights by its first 8 bytes: a pointer of Git LFS, GGUF, what PyTorch pickles. */
+/* The same for a file of weights by its first 8 bytes: a Git LFS pointer, GGUF, a PyTorch
+ * pickle. */
 int spot_hf_check_start(const char *path, const unsigned char start[8], struct spot_err *err);
 
 #ifdef __cplusplus

@@ -7,10 +7,10 @@
 
 #include "weights/hf_family.h"
 
-/* Rows of a table are taken where the arena has the tensor, and the model is of that kind. */
+/* Rows of a table apply if the arena has the tensor and the model is of that kind. */
 enum {
     ALWAYS = 0,
-    SPLIT = 1 << 0, /* q, k, v and gate, up have tensors of their own */
+    SPLIT = 1 << 0, /* q, k, v and gate, up are separate tensors */
     FUSED = 1 << 1,
     BEFORE = 1 << 2, /* halves have a norm before them, and none after */
     AROUND = 1 << 3,
@@ -105,7 +105,7 @@ static const struct row linear_head[] = {
         rows, sizeof(rows) / sizeof((rows)[0]) \
     }
 
-/* By bundle, and of layers what is before the number. */
+/* Names by bundle, and the prefix of a layer's number. */
 static const struct naming {
     struct {
         const struct row *row;
@@ -220,7 +220,7 @@ static bool is_named(const struct spot_shape *shape, int bundle, const char *bar
     return false;
 }
 
-/* What text does not need. */
+/* True for tensors that a model of text does not need. */
 static bool is_needless(const char *bare)
 {
     static const char *const tail[] = { "attn.bias", "attn.masked_bias",
@@ -283,7 +283,7 @@ struct spot_hf_rows spot_hf_rows(const struct spot_shape *shape, const struct sp
         rows.n = rows.part[0] = per / 2;
         rows.first += name->part == SPOT_HF_UP ? per / 2 : 0;
         break;
-    case SPOT_HF_ALL: /* the parts of each shard lie with those of the others */
+    case SPOT_HF_ALL: /* parts of all shards are adjacent */
         if (!strncmp(name->ours, "qkv.", 4))
             rows = (struct spot_hf_rows){ 0, per, { q, kv, kv } };
         else if (!strncmp(name->ours, "up.", 3) && shape->kind.is_gated)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_names.h - names and layouts of a bundle's tensors in the files of Hugging Face.
  *
- * Which tensors there are follows from the shape (shard/arena.h); the family says how files name
- * them, fuse them and turn them.
+ * The tensors follow from the shape (shard/arena.h); the family determines how files name, fuse and
+ * transpose them.
  */
 #ifndef SPOT_WEIGHTS_HF_NAMES_H
 #define SPOT_WEIGHTS_HF_NAMES_H
@@ -33,11 +33,11 @@ struct spot_hf_name {
     enum spot_hf_part part;
 };
 
-/* The tensors of a bundle, in the order of the file; returns how many. */
+/* The tensors of a bundle, in the order of the file; returns their number. */
 size_t spot_hf_names(const struct spot_shape *shape, int bundle,
                      struct spot_hf_name list[SPOT_HF_NAMES_MAX]);
 
-/* Of how many tensors, one for each expert, it is the name; else 1. */
+/* Number of tensors of this name, one for each expert; otherwise 1. */
 int64_t spot_hf_copies(const struct spot_shape *shape, const struct spot_hf_name *name);
 
 /* "transformer.h.0.ln_1.weight", "model.layers.0.mlp.experts.3.up_proj.weight" */
@@ -47,15 +47,15 @@ void spot_hf_name_of(const struct spot_shape *shape, int bundle, const struct sp
 /* The name without "transformer.", "model." and the like, which files of a bare decoder lack. */
 const char *spot_hf_bare(const char *full);
 
-/* Does a model of this shape have a tensor with that name? Or may files contain it although no
- * model of text needs it: a causal mask, the frequencies of rotary positions, eyes? */
+/* True if a model of this shape has a tensor of that name, or if files may contain it although it
+ * is not used: a causal mask, rotary frequencies, vision parts. */
 bool spot_hf_is_known(const struct spot_shape *shape, const char *full);
 
-/* What is added to numbers of a file: 1 to the weights of norms that are stored less 1. */
+/* The number to add to a tensor of a file: 1 for weights of norms that are stored minus 1. */
 float spot_hf_rest(const struct spot_shape *shape, const struct spot_hf_name *name);
 
-/* Rows [first, first + n) of each shard of our tensor correspond to a name, those of a matrix of
- * q, k and v, or of gate and up, in parts: [part[0] | part[1] | part[2]] over all shards. */
+/* The rows [first, first + n) of each shard of our tensor that correspond to a name; a matrix of q,
+ * k and v, or of gate and up, has parts: [part[0] | part[1] | part[2]] over all shards. */
 struct spot_hf_rows {
     int64_t first, n, part[3];
 };

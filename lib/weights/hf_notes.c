@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A config.json that is missing, from the notes in a file of weights. */
+/* The settings of a model without config.json, from the metadata of a file of weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "shard/safetensors.h"
 #include "weights/hf_config.h"
 
-/* Of a header that is looked at for notes: those of save.c are far smaller, and a tree of a hostile
- * one takes many times its size. */
+/* Maximum size of a header that is searched for metadata: save.c writes far smaller ones, and the
+ * tree of a hostile one would take many times its size. */
 enum { NOTED_MAX = 4 << 20 };
 
-/* The JSON text of a safetensors file, NULL if it cannot be ours: the reader of the weights reports
- * what is wrong with it. */
+/* The JSON text of a safetensors file; NULL if it cannot be one of ours. The reader of the weights
+ * reports errors. */
 static char *read_header(const char *path, size_t *n_byte)
 {
     uint8_t prefix[SPOT_ST_PREFIX_BYTE];
@@ -62,7 +62,7 @@ int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot
     return rc;
 }
 
-/* --- which of the two ------------------------------------------------------------- */
+/* --- choosing the source ------------------------------------------------------------- */
 
 /* 1 for the config.json in the directory of many files, or beside their index; else 0, the one file
  * of weights. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rotary positions of a config.json: rope_scaling of older files, rope_parameters of later. */
+/* Reads the rotary positions of a config.json: rope_scaling of older files, rope_parameters of
+ * newer ones. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -61,9 +62,9 @@ static double plain_log(double x)
     return 2 * z * sum + exponent * 0.693147180559945309;
 }
 
-/* A text within the original positions turns by the short factors, a longer one by the long ones,
- * from its first position on: then a token would depend on how long the text is to become. So the
- * context is that of the original positions. */
+/* With longrope, a text within the original positions uses the short factors and a longer text the
+ * long ones, from its first position on, so that tokens would depend on the later length of the
+ * text. So the context is limited to the original positions. */
 static int take_long(struct spot_hf_source *s, const char *key, const struct spot_json_value *rope,
                      const struct rope *r, struct spot_decoder *kind, struct spot_err *err)
 {
@@ -145,7 +146,7 @@ static int read_rope_at(struct spot_hf_source *s, const char *key,
     return spot_json_read_fields(s->doc, object, pointer, rope_field, r, err);
 }
 
-/* Positions of a kind of layers alone, as later files have them. */
+/* Positions for one kind of layers, as in newer files. */
 static int read_rope_of_kind(struct spot_hf_source *s, const struct spot_json_value *ropes,
                              struct spot_decoder *kind, struct spot_err *err)
 {

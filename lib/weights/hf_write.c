@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A shape as its family's config.json says it: what hf_config.c reads again to the same shape. */
+/* Writes a shape as its family's config.json, from which hf_config.c reads the same shape. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static double inverse_root(double x)
     return 1 / sqrt(x);
 }
 
-/* "3.0": transformers takes 3 for no float. */
+/* Writes "3.0", since transformers does not accept 3 as a float. */
 static void put_float(struct spot_jw *jw, const char *key, double x)
 {
     char text[SPOT_NUM_TEXT + 2];
@@ -89,7 +89,7 @@ static void put_conv(struct spot_jw *jw, const struct spot_shape *s)
 
 /* --- all others --- */
 
-/* A share of which the whole part of d times it is n. */
+/* A share x such that floor(d x) is n. */
 static double share_of(int64_t n, int64_t d)
 {
     double share = (double)n / (double)d;
@@ -99,7 +99,7 @@ static double share_of(int64_t n, int64_t d)
     return share;
 }
 
-/* There are no positions behind the original ones, so the long factors are of no use. */
+/* There are no positions beyond the original ones, so the long factors are not used. */
 static void put_divisors(struct spot_jw *jw, const struct spot_shape *s)
 {
     const size_t n = (size_t)spot_shape_rotary(s) / 2;
@@ -153,7 +153,7 @@ static void put_rotary(struct spot_jw *jw, const struct spot_shape *s, unsigned 
                   k->rotary_dim ? share_of(k->rotary_dim, spot_shape_head_dim(s)) : 1);
     if (!(reads & SPOT_HF_READS_UNTURNED))
         return;
-    spot_jw_array(jw, "no_rope_layers"); /* 1: its positions turn */
+    spot_jw_array(jw, "no_rope_layers"); /* 1: positions are rotated */
     for (int64_t i = 0; i < s->n_layer; i++)
         spot_jw_int(jw, NULL, !spot_layer_in(&k->unturned, i));
     spot_jw_end(jw);

@@ -34,7 +34,7 @@ struct spot_weights {
     uint64_t xxh3;
     uint64_t *bundle_xxh3; /* [bundles] */
     struct spot_plain plain;
-    bool is_plain; /* in place of files */
+    bool is_plain; /* instead of files */
 };
 
 /* --- files ------------------------------------------------------------------- */
@@ -55,8 +55,7 @@ static size_t find_file(const struct spot_weights *w, const char *path)
     return i;
 }
 
-/* The files that an index names, which lie beside it, each with the tensors that it is said to
- * have.
+/* Adds the files that an index names, in its directory, and checks the listed tensors.
  */
 static int add_index(struct spot_weights *w, const char *dir, const char *index,
                      struct spot_err *err)
@@ -92,7 +91,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
     return rc;
 }
 
-/* Where two files say what the numbers are, neither is taken. */
+/* Adds the files of a directory; refuses it if it has two sets of weights. */
 static int add_directory(struct spot_weights *w, const char *dir, struct spot_err *err)
 {
     char one[PATH_MAX_BYTE], index[PATH_MAX_BYTE], adapter[PATH_MAX_BYTE], gguf[PATH_MAX_BYTE];
@@ -166,7 +165,7 @@ static void list_entries(struct spot_weights *w)
     qsort(w->entry, w->n_entry, sizeof(*w->entry), compare);
 }
 
-/* The tensor of that name, NULL if missing, and its file. Bare names count. */
+/* The tensor of that bare name, NULL if missing, and its file. */
 static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
                                          const struct spot_tensor_file **file)
 {
@@ -179,10 +178,10 @@ static const struct spot_st_tensor *find(const struct spot_weights *w, const cha
     return e->tensor;
 }
 
-/* What a tensor must be: rows and columns as they lie in the file; columns 0 for a vector. */
+/* Expected size of a tensor: rows and columns in the file; columns 0 for a vector. */
 struct want {
     int64_t rows, cols;
-    bool may_be_longer; /* in rows */
+    bool may_be_longer; /* may have more rows */
 };
 
 static struct want want_of(const struct spot_shape *shape, const struct spot_tensor *t,
@@ -219,7 +218,7 @@ static int check_tensor(const struct spot_tensor_file *f, const struct spot_st_t
 
 /* --- bundles ---------------------------------------------------------------------- */
 
-/* A tensor as users know it into the shards: what save.c gathers. */
+/* Distributes a whole tensor to the shards, the inverse of `gather` in save.c. */
 static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
                     const struct spot_hf_name *name, int64_t expert, const float *in, bool has_rest)
 {
@@ -257,7 +256,7 @@ static const char *embed_name(const struct spot_weights *w)
     return list[0].theirs;
 }
 
-/* The tensor of a name; a head that lacks, or is tied, is the embedding's. */
+/* The tensor of a name; a missing or tied head is the embedding. */
 static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, const char *name,
                                                  const struct spot_tensor_file **file)
 {
@@ -267,7 +266,7 @@ static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, c
     return t || !is_head ? t : find(w, embed_name(w), file);
 }
 
-/* A head that is missing may be the embedding where nothing says that it is not. */
+/* A missing head is the embedding unless config or metadata say that it is not tied. */
 static int check_head(const struct spot_weights *w, const char *path, struct spot_err *err)
 {
     char config[SPOT_HF_CONFIG_PATH];
@@ -285,7 +284,7 @@ static int check_head(const struct spot_weights *w, const char *path, struct spo
     return rc < 0 ? -1 : 0;
 }
 
-/* A tied model's file may hold the table twice, if it is the same. */
+/* The file of a tied model may contain the table twice if both are equal. */
 static int check_tied(const struct spot_weights *w, struct spot_err *err)
 {
     const size_t n = (size_t)(w->shape.vocab * w->shape.width);
@@ -312,7 +311,7 @@ static int check_tied(const struct spot_weights *w, struct spot_err *err)
     return rc;
 }
 
-/* A training that starts from such a number has lost already, and would not tell where. */
+/* Refuses weights that are not finite, with the position. */
 static int check_finite(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                         const float *x, size_t n, struct spot_err *err)
 {
@@ -324,13 +323,13 @@ static int check_finite(const struct spot_tensor_file *f, const struct spot_st_t
     return 0;
 }
 
-/* What is added up over the numbers of a bundle. */
+/* Hashes over the numbers of a bundle. */
 struct sums {
-    struct spot_hash_stream *all; /* of all bundles; NULL: not asked for */
+    struct spot_hash_stream *all; /* of all bundles; NULL: not needed */
     uint64_t *own;                /* of this one */
 };
 
-/* A tensor of a bundle; into `bundle` unless that is NULL. */
+/* Reads a tensor of a bundle, into `bundle` unless that is NULL. */
 static int add_tensor(const struct spot_weights *w, const struct spot_arena *a, int index,
                       const struct spot_hf_name *name, int64_t expert, struct spot_bundle *bundle,
                       struct spot_hash_stream *all, struct spot_hash_stream *own,
@@ -408,7 +407,7 @@ static int check_names(const struct spot_weights *w, struct spot_err *err)
     return 0;
 }
 
-/* The files, and whether they name what the model has; no numbers are read. */
+/* Opens the files and checks the names of their tensors; does not read numbers. */
 static struct spot_weights *open_files(const char *path, const struct spot_shape *shape,
                                        struct spot_err *err)
 {
@@ -432,7 +431,7 @@ static struct spot_weights *open_files(const char *path, const struct spot_shape
     return NULL;
 }
 
-/* Returns 1 with *weights, 0 where there is no such file, or -1 with *err. */
+/* Returns 1 with *weights, 0 if there is no such file, or -1 with *err. */
 static int open_plain(struct spot_weights **weights, const char *dir,
                       const struct spot_shape *shape, struct spot_err *err)
 {

@@ -33,7 +33,7 @@ static bool is_nothing(const struct spot_json_value *v)
            ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
 }
 
-/* What would be another computation. Ranks of a pattern are seen in the tensors. */
+/* Refuses settings that need another computation. Ranks of a pattern follow from the tensors. */
 static int check_keys(const struct spot_json_doc *doc, struct spot_err *err)
 {
     static const char *const other[] = { "use_dora",
@@ -72,7 +72,8 @@ static bool is_one_of(const struct spot_json_value *v, const char *const *word)
     return false;
 }
 
-/* Initialisations that change the model's own weights leave pairs that are no adapter of it. */
+/* Refuses initialisations that changed the model's own weights, whose pairs do not fit the original
+ * model. */
 static int check_words(const struct spot_json_doc *doc, struct spot_err *err)
 {
     static const char *const kinds[] = { "LORA", NULL }, *const biases[] = { "none", NULL };
@@ -132,7 +133,7 @@ struct pair {
     float *a, *b;
 };
 
-/* A layer's tensor as it is packed, and where. */
+/* A layer's product and where it is packed. */
 struct product {
     enum spot_lora_product which;
     const struct spot_tensor *tensor; /* of one shard */
@@ -141,7 +142,7 @@ struct product {
     int n_pair;
 };
 
-/* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" is of
+/* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" belongs to
  * "model.layers.0.self_attn.q_proj.weight". -1: none. */
 static int64_t find(const struct reading *r, const char *weight, char which)
 {
@@ -164,7 +165,7 @@ static int64_t find(const struct reading *r, const char *weight, char which)
     return -1;
 }
 
-/* A matrix of `rows` and `cols`, one of which is the rank, 0 where it is not known yet. */
+/* Reads a matrix of `rows` and `cols`; one of them is the rank, 0 while it is not known. */
 static float *read_matrix(struct reading *r, int64_t at, int64_t rows, int64_t cols, int64_t *rank,
                           struct spot_err *err)
 {
@@ -200,7 +201,7 @@ static float *read_matrix(struct reading *r, int64_t at, int64_t rows, int64_t c
     return x;
 }
 
-/* The scale goes into b. Returns 1 where there is no pair, 0, or -1 with *err. */
+/* Reads a pair and multiplies b by the scale. Returns 0, 1 if there is no pair, or -1 with *err. */
 static int read_pair(struct reading *r, int bundle, struct pair *p, struct spot_err *err)
 {
     char weight[SPOT_HF_NAME_MAX];
@@ -234,12 +235,13 @@ static bool has_sharded_inputs(const struct product *p)
     return p->which >= SPOT_LORA_PROJ;
 }
 
-static int64_t outputs_of(const struct product *p) /* of a shard, where these are cut */
+static int64_t outputs_of(const struct product *p) /* outputs of a shard, if outputs are sharded */
 {
     return has_sharded_inputs(p) ? p->tensor->cols : p->tensor->rows;
 }
 
-/* Row r of shard s of ours is row spot_hf_row of the whole matrix: an input where those are cut. */
+/* Row r of our shard s is row spot_hf_row of the whole matrix, which is an input if inputs are
+ * sharded. */
 static void put_a(const struct spot_shape *shape, const struct product *p, const struct pair *pair,
                   int64_t first, struct spot_lora_part *to)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* lora_load.h - adapters as peft saves them: adapter_config.json and adapter_model.safetensors.
  *
- * A pair lora_A, lora_B may be of any product of attention and of a dense MLP, each part of a fused
- * one by itself where the family's files have it by itself. The scale is lora_alpha over the rank
- * of the pair, or over its root with use_rslora. A key that asks for another computation, and a
- * tensor that is of no such product, are refused by name.
+ * There may be a pair lora_A, lora_B for any product of attention and of a dense MLP; parts of a
+ * fused product have their own pairs if the family's files have separate tensors. The scale is
+ * lora_alpha over the rank of the pair, or over its root with use_rslora. Unsupported settings, and
+ * tensors of other products, are refused by name.
  */
 #ifndef SPOT_WEIGHTS_LORA_LOAD_H
 #define SPOT_WEIGHTS_LORA_LOAD_H

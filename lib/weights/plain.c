@@ -15,11 +15,11 @@
 
 enum { ALIGN = 4096, PATH_MAX_BYTE = 4096 };
 
-/* The head is written last: a file without one is not whole. */
+/* The head is written last, so a file without it is incomplete. */
 struct head {
     char magic[8];
     uint64_t places_hash, xxh3,
-        own_hash; /* the last of hash[n_bundle], which follow, and of these */
+        own_hash; /* hash of the fields above and of hash[n_bundle], which follow */
 };
 
 static const char magic[8] = "spotwts1";
@@ -29,7 +29,7 @@ static size_t head_byte(const struct spot_plain *p)
     return sizeof(struct head) + (size_t)p->n_bundle * sizeof(*p->hash);
 }
 
-/* Where every number lies. What a shape says besides is config.json's to tell. */
+/* Hash of the layout; the other settings of a shape are in config.json. */
 static uint64_t hash_of_places(const struct spot_shape *shape)
 {
     struct spot_hash_stream *const s = spot_hash_stream_new();
@@ -68,7 +68,7 @@ static uint64_t hash_of_head(const struct spot_plain *p, const struct head *h)
     return hash;
 }
 
-/* Where each bundle lies. */
+/* Sets the offset of each bundle. */
 static void lay_out(struct spot_plain *p, const struct spot_shape *shape)
 {
     uint64_t at;

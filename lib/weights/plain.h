@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* plain.h - the weights of a model as bundles hold them, in one file beside its config.json.
- *
- * For processes of one host and one build that pass a model on: neither side turns a tensor, and
- * who opens the file reads its head alone. A bundle's numbers are compared with their hash when it
- * is read. load.h takes such a file where a directory has one.
+/* plain.h - the weights of a model in the layout of bundles, in one file beside its config.json.
+ * For passing a model between processes of one host and one build: neither side transposes a
+ * tensor, and opening the file reads only its head. A bundle's numbers are compared with their hash
+ * when it is read. load.h takes such a file where a directory has one.
  */
 #ifndef SPOT_WEIGHTS_PLAIN_H
 #define SPOT_WEIGHTS_PLAIN_H
@@ -24,10 +23,10 @@ struct spot_hash_stream;
 struct spot_plain {
     int fd; /* -1: none */
     int n_bundle;
-    uint64_t xxh3;                /* as spot_weights_xxh3 has it */
+    uint64_t xxh3;                /* see spot_weights_xxh3 */
     uint64_t *hash;               /* [n_bundle] of the plane of each */
-    uint64_t *at_byte;            /* [n_bundle + 1] where its plane begins */
-    struct spot_hash_stream *all; /* while it is written */
+    uint64_t *at_byte;            /* [n_bundle + 1] offsets of the planes */
+    struct spot_hash_stream *all; /* while writing */
     int next;
 };
 
@@ -42,14 +41,14 @@ int spot_plain_add(struct spot_plain *p, const struct spot_shape *shape,
 /* All bundles are there. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_plain_finish(struct spot_plain *p, const struct spot_shape *shape, struct spot_err *err);
 
-/* DIR/model.bundles. Returns 1, 0 where there is none, or -1 with *err: SPOT_ESYS, SPOT_EDATA for
- * one that is not whole or not of this shape. */
+/* DIR/model.bundles. Returns 1, 0 if there is none, or -1 with *err: SPOT_ESYS, SPOT_EDATA for a
+ * file that is incomplete or of another shape. */
 int spot_plain_open(struct spot_plain *p, const char *dir, const struct spot_shape *shape,
                     struct spot_err *err);
 /* Fill the master plane. Returns 0, or -1 with *err: SPOT_ESYS, SPOT_EDATA where it is damaged. */
 int spot_plain_read(const struct spot_plain *p, struct spot_bundle *bundle, struct spot_err *err);
 
-void spot_plain_release(struct spot_plain *p); /* also of a zeroed one that was never opened */
+void spot_plain_release(struct spot_plain *p); /* may be zeroed and never opened */
 
 #ifdef __cplusplus
 }

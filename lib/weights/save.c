@@ -15,10 +15,10 @@
 #include "weights/hf_config.h"
 #include "weights/hf_names.h"
 
-/* Rows that are turned together: their elements of a column are a line of the cache. */
+/* Rows that are transposed together: their elements of a column fill a cache line. */
 enum { ROWS = 16 };
 
-/* One tensor of a bundle as users know it, [rows * cols] or its transpose. */
+/* One tensor of a bundle without shards, [rows * cols] or its transpose. */
 static void gather(const struct spot_bundle *bundle, const struct spot_shape *shape,
                    const struct spot_hf_name *name, int64_t expert, float *out)
 {
@@ -147,7 +147,7 @@ void spot_weights_out_add(struct spot_weights_out *w, const struct spot_bundle *
     spot_out_hurry(&w->out);
 }
 
-/* The metadata have the config, for whoever gets the file alone. */
+/* The metadata contain the config, so that the file can be used alone. */
 static void write_head(const struct spot_shape *shape, const struct spot_st_tensor *list, size_t n,
                        struct spot_buf *head)
 {
@@ -202,7 +202,7 @@ static bool is_finite(const float *x, size_t n)
     return !n_other;
 }
 
-/* Does a norm that is stored less `rest` come back with other bits? */
+/* True if a norm that is stored minus `rest` would be restored with other bits. */
 static bool loses_bits(const struct spot_bundle *bundle, int tensor, const float *stored, size_t n,
                        float rest)
 {

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Names and layouts are those of the shape's family (hf_names.h), numbers F32, or BF16, to which
- * they are rounded. __metadata__ has the model's config as one line. One bundle at a time. */
+/* Names and layouts are those of the shape's family (hf_names.h), numbers are F32, or rounded to
+ * BF16. __metadata__ has the model's config as one line. One bundle at a time. */
 struct spot_weights_out {
     const struct spot_shape *shape;
     enum spot_dtype dtype;
@@ -26,15 +26,15 @@ struct spot_weights_out {
 int spot_weights_out_open(struct spot_weights_out *weights, const char *path,
                           const struct spot_shape *shape, enum spot_dtype dtype,
                           struct spot_err *err);
-/* Of bundle `next` only index, arena and the master plane are used. */
+/* Add bundle `next`; only its index, arena and master plane are used. */
 void spot_weights_out_add(struct spot_weights_out *weights, const struct spot_bundle *bundle);
 /* If rc is 0 and all bundles were added, the file is moved into place; else it is discarded.
  * Returns the resulting rc. */
 int spot_weights_out_finish(struct spot_weights_out *weights, int rc, struct spot_err *err);
 
-/* Add the numbers of a bundle's master plane to a hash, as spot_weights_open adds those of the F32
- * file that is written of it; where weights of a norm would lose bits on that way, also these.
- * Bundles in ascending order give the hash of the model. Returns 0, or -1 where a number is not
+/* Add the numbers of a bundle's master plane to a hash, in the same way as spot_weights_open does
+ * for the F32 file written from it; weights of norms that would lose bits in that file are added,
+ * too. Bundles in ascending order give the hash of the model. Returns 0, or -1 if a number is not
  * finite. */
 struct spot_hash_stream;
 int spot_weights_hash(struct spot_hash_stream *hash, const struct spot_shape *shape,

@@ -17,18 +17,18 @@ struct spot_tensor_file {
     char *path;
     FILE *in;
     struct spot_st st;
-    uint64_t data;               /* where its data begin */
+    uint64_t data;               /* offset of the data */
     struct spot_gguf *gguf;      /* NULL: it is safetensors */
-    struct spot_gguf_part *part; /* [st.n_tensor] of it */
+    struct spot_gguf_part *part; /* [st.n_tensor], of a GGUF file */
 };
 
-/* A name that ends in .gguf is one, of a model of this shape. Returns 0, or -1 with *err
+/* A name that ends in .gguf is opened as GGUF, of a model of this shape. Returns 0, or -1 with *err
  * (SPOT_ESYS, SPOT_EDATA); close it in both cases. */
 int spot_tensor_file_open(struct spot_tensor_file *f, const char *path,
                           const struct spot_shape *shape, struct spot_err *err);
 void spot_tensor_file_close(struct spot_tensor_file *f);
 
-/* Is the type F32, F16 or BF16? Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Check that the type is F32, F16 or BF16. Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_tensor_file_check_type(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                                 struct spot_err *err);
 
