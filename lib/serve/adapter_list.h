@@ -21,7 +21,8 @@ struct spot_adapter {
     size_t n_name, n_dir;
 };
 
-/* The next of a list, NULL or "" at its end; returns what is behind it, NULL: there is none. */
+/* The next adapter of a list, which is NULL or "" at its end; returns the rest of the list, NULL:
+ * no more. */
 const char *spot_adapter_next(const char *list, struct spot_adapter *adapter);
 
 /* Number `number` of the list, counted from 1; false: there is none. */
@@ -30,7 +31,8 @@ bool spot_adapter_at(const char *list, uint32_t number, struct spot_adapter *ada
 /* Its number; 0: none has this name. */
 uint32_t spot_adapter_find(const char *list, const char *name, size_t n);
 
-/* Is it a list of names, each once, and directories? Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Check that it is a list of distinct names and directories. Returns 0, or -1 with *err
+ * (SPOT_EUSAGE). */
 int spot_adapter_check(const char *list, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -2,8 +2,8 @@
 /* batch_loop.h - computes sequences together: prefill in chunks beside decoding, oldest first.
  *
  * The tokens of a sequence do not depend on the others: each logit is a single chain (infer.h), and
- * sampling is a function of the request, the choice and the tokens before. So a sequence that has
- * to give up its pages to older ones is recomputed later, with the same tokens.
+ * sampling is a function of the request, the choice and the tokens before. So a sequence whose
+ * pages are taken for older ones is computed again later, with the same tokens.
  */
 #ifndef SPOT_SERVE_BATCH_LOOP_H
 #define SPOT_SERVE_BATCH_LOOP_H
@@ -32,17 +32,17 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
                                             struct spot_relay *relay, int n_sequence);
 void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */
 
-/* Continue a choice of a request after token[n] of it; it is identified by `number` from now on.
- * Takes the request, also on failure. Returns 0, or -1 with *err (SPOT_EDATA): an invalid prompt or
+/* Continue a choice of a request after token[n] of it; `number` identifies it from now on. Takes
+ * the request, also on failure. Returns 0, or -1 with *err (SPOT_EDATA): an invalid prompt or
  * schema. */
 int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
                         struct spot_request *request_take, uint32_t choice, const uint32_t *token,
                         size_t n, struct spot_err *err);
-/* Wait up to wait_s for its pages from source[P * M], then recompute them. 0: take those that are
- * here as copies. */
+/* Wait up to wait_s for its pages from source[P * M], then compute them. 0: use copies received
+ * earlier. */
 void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const uint32_t *source,
                             double wait_s);
-/* Send its pages away, as spot_relay_give_pages. */
+/* Send its pages, as spot_relay_give_pages. */
 int spot_batch_loop_give(struct spot_batch_loop *l, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err);
 /* Set the replica that gets copies of pages, as spot_relay_set_buddy. */
@@ -50,9 +50,9 @@ int spot_batch_loop_set_buddy(struct spot_batch_loop *l, const struct spot_relay
                               uint32_t epoch, struct spot_err *err);
 void spot_batch_loop_drop(struct spot_batch_loop *l, uint64_t number);
 void spot_batch_loop_clear(struct spot_batch_loop *loop);
-/* Is there nothing to do? */
+/* True if there is no work. */
 bool spot_batch_loop_is_idle(const struct spot_batch_loop *loop);
-/* Pages of its sequences, pages kept for those that begin alike, and all there are. */
+/* Pages of its sequences, kept pages, and all pages. */
 struct spot_batch_pages {
     uint32_t used, kept, all;
 };
@@ -69,9 +69,9 @@ struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *loop
 struct spot_batch_out {
     uint64_t sequence;
     struct spot_step_token token;
-    const char *cannot; /* NULL; else why there is no token, and cannot be */
-    const float *state; /* NULL; else [C] of a request with a pool, valid until the next step:
-                           token.token.n_cached is of it, and it is the end */
+    const char *cannot; /* why no token can be computed; NULL otherwise */
+    const float *state; /* [C] state of a request with a pool, valid until the next step, or NULL;
+                           token.token.n_cached belongs to it, and it ends the choice */
 };
 
 /* Begin passes, and complete the oldest. `out` has room for n_sequence; *n of it were filled.

@@ -16,16 +16,16 @@ struct spot_strand {
     uint32_t choice;
     uint32_t *token; /* [n_token], the prompt first */
     size_t n_token, cap_token;
-    size_t n_begin;          /* prompt tokens that are prefilled */
-    size_t n_echo;           /* further ones, computed like an answer although they are known */
-    int place;               /* in the engine's cache; -1: none */
-    uint32_t n_cached;       /* prompt tokens that were here before it began */
-    bool is_again;           /* its pages were taken from it: what it finds then is its own */
-    bool is_awaited;         /* a pass in progress will give its next token */
-    uint32_t *source;        /* members that send its pages; NULL: none */
-    double asked_s, until_s; /* when the wait for them began, and its limit */
-    bool has_copies;         /* copies of its pages are here */
-    int64_t n_copied;        /* pages that the buddy has */
+    size_t n_begin;    /* prompt tokens that are prefilled */
+    size_t n_echo;     /* further ones, computed like an answer although they are known */
+    int place;         /* in the engine's cache; -1: none */
+    uint32_t n_cached; /* prompt tokens that were cached when it began */
+    bool is_again;     /* its pages were taken; cached pages it finds afterwards are its own */
+    bool is_awaited;   /* a pass in progress will give its next token */
+    uint32_t *source;  /* members that send its pages; NULL: none */
+    double asked_s, until_s;          /* start of the wait for them, and its limit */
+    bool has_copies;                  /* this replica has copies of its pages */
+    int64_t n_copied;                 /* pages that the buddy has */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: no penalties */
     struct spot_grammar *grammar;     /* or NULL */
     struct spot_grammar_state *state;
@@ -63,7 +63,7 @@ bool spot_batch_open_place(struct spot_batch_loop *l, size_t i);
 
 /* batch_pages.c */
 void spot_batch_note_rate(double *rate, double value);
-/* Do all sequences wait for their pages? */
+/* True if all sequences wait for their pages. */
 bool spot_batch_all_wait(const struct spot_batch_loop *l);
 /* Send pages that became full to the buddy; load pages that arrived into the cache. Return 0, or -1
  * with *err as in relay.h. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* completion.h - the committed tokens of a request, their text, and where it ends.
+/* completion.h - the committed tokens of a request, their text, and its end.
  *
  * Everything here is a function of the request, the model's vocabulary and the tokens so far. So a
  * completion is restored from the journal, and a client that reconnects reads it from any position.
@@ -35,21 +35,20 @@ struct spot_top { /* an alternative */
 struct spot_token {
     uint32_t id;
     double logprob;
-    uint32_t n_cached;      /* of the first: prompt tokens whose pages were there; reported alone */
-    uint32_t worker, epoch; /* that computed it: reported, but not part of the answer */
+    uint32_t n_cached;      /* of the first token: cached prompt tokens; only reported */
+    uint32_t worker, epoch; /* of the computing worker; reported, not part of the answer */
     uint32_t n_top;
     struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */
 };
 
-/* The worker may differ, nothing else. */
+/* Equality except for the worker. */
 bool spot_token_is_same(const struct spot_token *a, const struct spot_token *b);
 
-/* Pieces of text, where the model is in an engine that takes and gives no tokens. A byte of text is
- * a token of its number; the last byte of a piece, which counts as a token of the answer, has
- * SPOT_PIECE_LAST added. */
+/* Pieces of text, for engines without token ids. A byte of text is a token of its number; the last
+ * byte of a piece, which counts as a token of the answer, has SPOT_PIECE_LAST added. */
 enum {
     SPOT_PIECE_LAST = 1 << 8,
-    SPOT_PIECE_STOP = 2 << 8, /* the end, and the end because the engine counted enough */
+    SPOT_PIECE_STOP = 2 << 8, /* an end, and an end because the engine reached its limit */
     SPOT_PIECE_LENGTH,
     SPOT_PIECES,
 };
@@ -68,30 +67,30 @@ struct spot_vocabulary {
     size_t n_begin;
     const uint32_t *after; /* [n_after] tokens added after a text that is not continued */
     size_t n_after;
-    const char *fingerprint; /* of weights that follow a training job: "system_fingerprint"; NULL */
+    const char *fingerprint; /* "system_fingerprint" of weights that follow a training job; NULL */
 };
 
 struct spot_choice {
     struct spot_token *token; /* [n_token] committed */
-    size_t *text_end; /* [n_token] bytes of text that may be sent after this token: what could still
-                         become a stop text, or another character, is held back */
-    uint32_t *offset; /* [n_token] characters before its text, those of an echoed prompt included;
-                         kept for requests with logprobs alone, else NULL */
-    size_t *piece_end; /* [n_token] pieces of `calls` that are known after this token; kept for
-                          requests with a tool_form alone, else NULL */
+    size_t *text_end; /* [n_token] bytes of text that may be sent after this token; bytes that could
+                         become a stop text or another character are held back */
+    uint32_t *offset; /* [n_token] characters before its text, an echoed prompt included; only for
+                         requests with logprobs, else NULL */
+    size_t *piece_end; /* [n_token] pieces of `calls` known after this token; only for requests with
+                          a tool_form, else NULL */
     size_t n_token;
     size_t token_cap;
-    size_t n_counted;     /* of them, as max_tokens counts: without the prompt's, or pieces */
+    size_t n_counted;     /* tokens (or pieces) counted for max_tokens, without the prompt's */
     size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
     uint32_t n_character; /* so far, as in offset */
-    uint16_t
-        matched[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, how many bytes the text ends in */
-    struct spot_detokenizer detok, echo; /* of its text; of the echoed prompt, see offset */
-    struct spot_buf text;                /* UTF-8 */
-    struct spot_tool_scan calls;         /* of tools in the text */
-    float *state;                        /* [n_state] of a request with a pool; NULL: not yet */
+    uint16_t matched[SPOT_REQUEST_STOPS_MAX]; /* length of the prefix of each stop text with which
+                                                 the text ends */
+    struct spot_detokenizer detok, echo;      /* of its text; of the echoed prompt, see offset */
+    struct spot_buf text;                     /* UTF-8 */
+    struct spot_tool_scan calls;              /* of tools in the text */
+    float *state; /* [n_state] of a request with a pool; NULL: not yet */
     size_t n_state;
-    uint32_t n_state_cached; /* prompt tokens that it took from the cache; not a part of it */
+    uint32_t n_state_cached; /* cached prompt tokens; not part of the answer */
     enum spot_finish finish;
 };
 
@@ -100,10 +99,10 @@ struct spot_completion {
     const struct spot_vocabulary *vocabulary;
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
-    uint32_t n_held;            /* choices to be checked before anything is told */
+    uint32_t n_held;            /* choices that must be checked before anything is sent */
     int n_reference;
     uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
-    char *why;   /* NULL; else why the server gave it up, for its client */
+    char *why;   /* why the server aborted it, for the client; NULL otherwise */
     void *core;  /* owned by the server */
     void *front; /* owned by the HTTP side */
 };
@@ -129,26 +128,26 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
 enum spot_append spot_completion_set_state(struct spot_completion *c, uint32_t choice,
                                            const float *state, size_t n, uint32_t n_cached);
 
-/* Append what token i of an echoed prompt adds to its text; d, which keeps special tokens, has got
- * those before. A text may name special tokens; those that the tokenizer puts before it are not of
- * it. */
+/* Append the text of token i of an echoed prompt; d, which keeps special tokens, has received the
+ * earlier ones. Special tokens written in the prompt are included, those added by the tokenizer are
+ * not. */
 void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_request *part,
                           size_t i, struct spot_detokenizer *d, struct spot_buf *out);
 
 /* The choice ends without an end token: release the text that was held back. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
-/* What one event of a stream tells from `position` on: a token, or a piece as far as it came. First
- * and last one of it. */
+/* The first and last token of the stream event at `position`: a single token, or a piece as far as
+ * it is known. */
 size_t spot_choice_piece_begin(const struct spot_completion *c, uint32_t choice, size_t position);
 size_t spot_choice_piece_last(const struct spot_completion *c, uint32_t choice, size_t position);
-/* Nothing of the choice counts: it begins anew. */
+/* Discard all tokens of a choice. */
 void spot_completion_restart(struct spot_completion *c, uint32_t choice);
-/* All of it is there, and may be told. */
+/* True if it is complete and may be sent. */
 static inline bool spot_completion_is_ready(const struct spot_completion *c)
 {
     return !c->n_open && !c->n_held;
 }
-/* Is a choice SPOT_FINISH_CANCELLED? Then there is no answer. */
+/* True if a choice is SPOT_FINISH_CANCELLED, so that there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
 
 #ifdef __cplusplus

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* engine_client.h - computes sequences by asking an engine: in place of batch_loop.h, for a worker
- * whose model is in another program.
- *
- * A sequence is one streaming request whose prompt is the prompt and the tokens so far; its seed is
- * a function of (seed, choice, position). A token is told once it is whole and sound. What an
- * engine gets wrong ends that request alone: the coordinator has it continued elsewhere.
+/* engine_client.h - computes sequences by requests to an engine; takes the place of batch_loop.h
+ * for a worker whose model is in another program. A sequence is one streaming request whose prompt
+ * is the original prompt and the tokens so far; its seed is a function of (seed, choice, position).
+ * A token is reported once it is complete and valid. An error of the engine ends only that request,
+ * which the coordinator continues elsewhere.
  */
 #ifndef SPOT_SERVE_ENGINE_CLIENT_H
 #define SPOT_SERVE_ENGINE_CLIENT_H
@@ -32,7 +31,8 @@ struct spot_engine_config {
     uint32_t n_vocabulary;
     int64_t n_context; /* 0: not known */
     uint32_t end;      /* a token that ends a choice */
-    double silent_s; /* a stream that tells nothing for so long, and 20 of its steps, has stopped */
+    double
+        silent_s; /* a stream without a token for this long, and for 20 of its steps, has failed */
 };
 
 /* NULL with *err (SPOT_ESYS): no libcurl. */
@@ -40,9 +40,9 @@ struct spot_engine_client *spot_engine_client_new(const struct spot_engine_confi
                                                   struct spot_err *err);
 void spot_engine_client_free(struct spot_engine_client *c); /* may be NULL */
 
-/* Continue a choice of a request after token[n] of it; grammar[n_grammar] is what may follow, for a
- * request with a form. Takes the request, also on failure. Returns
- * 0, or -1 with *err (SPOT_EDATA): no engine of this kind can. */
+/* Continue a choice of a request after token[n] of it; grammar[n_grammar] describes the permitted
+ * rest of a constrained text. Takes the request, also on failure. Returns 0, or -1 with *err
+ * (SPOT_EDATA) if no engine of this kind supports it. */
 int spot_engine_client_add(struct spot_engine_client *c, uint64_t number, uint32_t assignment,
                            struct spot_request *request_take, uint32_t choice,
                            const uint32_t *token, size_t n, const char *grammar, size_t n_grammar,
@@ -62,18 +62,19 @@ struct spot_engine_told {
 struct spot_engine_failure {
     uint64_t sequence;
     uint32_t assignment;
-    bool is_final; /* another engine would refuse it as well */
-    bool is_anew;  /* nothing failed: it needs the grammar of what follows now */
+    bool is_final; /* another engine would refuse it, too */
+    bool is_anew;  /* nothing failed: the grammar of the rest is needed */
     char why[200];
 };
-/* What came since the last call; valid until the next one of any function. Sequences that failed or
- * have ended are gone. */
+/* Results since the last call; valid until the next call of any function. Sequences that failed or
+ * ended are removed. */
 const struct spot_engine_told *spot_engine_client_told(struct spot_engine_client *c, size_t *n);
 const struct spot_engine_failure *spot_engine_client_failures(struct spot_engine_client *c,
                                                               size_t *n);
 
-/* For how long the engine has not been well; 0: it is; INFINITY: it took no connection for a
- * request, which is neither told nor failed, as another engine is to have it. */
+/* Seconds for which the engine has been unhealthy; 0 when healthy. INFINITY: it refused a
+ * connection for a request; that request is not reported as failed, since another engine is to
+ * take it. */
 double spot_engine_client_unwell_s(const struct spot_engine_client *c);
 
 #ifdef __cplusplus

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* engine_process.h - the program of an engine: started, watched, stopped.
- *
- * It runs in a process group of its own, with PORT set to a free port of the loopback. All of the
- * group is killed when this process is gone, however it went.
+/* engine_process.h - the process of an engine: start, watch, stop. It runs in its own process
+ * group, with PORT set to a free port of the loopback. The whole group is killed when this process
+ * ends for any reason.
  */
 #ifndef SPOT_SERVE_ENGINE_PROCESS_H
 #define SPOT_SERVE_ENGINE_PROCESS_H
@@ -21,22 +20,22 @@ enum { SPOT_ENGINE_WORDS = 512 };
 
 struct spot_engine_process {
     pid_t pid, watcher; /* 0: none */
-    int watched, said;  /* an end that the watcher hears of; what the program says */
+    int watched, said;  /* pipe to the watcher; output of the program */
     int port;
-    char words[SPOT_ENGINE_WORDS]; /* the last that it said, a NUL behind */
+    char words[SPOT_ENGINE_WORDS]; /* its last output, with a NUL */
     size_t n_words;
 };
 
 /* Start `command` with a shell. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_engine_process_start(struct spot_engine_process *p, const char *command,
                               struct spot_err *err);
-/* Take what it says. Does it run? */
+/* Read its output. Returns true while it runs. */
 bool spot_engine_process_runs(struct spot_engine_process *p);
-/* Resident bytes of the group; what its members share counts for each. */
+/* Resident bytes of the group; shared memory counts for each process. */
 size_t spot_engine_process_byte(const struct spot_engine_process *p);
-/* The last line that it said, without control characters; "" if it said nothing. */
+/* The last line of its output, without control characters; "" if none. */
 void spot_engine_process_words(const struct spot_engine_process *p, char *line, size_t n);
-/* Tell the group to end, and kill it after grace_s. Does nothing if it never began. */
+/* Send SIGTERM to the group, and SIGKILL after grace_s. No effect if it never started. */
 void spot_engine_process_stop(struct spot_engine_process *p, double grace_s);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* first_guess.h - how long a replica takes to a first token, from how long it took: a line through
- * what was seen, by least squares, over the prompts that it had to read until then, those that were
- * before it in the queue included. What is newer counts more. */
+/* first_guess.h - estimates a replica's time to first token: a least-squares line through its past
+ * times over the prompt tokens it had to compute until then, including those ahead in the queue.
+ * Newer observations count more. */
 #ifndef SPOT_SERVE_FIRST_GUESS_H
 #define SPOT_SERVE_FIRST_GUESS_H
 
@@ -13,11 +13,11 @@ struct spot_first_guess {
     double n, x, y, xx, xy; /* sums, weighted: of 1, work, seconds, and products */
 };
 
-/* A first token came `s` seconds after its choice was given, with so much work before it, >= 0 in
- * any unit that is always the same. */
+/* Record that a first token came `s` seconds after its assignment with this much work ahead, >= 0
+ * in any fixed unit. */
 void spot_first_guess_note(struct spot_first_guess *guess, double work, double s);
-/* Seconds, >= 0; 0: nothing was seen yet. Where all that was seen was of one length, or longer ones
- * came sooner, what is expected does not depend on the work. */
+/* The estimate in seconds, >= 0; 0: no observations. If all observations had one length, or longer
+ * ones came sooner, it does not depend on the work. */
 double spot_first_guess_s(const struct spot_first_guess *guess, double work);
 
 #ifdef __cplusplus

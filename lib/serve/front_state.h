@@ -18,37 +18,37 @@ struct spot_front {
     const struct spot_front_server *table;
     void *server;
     struct spot_http *http;
-    struct spot_http_keys *keys; /* NULL: none is asked for */
+    struct spot_http_keys *keys; /* NULL: no key is required */
     struct spot_desk *desk;
     int fd;                             /* covers those of http and of the desk */
     struct spot_front_reading *reading; /* bodies at the desk */
     bool reads_beside;                  /* all of them */
     size_t reading_byte;
-    size_t at_once_byte; /* of bodies read in this turn of the loop */
+    size_t at_once_byte; /* bytes of bodies read in this turn of the loop */
     size_t n_exchange;
     int64_t began_s;
     bool is_draining;
-    char *failure; /* NULL: it goes on */
+    char *failure; /* why serving has ended; NULL: it continues */
 };
 
-/* A call whose body is read, that waits for a completion, or gets it as a stream. */
+/* A call whose body is being read, or that waits for a completion, or receives it as a stream. */
 struct spot_exchange {
     struct spot_front *front;
     struct spot_http_call *call;
-    struct spot_completion *c;      /* NULL: its body is read */
-    struct spot_exchange *next;     /* of the same completion, whose `front` is the first */
+    struct spot_completion *c; /* NULL: its body is read */
+    struct spot_exchange
+        *next; /* next exchange of the same completion, whose `front` is the first */
     struct spot_exchange **at_desk; /* the job's own pointer to this one; NULL: there is none */
-    size_t *cursor;                 /* [n_choice] of a stream: the next position to tell; NULL:
-                                       whole */
-    struct spot_response_stream response; /* where its events stand */
-    struct spot_buf out;                  /* of the chunk that is being sent */
+    size_t *cursor; /* [n_choice] of a stream: the next position to send; NULL: not a stream */
+    struct spot_response_stream response; /* position in its events */
+    struct spot_buf out;                  /* the chunk being sent */
     size_t n_sent;
     bool has_said_all, tells_worker;
 };
 
-enum { SPOT_FRONT_BODIES_MAX = 8 }; /* of the largest size, that are held at once */
+enum { SPOT_FRONT_BODIES_MAX = 8 }; /* bodies of the largest size that are held at once */
 
-/* front.c: a body was read: `status` 0 with a request, which is taken, or what is to be told. */
+/* front.c: a body was read: `status` 0 with a request, which is taken, or a status and an error. */
 void spot_front_take(struct spot_exchange *x, int status, struct spot_request *request_take,
                      const struct spot_buf *error);
 void spot_front_complete(struct spot_front *f, struct spot_http_call *call, enum spot_api api);
@@ -59,14 +59,14 @@ void spot_front_answer_not_now(struct spot_front *f, struct spot_http_call *call
                                enum spot_admission why);
 void spot_front_answer_json(struct spot_http_call *call, int status, const struct spot_buf *body);
 
-/* front_route.c: is it the proof that is asked for: ID/proof? What is answered by the headers
- * alone, if it is; and the rest. */
+/* front_route.c: whether the rest of a path is ID/proof; handle requests that need no body; handle
+ * the others. */
 bool spot_front_is_proof(const char *rest);
 void spot_front_gate(void *user, struct spot_http_call *call);
 void spot_front_called(void *user, struct spot_http_call *call);
 
-/* front_beside.c: read a body, write a whole answer: here if that is little, else beside the loop.
- * False: too many bodies wait to be read. */
+/* front_beside.c: read a body, write a whole answer: on the loop if small, else on the thread
+ * beside it. False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
 

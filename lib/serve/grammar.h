@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* grammar.h - constrains text to a form, such as a JSON schema: which tokens may come next.
+/* grammar.h - constrains text to a form, such as a JSON schema: computes which tokens may come
+ * next.
  *
  * A form is a JSON object with one member, or else a schema:
  *
- *     {"json": SCHEMA}       JSON text; one that says nothing: any object
+ *     {"json": SCHEMA}       JSON text; an empty schema: any object
  *     {"regex": TEXT}        all of the text matches
  *     {"choice": [TEXT...]}  one of them
  *     {"text": TEXT}         this
@@ -14,9 +15,9 @@
  *     {"seq": [FORM...]}, {"or": [FORM...]}
  *     {"list": [FORM, FORM]} the first once or more, with the second in between
  *
- * The state is a function of the committed text only, so it can be rebuilt wherever a request goes.
- * Objects have their properties in the order of the schema, without white space between JSON
- * tokens. Unsupported keywords of a schema are rejected by name.
+ * The state is a function of the committed text only, so it can be rebuilt on any worker. Objects
+ * have their properties in the order of the schema, without white space between JSON tokens.
+ * Unsupported keywords of a schema are rejected by name.
  */
 #ifndef SPOT_SERVE_GRAMMAR_H
 #define SPOT_SERVE_GRAMMAR_H
@@ -35,8 +36,8 @@ extern "C" {
 
 enum { SPOT_GRAMMAR_SCHEMA_MAX = 128 << 10 }; /* bytes */
 
-/* A vocabulary as grammars need it: sorted. It takes some 10 ms for 128,000 tokens, and is made
- * once a model. `bpe` is not needed afterwards. */
+/* A sorted vocabulary for grammars. Sorting takes some 10 ms for 128,000 tokens, once per model.
+ * `bpe` is not needed afterwards. */
 struct spot_grammar_words;
 struct spot_grammar_words *spot_grammar_words_new(const struct spot_bpe *bpe);
 void spot_grammar_words_free(struct spot_grammar_words *words); /* may be NULL */
@@ -44,8 +45,8 @@ void spot_grammar_words_free(struct spot_grammar_words *words); /* may be NULL *
 struct spot_grammar; /* of a schema and a vocabulary; used by one thread at a time */
 struct spot_grammar_state;
 
-/* Could a grammar be made of this form, which is JSON text? Takes no vocabulary and at most some
- * milliseconds. Returns 0, or -1 with *err: SPOT_EDATA, with the place in it. */
+/* Check that a form, which is JSON text, has a grammar. Needs no vocabulary and takes at most some
+ * milliseconds. Returns 0, or -1 with *err (SPOT_EDATA), with the position. */
 int spot_grammar_check(const char *form, size_t n_byte, struct spot_err *err);
 
 /* `words` is borrowed. NULL with *err, as spot_grammar_check. */
@@ -54,12 +55,13 @@ struct spot_grammar *spot_grammar_new(const char *form, size_t n_byte,
 void spot_grammar_free(struct spot_grammar *g);         /* may be NULL */
 size_t spot_grammar_byte(const struct spot_grammar *g); /* of memory */
 
-/* Grammars that are not in use, the most recent few, by the text of the schema: what was found
- * about one for a request is known to the next. */
+/* A pool of the most recent unused grammars, by the text of the schema, so that later requests
+ * reuse their computed states. */
 struct spot_grammar_pool;
 struct spot_grammar_pool *spot_grammar_pool_new(const struct spot_bpe *bpe); /* borrowed */
 void spot_grammar_pool_free(struct spot_grammar_pool *pool);                 /* may be NULL */
-/* One that is there, or a new one: for spot_grammar_pool_give_back. NULL with *err. */
+/* Take a grammar from the pool, or a new one; return it with spot_grammar_pool_give_back. NULL with
+ * *err. */
 struct spot_grammar *spot_grammar_pool_take(struct spot_grammar_pool *pool, const char *schema,
                                             struct spot_err *err);
 void spot_grammar_pool_give_back(struct spot_grammar_pool *pool, const char *schema,
@@ -71,17 +73,17 @@ void spot_grammar_end(struct spot_grammar_state *s);
 
 /* Returns 0, or -1 if the token is not allowed here; the state is then unchanged. */
 int spot_grammar_push(struct spot_grammar_state *s, uint32_t token);
-/* Append what may still come, as a grammar of llama.cpp (GBNF), which vLLM and SGLang read as well.
- * Returns 0, or -1 with *err (SPOT_EDATA): it has special tokens, begins within a character, or is
- * too large. */
+/* Append the permitted rest as a grammar of llama.cpp (GBNF), which vLLM and SGLang also accept.
+ * Returns 0, or -1 with *err (SPOT_EDATA) if it has special tokens, begins within a character, or
+ * is too large. */
 int spot_grammar_put_rest(struct spot_grammar_state *s, struct spot_buf *out, struct spot_err *err);
-/* May the text end here? */
+/* True if the text may end here. */
 bool spot_grammar_may_end(struct spot_grammar_state *s);
-/* Must the text end here? */
+/* True if the text must end here. */
 bool spot_grammar_must_end(struct spot_grammar_state *s);
 /* Set logit[n] to -INFINITY for each token that may not come next; end[n_end] are allowed if the
- * text may end. Returns 0, or -1: what may come next takes too much to find, as where repetitions
- * overlap in very many ways; the text can only be given up. This is a function of the schema, the
+ * text may end. Returns 0, or -1 if computing the mask is too expensive, for example with many
+ * overlapping repetitions; the text must then be aborted. This is a function of the schema, the
  * vocabulary and the text, and 10 to 20 ms of work at most. */
 int spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end, float *logit,
                       size_t n);

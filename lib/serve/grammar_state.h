@@ -53,9 +53,10 @@ struct spot_gnet {
     bool is_full;  /* SPOT_GNODE_MAX was reached: added nodes are node 0 */
 };
 
-/* Where a text stands: ways, each a node and the frames of the rules and loops around it. */
+/* State of a text: a set of paths, each a node and the frames of the rules and loops around it. */
 struct spot_gframe {
-    uint32_t below, node, count; /* the rest of the frames; where it goes on, as a loop's turn */
+    uint32_t below, node,
+        count; /* below: the outer frames; node: where it continues; count: turns of a loop */
 };
 struct spot_gway {
     uint32_t node, frame; /* frame 0: none */
@@ -84,14 +85,15 @@ uint32_t spot_gnet_call(struct spot_gnet *net, uint32_t rule, uint32_t next);
 uint32_t spot_gnet_rule(struct spot_gnet *net); /* a new rule without a start */
 uint32_t spot_gnet_text(struct spot_gnet *net, const char *text, uint32_t next);
 
-/* Any bytes in which text, whose bytes are not 0, is not; "": that do not begin with a bracket. */
+/* Any bytes that do not contain `text`, whose bytes are not 0; "": that do not begin with a
+ * bracket. */
 uint32_t spot_gnet_without(struct spot_gnet *net, const char *text, uint32_t next);
 
 /* Any of text[n], sorted by bytes and all different, as a tree. */
 uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uint32_t next);
 
-/* A character of a JSON string: one of low..high, literally or, if required, escaped. Where the net
- * is_plain, of a text. */
+/* A character of a JSON string: one of low..high, literally or, if required, escaped. If the net
+ * is_plain, a character of plain text. */
 uint32_t spot_gnet_chars(struct spot_gnet *net, uint32_t low, uint32_t high, uint32_t next);
 /* Any character, also as an optional escape. */
 uint32_t spot_gnet_any_char(struct spot_gnet *net, uint32_t next);
@@ -102,20 +104,20 @@ enum { SPOT_GRAMMAR_DIGITS = 18 };
 uint32_t spot_gnet_integer(struct spot_gnet *net, int64_t low, int64_t high, uint32_t next);
 uint32_t spot_gnet_number(struct spot_gnet *net, uint32_t next);
 
-/* Call after the last node: find the nodes that reach the end. Fails if the start does not, or if a
- * rule calls itself before it has consumed a byte. */
+/* Call after the last node: mark the nodes that reach the end. Fails if the start does not, or if a
+ * rule calls itself before consuming a byte. */
 enum spot_gnet_fault { SPOT_GNET_SOUND, SPOT_GNET_FULL, SPOT_GNET_EMPTY, SPOT_GNET_LEFT_RECURSIVE };
 enum spot_gnet_fault spot_gnet_finish(struct spot_gnet *net);
 
 /* --- grammar_words.c --------------------------------------------------------- */
 
 struct spot_grammar_word {
-    uint32_t id, common; /* bytes that it has in common with the one before */
+    uint32_t id, common; /* length of the common prefix with the previous word */
     const uint8_t *byte;
     size_t n;
 };
 
-/* A special token is not text: its word is SPOT_GRAMMAR_TOKEN, which is in no text, and its name.
+/* The word of a special token is SPOT_GRAMMAR_TOKEN, a byte that occurs in no text, and its name.
  */
 enum { SPOT_GRAMMAR_TOKEN = 0xFF };
 
@@ -154,7 +156,7 @@ struct spot_greader {
     int depth;
 };
 
-/* After the first failure nothing more is reported, and the returned node must not be used. */
+/* Only the first failure is reported; the returned node must not be used. */
 uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char *detail);
 /* A text that the schema at `key` below allows. */
 uint32_t spot_greader_below(struct spot_greader *r, const char *key,
@@ -169,7 +171,7 @@ uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value
 uint32_t spot_greader_any(struct spot_greader *r, int depth);
 uint32_t spot_greader_any_object(struct spot_greader *r, int depth, uint32_t next);
 
-/* A text that a whole schema allows: one that says nothing, any object. */
+/* A text that a whole schema allows; an empty schema allows any object. */
 uint32_t spot_greader_schema(struct spot_greader *r, const struct spot_json_value *schema,
                              uint32_t next);
 

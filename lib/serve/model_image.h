@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Of bundles [begin, end), as shared_image.h has it: the bytes depend on the model, the type, what
- * is packed, and the program that packs. `progress` is called now and then. Returns 0, or -1 with
+/* Open the shared image (shared_image.h) of bundles [begin, end): its bytes depend on the model,
+ * the type, the bundles, and the program. `progress` is called repeatedly. Returns 0, or -1 with
  * *err. */
 int spot_model_image_open(struct spot_shared_image *image, const struct spot_served_model *m,
                           enum spot_infer_type type, int begin, int end,

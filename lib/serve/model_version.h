@@ -21,28 +21,29 @@ extern "C" {
 struct spot_model_version {
     struct spot_served_model model;
     uint32_t n_work;                    /* requests that began on it and are not yet forgotten */
-    struct spot_grammar_pool *grammars; /* of answers that engines compute; NULL: not needed yet */
-    int64_t step;                       /* of the job whose weights it has; 0: it follows none */
-    char fingerprint[64]; /* where its weights are those of a step of a job; "": they are not */
-    void (*drop)(void *user, const char *dir); /* its directory, at its end; NULL: that stays */
+    struct spot_grammar_pool *grammars; /* for answers of engines; NULL: not needed yet */
+    int64_t step;                       /* step of the followed job; 0: none */
+    char fingerprint[64];               /* of weights of a followed job; "": none */
+    void (*drop)(void *user,
+                 const char *dir); /* called to remove its directory when it is freed; NULL: kept */
     void *user;
     struct spot_shared_image *image; /* [n_image] packed ahead of the replicas */
     uint32_t n_image;
 };
 
-/* What goes with a directory. */
+/* Settings for opening a directory. */
 struct spot_model_wanted {
     const char *chat;     /* its template (text/chat.h), NULL: its own if it has one */
     const char *adapters; /* see served_model.h */
-    int64_t P, M;         /* the grid that it must fit; P 0: engines have the model */
+    int64_t P, M;         /* the grid that it must fit; P 0: the model is in engines */
 };
 
 /* NULL with *err: SPOT_EDATA, SPOT_ESYS, SPOT_EINFEASIBLE. */
 struct spot_model_version *spot_model_version_open(const char *dir,
                                                    const struct spot_model_wanted *wanted,
                                                    struct spot_err *err);
-/* Pack its weights for replicas of P stages of this host, which then find them. Returns 0, also
- * where they cannot be shared, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */
+/* Pack its weights in advance for replicas of P stages on this host. Returns 0, also if they cannot
+ * be shared, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */
 int spot_model_version_pack(struct spot_model_version *v, enum spot_infer_type type, uint32_t P,
                             struct spot_err *err);
 void spot_model_version_free(struct spot_model_version *v); /* may be NULL */

@@ -17,7 +17,7 @@ struct spot_body {
     const char *text; /* as received */
     size_t n_byte;
     struct spot_request *r;
-    const struct spot_json_value *tools; /* that the model is told of; NULL: none */
+    const struct spot_json_value *tools; /* tools in the prompt; NULL: none */
     struct spot_buf *error;
     int status; /* 0: no error so far */
 };
@@ -36,26 +36,26 @@ int64_t spot_body_integer(struct spot_body *b, const char *key, int64_t min, int
 bool spot_body_boolean(struct spot_body *b, const char *key, bool otherwise);
 bool spot_json_is_word(const struct spot_json_value *v, const char *text); /* this text */
 bool spot_json_is_nothing(const struct spot_json_value *v); /* null, false, or empty */
-/* Refuse by name the members of an object that are not `known`, a list that ends with NULL, unless
- * they ask for nothing: null, false, or empty. `where` names the object in messages. */
+/* Refuse by name the members of an object that are not in `known`, a list that ends with NULL,
+ * unless their value is null, false, or empty. `where` names the object in messages. */
 void spot_body_check_members(struct spot_body *b, const struct spot_json_value *object,
                              const char *const *known, const char *where);
 
-/* Refuse the members of the body that are not known, and take those that are one number or flag of
- * the request. */
+/* Refuse unknown members of the body, and read those that are a single number or flag of the
+ * request. */
 void spot_body_read_keys(struct spot_body *b);
 
-void spot_body_check_model(struct spot_body *b); /* openai_parse.c: is "model" one that is here? */
+void spot_body_check_model(struct spot_body *b); /* openai_parse.c: check that "model" exists. */
 
 /* --- the others: each reads some members ------------------------------------------ */
 
 void spot_body_read_settings(struct spot_body *b); /* openai_settings.c */
-void spot_body_read_lengths(struct spot_body *b);  /* behind the prompt */
-/* openai_form.c: the form of the text, by itself or beside tools. */
+void spot_body_read_lengths(struct spot_body *b);  /* after the prompt */
+/* openai_form.c: the constraint of the text, with or without tools. */
 void spot_body_read_form(struct spot_body *b);
-/* Refuse a form that no grammar can be made of; `what` names it. Takes the form. */
+/* Refuse a constraint without a grammar; `what` names it. Takes the form. */
 void spot_body_take_form(struct spot_body *b, const char *param, const char *what, char *form);
-/* openai_tools.c: behind the form. */
+/* openai_tools.c: after the form. */
 void spot_body_read_tools(struct spot_body *b);
 /* openai_prompt.c: texts and tokens. n_choice counts one prompt before. */
 void spot_body_read_prompt(struct spot_body *b);
@@ -65,8 +65,8 @@ void spot_body_read_messages(struct spot_body *b); /* openai_messages.c */
 /* openai_embeddings.c: all of its body. */
 void spot_body_read_embedding(struct spot_body *b);
 
-/* openai_response_body.c: what a body of /v1/responses asks, as a body of /v1/chat/completions, to
- * be freed; *told gets what its answer repeats. NULL: refused. */
+/* openai_response_body.c: a body of /v1/responses as a body of /v1/chat/completions, to be freed;
+ * *told gets the members that its answer repeats. NULL: refused. */
 char *spot_body_chat_of_response(struct spot_body *b, size_t *n_byte, char **told);
 
 #ifdef __cplusplus

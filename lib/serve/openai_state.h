@@ -18,7 +18,7 @@ extern "C" {
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
 
-/* {"error": ...} for a request that was given up. Returns the status. */
+/* {"error": ...} for an aborted request. Returns the status. */
 int spot_openai_given_up(const struct spot_completion *c, struct spot_buf *out);
 
 /* The answer of a request with a pool: openai_embeddings.c. */
@@ -28,16 +28,16 @@ void spot_openai_embeddings(const struct spot_front_options *options,
 void spot_openai_put_model_name(struct spot_jw *jw, const struct spot_front_options *options,
                                 const struct spot_request *r);
 
-/* The chunk for one committed token of a stream, or for the piece of text that it is the newest of.
- * Includes its worker if requested, whose name is NULL if not known. */
+/* The chunk for one committed token of a stream, or for the piece of text that it completes.
+ * Includes the name of its worker if requested, NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, bool tells_worker, const char *worker,
                        struct spot_buf *out);
 /* The last chunk of a stream with usage. */
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out);
-/* All models, which are the one under each of its names and its adapters, or one under the name
- * that was asked. */
+/* The list of models: the model under each of its names, and its adapters; or the model of the
+ * requested name. */
 void spot_openai_models(const struct spot_front_options *options, const char *name,
                         int64_t created_s, struct spot_buf *out);
 
@@ -84,7 +84,7 @@ void spot_openai_call_id(const struct spot_completion *c, uint32_t choice, uint3
 
 /* --- openai_response.c --------------------------------------------------------------- */
 
-/* Where a stream of events of a response stands: a function of the tokens told so far. */
+/* Position in the stream of events of a response, a function of the tokens sent so far. */
 struct spot_response_stream {
     int64_t n_event;
     uint32_t n_item, n_call; /* begun */
@@ -94,11 +94,11 @@ struct spot_response_stream {
 
 void spot_openai_response(const struct spot_front_options *options, const struct spot_completion *c,
                           struct spot_buf *out);
-/* The events of a token; those before it were told. */
+/* Write the events of a token; those of earlier tokens were sent. */
 void spot_openai_response_events(const struct spot_front_options *options,
                                  const struct spot_completion *c, size_t position,
                                  struct spot_response_stream *s, struct spot_buf *out);
-/* Those behind the last token. */
+/* Write the events after the last token. */
 void spot_openai_response_end(const struct spot_front_options *options,
                               const struct spot_completion *c, struct spot_response_stream *s,
                               struct spot_buf *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* output_guess.h - how many tokens an answer will have, from those of answers that may have had as
- * many: of each power of two of max_tokens the mean share that was used. */
+/* output_guess.h - estimates the number of tokens of an answer: for each power of two of
+ * max_tokens, the mean share of max_tokens that earlier answers used. */
 #ifndef SPOT_SERVE_OUTPUT_GUESS_H
 #define SPOT_SERVE_OUTPUT_GUESS_H
 
@@ -17,10 +17,10 @@ struct spot_output_guess {
     uint32_t n[SPOT_OUTPUT_CLASSES];  /* answers seen, up to a limit: older ones count less */
 };
 
-/* An answer that may have had n_most tokens ended after n. */
+/* Record that an answer with max_tokens n_most ended after n tokens. */
 void spot_output_guess_note(struct spot_output_guess *g, int64_t n_most, int64_t n);
-/* Tokens still to come behind n of at most n_most. Half of n_most before any answer was seen; one
- * that is beyond what was expected has an eighth of the rest to go. */
+/* Expected further tokens after n of at most n_most. Half of n_most before any answer was seen;
+ * beyond the expected length, an eighth of the rest. */
 double spot_output_guess_left(const struct spot_output_guess *g, int64_t n_most, int64_t n);
 
 #ifdef __cplusplus

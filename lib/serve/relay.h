@@ -37,11 +37,12 @@ void spot_relay_form_put(struct spot_buf *out, const struct spot_relay_form *for
 /* Returns 0, or -1 when it is malformed. */
 int spot_relay_form_get(struct spot_wire_in *in, struct spot_relay_form *form);
 
-/* Can the model be divided so? Returns 0, or -1 with *err (SPOT_EINFEASIBLE). */
+/* Check that the model can be divided into P stages of M members. Returns 0, or -1 with *err
+ * (SPOT_EINFEASIBLE). */
 int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struct spot_err *err);
 
-/* Does a cache of this size (0: as large as needed) hold one context in every member of P stages of
- * M? Returns 0, or -1 with *err (SPOT_EINFEASIBLE), which has the minimum. */
+/* Check that a cache of this size (0: as large as needed) holds one context in every member of P
+ * stages of M. Returns 0, or -1 with *err (SPOT_EINFEASIBLE), which has the minimum. */
 int spot_relay_check_cache(const struct spot_shape *shape, uint32_t P, uint32_t M, uint64_t kv_byte,
                            struct spot_err *err);
 
@@ -60,7 +61,7 @@ struct spot_relay_config {
     uint32_t P, M, position;
     int n_sequence;     /* maximum at once */
     uint64_t kv_byte;   /* of a member's cache; 0: for whole contexts of all sequences */
-    uint64_t kept_byte; /* of it, for pages that no sequence holds any more */
+    uint64_t kept_byte; /* part of it for pages that no sequence holds any more */
     int64_t token_max;  /* per pass */
     int n_thread;
 };
@@ -72,8 +73,8 @@ struct spot_relay *spot_relay_new(const struct spot_relay_config *config, struct
 void spot_relay_free(struct spot_relay *relay); /* may be NULL */
 
 /* Enter an epoch: the members and how to reach them; grid and position must be the same as before.
- * No sequence is open; pages are kept by a replica of one member alone, as the others may have come
- * since. `mesh` may be NULL if the replica has one member. */
+ * No sequence is open; cached pages are kept only by a replica of one member, since members of
+ * others may be new. `mesh` may be NULL if the replica has one member. */
 void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *form,
                       struct spot_mesh *mesh);
 
@@ -88,8 +89,8 @@ void spot_relay_disconnect(struct spot_relay *relay);
 int spot_relay_open(struct spot_relay *relay, int adapter);
 void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
-/* A sequence gets what is here of its n_token first tokens, in at most n_page of the free pages, as
- * spot_infer_find; *n_more of them are more than it had. */
+/* Take cached pages for a sequence's first n_token tokens, using at most n_page free pages, as
+ * spot_infer_find; *n_more: additional tokens. */
 int spot_relay_reuse(struct spot_relay *relay, int sequence, const uint32_t *token, int64_t n_token,
                      int64_t n_page, int64_t *n_more, struct spot_err *err);
 int spot_relay_free_pages(const struct spot_relay *relay);
@@ -111,13 +112,13 @@ int spot_relay_finish(struct spot_relay *relay, float **logit, const float **sta
 
 /* --- pages that move between replicas: leaders decide, members send to the same position --- */
 
-/* Send what a sequence has in the cache, -1: nothing, to a replica of the same grid in its own
- * epoch; `number` identifies it there. Messages may be lost. */
+/* Send the cached pages of a sequence (-1: none) to a replica of the same grid in its own epoch;
+ * `number` identifies it there. Messages may be lost. */
 int spot_relay_give_pages(struct spot_relay *relay, int sequence, uint64_t number,
                           const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err);
 
-/* Have the leader's pages of `number` arrived from source[0], or can they no longer arrive? Waits
- * up to limit_s. */
+/* True if the leader's pages of `number` have arrived from source[0], or cannot arrive any more.
+ * Waits up to limit_s. */
 bool spot_relay_pages_came(struct spot_relay *relay, uint64_t number, const uint32_t *source,
                            double limit_s);
 
@@ -135,14 +136,14 @@ int spot_relay_copy_pages(struct spot_relay *relay, int sequence, uint64_t numbe
                           int64_t end, struct spot_err *err);
 /* Bytes of copies queued at the leader. */
 size_t spot_relay_copies_queued(const struct spot_relay *relay);
-/* Load the copies that are here, as spot_relay_take_pages. */
+/* Load the received copies, as spot_relay_take_pages. */
 int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t number,
                            const uint32_t *source, const uint32_t *token, int64_t n_most,
                            int64_t *n_token, struct spot_err *err);
-/* Discard what was received of a sequence. */
+/* Discard received pages of a sequence. */
 int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
 
-int64_t spot_relay_page_count(int64_t n_token); /* that so many tokens take */
+int64_t spot_relay_page_count(int64_t n_token); /* pages for this many tokens */
 /* Bytes per token in the cache, over all members. */
 uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 

@@ -28,12 +28,12 @@ enum spot_relay_told {
     SPOT_TOLDS
 };
 
-/* A sequence with an adapter: others are opened when a pass has them. */
+/* A sequence with an adapter; other sequences are opened when a pass includes them. */
 struct spot_relay_opened {
     uint32_t sequence, adapter;
 };
 
-/* What a pass gives: rows of logits, and states. */
+/* Results of a pass: rows of logits, and states. */
 struct spot_relay_rows {
     int n_logit, n_state;
 };
@@ -52,9 +52,9 @@ struct spot_relay {
     uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, if they exchange over NCCL */
     struct spot_comm *comm;                 /* NULL: they exchange over the mesh, or not at all */
     struct spot_relay_rows *rows; /* [P] of passes in progress, by their number modulo P */
-    uint32_t *closed;             /* [n_closed], sequences that the others still have open */
+    uint32_t *closed; /* [n_closed] closed sequences that the other members still have open */
     size_t n_closed, cap_closed;
-    struct spot_relay_opened *opened; /* [n_opened] that the others do not know of */
+    struct spot_relay_opened *opened; /* [n_opened] sequences unknown to the other members */
     size_t n_opened, cap_opened;
     int *own; /* [n_sequence], on the others: for the leader's number; -1: not open */
     struct spot_infer_item *item; /* [n_sequence] of a pass */
@@ -77,16 +77,16 @@ int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t t
 struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t type, uint64_t tag,
                                    size_t n, struct spot_err *err);
 
-/* Begin an order to the others. */
+/* Begin an order to the other members. */
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what);
 int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err);
 
-/* Tokens in an order: u32 n, u32 each. Those read are to be freed; NULL: malformed, or fewer than
- * `least`. */
+/* Tokens in an order: u32 n, u32 each. The tokens read must be freed; NULL: malformed, or fewer
+ * than `least`. */
 void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t n);
 uint32_t *spot_relay_get_tokens(struct spot_wire_in *in, int64_t least);
 
-/* Who has the pages of each member, in an order: u32 each. Reading gives that of this member. */
+/* The sources of the members' pages in an order: u32 each. Reading returns that of this member. */
 void spot_relay_put_sources(const struct spot_relay *r, const uint32_t *source,
                             struct spot_buf *out);
 uint32_t spot_relay_get_source(const struct spot_relay *r, struct spot_wire_in *in);
@@ -110,7 +110,7 @@ int spot_relay_swap(void *user, uint32_t bit, float *sum, float *other, size_t n
 
 /* --- relay_pages.c: this member's part of moved pages, own: its number of the sequence --- */
 
-/* A member that cannot be reached recomputes them. */
+/* A member that cannot be reached computes them again. */
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch);
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* replica.h - one worker of a server: joins, computes the sequences given to it, leaves. */
+/* replica.h - a worker of a server: joins, computes the sequences assigned to it, leaves. */
 #ifndef SPOT_SERVE_REPLICA_H
 #define SPOT_SERVE_REPLICA_H
 
@@ -17,7 +17,7 @@ struct spot_replica_options {
 };
 
 /* Work until the server ends. Returns as spot_agent_run does; SPOT_EDATA for a model that differs
- * from the server's. *agent, unless NULL, tells how it ended. */
+ * from the server's. *agent, unless NULL, gets its final state. */
 int spot_replica_run(const struct spot_replica_options *options, struct spot_agent *agent,
                      struct spot_err *err);
 

@@ -39,9 +39,9 @@ struct spot_request {
     char id[SPOT_REQUEST_ID_MAX]; /* "cmpl-...", "chatcmpl-...": 128 random bits */
     bool is_chat;
     int64_t created_s; /* Unix time */
-    uint64_t owner;    /* of its client's API key, see spot_http_keys_owner; workers are not told */
+    uint64_t owner;    /* of its client's API key, see spot_http_keys_owner; not sent to workers */
 
-    /* of its API key, see spot_http_terms; they end with the server that took it */
+    /* terms of its API key, see spot_http_terms; not kept over a restart */
     uint32_t payer;
     float share; /* 0: 1 */
     int priority;
@@ -57,19 +57,19 @@ struct spot_request {
     size_t n_bias;
     uint32_t n_choice;
     int64_t n_token_max; /* per choice; prompt and answer fit the context. 0: only with an echo */
-    int64_t n_token_min; /* before these nothing ends a choice but its form */
+    int64_t n_token_min; /* before this many tokens only the constraint can end a choice */
     int n_logprob;       /* alternatives reported for each token, 0..; -1: no logprobs at all */
     char *stop[SPOT_REQUEST_STOPS_MAX];
     size_t n_stop;
     uint32_t *stop_id; /* [n_stop_id] tokens that end a choice, beside the model's */
     size_t n_stop_id;
-    char *form;           /* of the text, see grammar.h; NULL: no constraint */
+    char *form;           /* constraint of the text, see grammar.h; NULL: none */
     uint32_t adapter;     /* of the model, counted from 1 (served_model.h); 0: none */
     enum spot_pool pool;  /* each prompt has one choice, a state instead of tokens */
     uint32_t n_dimension; /* of these states; 0: all */
-    uint8_t tool_form; /* how calls of tools are written, see tool_call.h; 0: the text has none */
-    char *response;    /* of /v1/responses: members of the question that its answer repeats, an
-                          object; NULL: another API */
+    uint8_t tool_form;    /* format of tool calls, see tool_call.h; 0: none */
+    char *response; /* for /v1/responses: an object with the members that the answer repeats; NULL:
+                       another API */
 
     bool does_stream, wants_usage; /* stream, stream_options.include_usage */
     bool does_echo;                /* the text begins with the prompt */
@@ -77,8 +77,8 @@ struct spot_request {
     bool keeps_stop;               /* the text ends with the stop text that was found */
     bool tells_ids;                /* the answer has the tokens */
     bool is_base64;                /* the answer has states as bytes */
-    bool needs_check; /* nothing of it is told before another replica has computed the same */
-    bool is_fresh;    /* all of it is computed: nothing that a cache keeps of others is used */
+    bool needs_check; /* nothing is sent before another replica has computed the same */
+    bool is_fresh;    /* everything is computed; no cached pages are used */
 };
 
 void spot_request_release(struct spot_request *r);
@@ -92,7 +92,7 @@ struct spot_request spot_request_part(const struct spot_request *r, uint32_t cho
  * answer, although they are known: the number of such tokens in a choice of this prompt. */
 size_t spot_request_n_echo(const struct spot_request *part);
 
-/* Is it one of the tokens that end a choice of this request alone? */
+/* True for one of the request's own end tokens. */
 bool spot_request_stops_at(const struct spot_request *r, uint32_t token);
 
 /* Serialise, for workers and the journal. */

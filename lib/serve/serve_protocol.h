@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and its contents of
- * those parts that are left to the workload.
+/* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and the workload's part
+ * of the messages there.
  *
  * HELLO: text SPOT_SERVE_NAME, text machine: TYPE or TYPE/MARKET, "": not told
  *
@@ -40,7 +40,7 @@ extern "C" {
 /* Tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has this number. */
 #define SPOT_SERVE_NO_MODEL UINT64_MAX
 
-/* From this number on sequences are checks: what another replica has computed is computed again. */
+/* Sequences from this number on are checks, which repeat the computation of another replica. */
 #define SPOT_SERVE_CHECK ((uint64_t)1 << 63)
 
 enum spot_serve_message {
@@ -50,17 +50,17 @@ enum spot_serve_message {
      * of each u64 sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
     SPOT_MSG_STATE = 13, /* tag: sequence; u32 prompt tokens that were not computed, f32 [C]: the
-                            state that a request with a pool asks for, which ends it */
-    /* tag: sequence; u32 assignment, u8 whether nothing failed, but it needs the grammar of what
-     * follows now, text why: its engine failed, another may go on */
+                            state of a request with a pool, which ends it */
+    /* tag: sequence; u32 assignment, u8: 1 if nothing failed, but the grammar of the rest is
+     * needed, text reason: its engine failed, another may continue */
     SPOT_MSG_GIVEN_UP = 14,
 
     /* coordinator to worker */
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
-     * senders of its pages, by position, and f64 seconds to wait for them, 0: those already here,
-     * as from a buddy; n 0: none. To an engine's worker, in place of these: u32 assignment, which
-     * its tokens of this sequence have as their epoch, text why there is no grammar of its form,
-     * u32 bytes of one, and these */
+     * senders of its pages, by position, and f64 seconds to wait for them, 0: use pages already
+     * received, as from a buddy; n 0: none. To an engine's worker instead: u32 assignment, which is
+     * the epoch of its tokens of this sequence, text why its constraint has no grammar, u32 bytes
+     * of the grammar, and these */
     SPOT_MSG_CONTINUE = 51,
     SPOT_MSG_FORGET = 52,  /* tag: sequence; it is no longer needed here */
     SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: send that replica each page once it is full */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server.h - serves a model on workers that come and go: the coordinator's side of the workload. */
+/* server.h - serves a model on changing workers: the coordinator's side of the workload. */
 #ifndef SPOT_SERVE_SERVER_H
 #define SPOT_SERVE_SERVER_H
 
@@ -27,18 +27,18 @@ struct spot_server_options {
     bool is_nccl;     /* these exchange between devices */
     uint64_t n_sequence; /* per replica, at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for whole contexts of all sequences */
-    uint64_t kept_byte;  /* of it, for requests that begin like earlier ones */
+    uint64_t kept_byte;  /* part of it for cached prefixes */
     bool has_buddies;    /* replicas keep copies of each other's pages */
     uint64_t n_queue;    /* maximum number of waiting choices */
     double linger_s;     /* how long a stream waits for its client to reconnect */
     const char *state;   /* directory of the journal; NULL: none */
     bool does_sync;      /* the journal */
-    double verify; /* share of choices that another replica computes again; < 0: none, also none
-                      that a client asks for */
+    double verify; /* share of choices that another replica computes again; < 0: none, not even on a
+                      client's request */
 
-    /* Newer weights of a job that is followed: the directory of a model, dir[n], and the step.
-     * Called now and then by a thread of the server. Returns 1, 0 if there are none, -1 with *err;
-     * each directory is dropped when nothing needs it. NULL: no job is followed. */
+    /* Get newer weights of the followed job: the directory of a model, dir[n], and the step. Called
+     * repeatedly by a thread of the server. Returns 1, 0 if there are none, -1 with *err; `drop` is
+     * called for each directory when it is no longer needed. NULL: no job is followed. */
     int (*follow)(void *user, char *dir, size_t n, int64_t *step, struct spot_err *err);
     void (*drop)(void *user, const char *dir); /* from any thread; both of group.user */
 
@@ -50,8 +50,8 @@ struct spot_server_options {
     const char *tool_format; /* see tool_call.h; NULL: what the chat template shows */
     void (*http_listening)(void *user, const char *url); /* of group.user; NULL */
 
-    const char *batch,
-        *batch_out; /* JSON Lines of OpenAI's batches; NULL: none. The server ends after them */
+    const char *batch, *batch_out; /* JSON Lines in the format of OpenAI's batches; NULL: none. The
+                                      server ends after them */
 };
 
 /* Run until stopped, or until the batch is done. Returns 0 when all requests have ended, or -1 with

@@ -30,34 +30,37 @@ struct spot_work {
     struct spot_model_version *version; /* the version it began on */
     /* times of arrival, of first assignment to a member, of the first token; 0: not yet */
     double taken_s, given_s, first_s;
-    double ended_s, abandoned_s; /* 0: not ended; its client is connected */
-    bool is_resumed;  /* accepted by an earlier coordinator: taken_s is when this one began */
+    double ended_s, abandoned_s; /* times of its end, 0: not ended, and of its client's disconnect,
+                                    0: connected */
+    bool is_resumed;  /* accepted by an earlier coordinator; taken_s is the start of this one */
     bool is_logged;   /* its end has been logged */
-    uint32_t n_again; /* choices that were computed anew, because others had another result */
+    uint32_t n_again; /* choices restarted because another replica had another result */
 };
 
 /* A choice that has not ended. Two members may compute it: the first to deliver a token commits
  * it. */
 struct spot_sequence {
-    uint64_t number; /* of the work, times SPOT_REQUEST_CHOICES_MAX, plus the choice */
+    uint64_t number; /* number of the work times SPOT_REQUEST_CHOICES_MAX, plus the choice */
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
-    bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a fitting token since it was assigned */
+    bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a valid token since its assignment */
     bool is_given;                        /* was assigned to a member before */
-    bool is_queued;                       /* in the queue of those that were not, by tag */
+    bool is_queued;                       /* in the queue of unassigned ones, by tag */
     double tag;
-    double prompt_work[SPOT_SEQUENCE_PLACES]; /* of prompt and tokens so far, as it was assigned */
-    double unread[SPOT_SEQUENCE_PLACES];      /* with that of all that were to be read before it */
-    uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* by number, of all */
-    double given_s; /* when the last one was, at n_given tokens */
+    double
+        prompt_work[SPOT_SEQUENCE_PLACES]; /* work of prompt and tokens so far, at the assignment */
+    double unread[SPOT_SEQUENCE_PLACES];   /* the same plus all prompts ahead of it */
+    uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* numbers of its assignments */
+    double given_s; /* time of the last assignment, at n_given tokens */
     size_t n_given;
-    size_t n_written;             /* tokens in the journal, as far as they were told */
-    size_t n_checked;             /* by check_forms, with those of the message under way */
-    struct spot_grammar *grammar; /* of its form, where engines compute it, and where it stands */
-    struct spot_grammar_state *stands; /* NULL: it has none, or it is not at an engine */
+    size_t n_written; /* tokens in the journal */
+    size_t n_checked; /* tokens checked by check_forms, including the current message */
+    struct spot_grammar
+        *grammar; /* grammar of its constraint, if an engine computes it, and its state */
+    struct spot_grammar_state *stands; /* NULL: no constraint, or not at an engine */
     uint32_t n_failed;                 /* engines that failed it since its newest token */
-    double due_s;                      /* not to be assigned before */
+    double due_s;                      /* earliest time of the next assignment */
     double told_s;                     /* when its newest token was committed; 0: none */
     char failed[SPOT_NAME_MAX];        /* the member that lost it last; "" */
     uint64_t *prefix;                  /* [n_prefix] see server_prefix.c; NULL: not needed yet */
@@ -67,14 +70,14 @@ struct spot_sequence {
     uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* members with those pages, by position */
 };
 
-/* What one replica says a choice is. */
+/* The result of one replica for a choice. */
 struct spot_voice {
-    uint32_t id;              /* of its leader; 0: of several, or it is not sure of whom */
+    uint32_t id;              /* id of its leader; 0: of several, or not certain */
     char name[SPOT_NAME_MAX]; /* "": id 0 */
-    struct spot_token *token; /* [n], up to the first that is not the committed one; owned, but for
-                                 the first voice, which is what was committed */
+    struct spot_token *token; /* [n], up to the first that differs from the committed one; owned,
+                                 except for the first voice, the committed tokens */
     size_t n, cap;
-    bool is_out; /* others have shown it to be wrong */
+    bool is_out; /* outvoted by others */
 };
 
 enum { SPOT_VOICES_MAX = 16 };
@@ -86,8 +89,8 @@ struct spot_check {
     struct spot_voice voice[SPOT_VOICES_MAX]; /* [n_voice], the last one is computed if `at` */
     size_t n_voice;
     uint32_t at;     /* the leader of the replica that computes it now; 0: none */
-    uint64_t number; /* of the sequence that it is there */
-    double since_s;  /* nobody computes it */
+    uint64_t number; /* number of its sequence there */
+    double since_s;  /* since when no replica computes it */
 };
 
 struct spot_checks {
@@ -95,18 +98,18 @@ struct spot_checks {
     size_t n, cap;
     uint64_t last;        /* number of their sequences */
     uint64_t n_checked;   /* choices */
-    uint64_t n_unchecked; /* those for which nobody came */
+    uint64_t n_unchecked; /* choices that no replica checked */
     uint64_t n_convicted; /* members */
     bool is_ending;       /* the batch is done */
-    bool must_write_anew; /* choices were restarted: the journal has what does not count */
+    bool must_write_anew; /* choices were restarted: the journal contains invalid tokens */
 };
 
-/* The workload's object of a member. */
+/* The workload's object for a member. */
 struct spot_seat {
     struct spot_peer *peer;
     struct spot_replica *replica; /* NULL: it has not joined */
-    int position;                 /* its last one, whose weights it has; -1: none */
-    char type[SPOT_NAME_MAX], market[SPOT_NAME_MAX]; /* of its machine; "": it has not said */
+    int position;                 /* its last position, whose weights it has; -1: none */
+    char type[SPOT_NAME_MAX], market[SPOT_NAME_MAX]; /* of its machine; "": not reported */
 };
 
 /* A view: P x M members that compute together. */
@@ -114,18 +117,18 @@ struct spot_replica {
     struct spot_peer *peer;             /* the leader, which gets sequences; NULL: none */
     struct spot_view *view;             /* NULL before it had members */
     struct spot_model_version *version; /* of its newest epoch; NULL: none yet */
-    bool is_retiring;                   /* it is to change to the other version */
+    bool is_retiring;                   /* it will change to the other version */
     uint32_t load;
-    double work;   /* of these choices, in tokens; as of the last spot_server_count_work */
-    double unread; /* of it, prompts of those that have told nothing yet */
+    double work;   /* work of its choices in tokens, at the last spot_server_count_work */
+    double unread; /* of that, prompts of choices without a token yet */
     struct spot_first_guess first;
-    double first_at_s;        /* when it last told a first token */
+    double first_at_s;        /* when it last reported a first token */
     double near_s, near_at_s; /* round trip to its leader; when it was asked for */
     bool is_running;
     uint32_t used_page, kept_page, n_page;
-    uint64_t *held;          /* what its cache probably has, see server_prefix.c; NULL: nothing */
+    uint64_t *held;          /* probable contents of its cache, see server_prefix.c; NULL: empty */
     int64_t n_done, n_asked; /* choices that ended here; rounds requested */
-    double leaving_s;        /* since when; 0: not leaving */
+    double leaving_s;        /* leaving since; 0: not leaving */
     uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* ids by position, of its newest epoch */
     struct spot_replica *buddy;              /* holds copies of its pages, in this epoch; NULL */
     uint32_t buddy_epoch;
@@ -156,7 +159,7 @@ struct spot_roll_result {
     char dir[1024], why[SPOT_WHY_MAX];
 };
 
-/* The state of the counts below that has been logged. */
+/* The counters that were already logged. */
 struct spot_server_logged {
     double time_s;
     uint64_t n_request, n_refused, n_token, n_moved, n_again_token, n_token_paged;
@@ -172,26 +175,26 @@ struct spot_server_routes {
     struct spot_route *node; /* [n_node]; the first that matches a replica counts */
     size_t n_node;
     struct spot_size_route size; /* by the size of requests */
-    bool is_of_fleet;            /* machines come where there is work, which waits */
+    bool is_of_fleet; /* requests wait without workers, since a fleet will start machines */
 };
 
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
     struct spot_model_version *current; /* for new requests */
-    struct spot_model_version *old;     /* being rolled away; NULL: none */
+    struct spot_model_version *old;     /* being replaced; NULL: none */
     struct spot_model_version **ended;  /* [n_ended] that still have requests */
     size_t n_ended, cap_ended;
     struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
     struct spot_follower *follower;     /* NULL: no job is followed */
     struct spot_roll_result rolled;     /* result of the last roll-out requested */
     uint64_t given_hash;                /* of the model this server was started with */
-    struct spot_grid grid;              /* wanted; D 0: as many replicas as members allow */
+    struct spot_grid grid;              /* target; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
     struct spot_server_routes routes;
-    struct spot_workload foreign; /* the table where the model is in engines */
-    char engine_model[256];       /* which is in all of them; "": not known yet */
-    bool is_regrouping;           /* all replicas stop, and are formed anew */
+    struct spot_workload foreign; /* the workload's table for engines */
+    char engine_model[256];       /* the model of all engines; "": not known yet */
+    bool is_regrouping;           /* all replicas stop and are formed again */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
@@ -207,24 +210,26 @@ struct spot_server {
     size_t n_work, cap_work;
     struct spot_sequence **sequence; /* [n_sequence], by number */
     size_t n_sequence, cap_sequence;
-    struct spot_sequence **queued; /* [n_queued] that were never assigned, the next one first */
+    struct spot_sequence *
+        *queued; /* [n_queued] sequences that were never assigned, the next one first */
     size_t n_queued, cap_queued;
     struct spot_checks checks;
     struct spot_fair_queue fair;
     struct spot_output_guess guess;
-    double mean_output;    /* tokens of a choice, recently; 0: none has ended */
-    double n_told, told_s; /* who were told to come later, and are not due by then */
+    double mean_output;    /* recent mean of tokens per choice; 0: none has ended */
+    double n_told, told_s; /* requests that were told to retry later and are not due yet */
     uint64_t last_number;
     double served_s; /* when a member was last able to compute */
     bool is_draining;
     double drained_s;        /* when all work was done; 0: not yet */
-    struct spot_err failure; /* of a function that cannot return one */
+    struct spot_err failure; /* error of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
         n_token_paged;  /* since the start; moved with pages */
-    uint64_t n_spilled; /* choices that went elsewhere than the plan says, to come in its time */
+    uint64_t n_spilled; /* choices sent to another route than the plan's, to meet its time limit */
     uint64_t n_refused, n_again_token; /* requests; tokens of choices that were assigned again */
-    uint64_t n_prompt_token, n_cached_token; /* of choices that began; of them, not computed */
+    uint64_t n_prompt_token,
+        n_cached_token; /* prompt tokens of choices that began; of them, not computed */
     struct spot_server_logged logged;
     uint64_t n_lost; /* members of replicas that were lost or left without notice */
     struct spot_histogram queue, first, between, whole; /* times of requests */
@@ -237,15 +242,14 @@ struct spot_server {
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
-/* It has copies of its pages still. */
+/* True if a replica still has copies of its pages. */
 bool spot_sequence_has_copies(const struct spot_sequence *q, const struct spot_replica *place);
-/* The member in that place is to compute it no more. */
+/* Withdraw the sequence from the member in that place. */
 void spot_server_release_place(struct spot_server *s, struct spot_sequence *q, int k);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_replica_is_leaving(const struct spot_replica *place);
-/* It has work and has delivered nothing for much longer than its steps usually take: it may
- * hang. */
+/* True if it has work but has delivered nothing for much longer than its usual step. */
 bool spot_replica_is_silent(const struct spot_replica *place);
 bool spot_replica_may_take(const struct spot_replica *place);
 /* Choose for each replica another one that gets copies of its pages. */
@@ -256,23 +260,23 @@ int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 /* It computes one more choice. */
 void spot_replica_take(struct spot_replica *place);
 
-/* server_router.c: work in tokens, who computes a choice, and who is next. */
-/* Of all replicas, as of now. */
+/* server_router.c: work in tokens, choosing a replica, and the order of the queue. */
+/* Update the work of all replicas. */
 void spot_server_count_work(struct spot_server *s);
-/* Of a choice, in tokens: of what is expected to come still. */
+/* Expected remaining tokens of a choice. */
 double spot_server_left(const struct spot_server *s, const struct spot_sequence *q);
-/* Of the prompt, as far as the replica does not hold it, and of the tokens so far. */
+/* Work of the part of the prompt that the replica does not hold, and of the tokens so far. */
 double spot_server_prompt_work(const struct spot_server *s, const struct spot_replica *place,
                                struct spot_sequence *q);
-/* The one that has copies of its pages; else of the machines whose turn it is, by the plan's route
- * for its size, that which is done with it first; else, where the route names none with room, of
- * all. Who is chosen takes it: the turn counts. NULL: nobody can. */
+/* Choose the replica with copies of its pages; else, of the machines whose turn it is by the plan's
+ * route for its size, the one that finishes it first; else, if none of these has room, the best of
+ * all. The turn counts as used. NULL: none. */
 struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_sequence *q);
 /* Seconds from now to the first token of the choice, if that replica gets it; 0: not known. */
 double spot_server_first_s(const struct spot_server *s, const struct spot_replica *place,
                            struct spot_sequence *q);
 bool spot_server_has_room(const struct spot_server *s);
-/* A new choice waits; it waits no more. */
+/* Add a new choice to the queue; remove it. */
 void spot_server_queue(struct spot_server *s, struct spot_sequence *q);
 void spot_server_unqueue(struct spot_server *s, struct spot_sequence *q, bool begins);
 bool spot_server_has_queue_for(const struct spot_server *s, const struct spot_request *r);
@@ -283,12 +287,12 @@ double spot_server_retry_after_s(void *server);
 /* The share of the choice's prompt that a replica probably has: 0..1. */
 double spot_server_held(const struct spot_server *s, const struct spot_replica *place,
                         struct spot_sequence *q);
-/* It is going to compute the prompt; it has computed the answer, too. */
+/* Record that a replica will compute the prompt; that it has computed the answer, too. */
 void spot_server_hold_prompt(const struct spot_server *s, struct spot_replica *place,
                              struct spot_sequence *q);
 void spot_server_hold_answer(const struct spot_server *s, struct spot_replica *place,
                              struct spot_sequence *q);
-void spot_server_hold_nothing(struct spot_replica *place); /* any more */
+void spot_server_hold_nothing(struct spot_replica *place);
 
 /* server_layout.c: form replicas from members. */
 uint32_t spot_server_view_of(void *server, const struct spot_peer *peer);
@@ -302,7 +306,7 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
 int spot_server_regroup(struct spot_server *s, struct spot_err *err);
 /* Use members of incomplete replicas to complete those that lack the fewest. */
 void spot_server_gather(struct spot_server *s);
-/* The members of its epoch by position, with the addresses at which `to` reaches them. */
+/* The form of its epoch: members by position, with the addresses at which `to` reaches them. */
 void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
                       const struct spot_peer *to, struct spot_relay_form *form);
 /* server_engine.c: workers whose model is in an engine. */
@@ -312,27 +316,28 @@ void spot_server_welcome_engine(const struct spot_server *s, struct spot_buf *ou
 /* A worker's engine failed a choice; tries without a token are bounded. */
 void spot_server_given_up(struct spot_server *s, struct spot_replica *place,
                           const struct spot_frame *frame);
-/* Is it to be taken from its only holder, which leaves: it would not end there in time? */
+/* True if it must move from its only holder, which leaves before the choice would end. */
 bool spot_server_must_move(const struct spot_server *s, const struct spot_sequence *q,
                            const struct spot_replica *only);
-/* The end of a CONTINUE to an engine's worker; the grammar of its form stands there from now on. */
+/* Append the end of a CONTINUE to an engine's worker; the state of its grammar starts there. */
 void spot_server_put_for_engine(struct spot_sequence *q, uint32_t assignment, struct spot_buf *out);
-/* May this token come? Then the grammar stands behind it; is_end where nothing may follow. */
+/* True if the grammar allows this token; its state then advances. is_end: nothing may follow. */
 bool spot_server_allows(struct spot_sequence *q, struct spot_step_token *token);
 void spot_server_drop_grammar(struct spot_sequence *q);
 /* An engine failed a choice. */
 void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *place,
                                struct spot_sequence *q, const char *why);
-/* What the member has told cannot be of this choice as it was last assigned. */
+/* True if the message belongs to an earlier assignment of this choice. */
 bool spot_server_is_stale(const struct spot_sequence *q, int place, uint32_t assignment);
 
-/* Could an epoch begin without the leaving members? */
+/* True if an epoch could begin without the leaving members. */
 bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place);
 
 /* server_commit.c: tokens of a member. */
 int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
                        const struct spot_frame *frame, struct spot_err *err);
-/* The state of a choice. It is not in the journal, as no client can come back for it. */
+/* Commit the state (embedding) of a choice. It is not journaled, since no client can rejoin for
+ * it. */
 void spot_server_state(struct spot_server *s, struct spot_replica *place,
                        const struct spot_frame *frame);
 
@@ -345,15 +350,15 @@ struct spot_completion *spot_server_rejoin(void *server, const char *id, uint64_
 int spot_server_proof(void *server, const struct spot_completion *c, struct spot_buf *out);
 enum spot_admission spot_server_health(void *server);
 void spot_server_cancel(struct spot_server *s, struct spot_work *work);
-/* Nothing of a choice counts any more: it is computed anew. */
+/* Discard all tokens of a choice and compute it again. */
 void spot_server_restart(struct spot_server *s, struct spot_work *work, uint32_t choice);
 size_t spot_server_waiting(const struct spot_server *s);
-/* Nothing is left to compute, and clients have read everything, or had --linger to do so. */
+/* True if nothing is left to compute, and clients have read everything or had --linger to do so. */
 bool spot_server_is_idle(const struct spot_server *s);
 int spot_server_open_log(struct spot_server *s, struct spot_err *err);
 /* Rewrite the journal with what is still needed. */
 int spot_server_write_anew(struct spot_server *s, struct spot_err *err);
-/* Timed work: forget ended requests, bound the journal. */
+/* Periodic work: forget ended requests, bound the size of the journal. */
 int spot_server_expire(struct spot_server *s, struct spot_err *err);
 
 /* server_roll.c: another version of the model, replica by replica. */
@@ -363,9 +368,9 @@ struct spot_model_version *spot_server_version(const struct spot_server *s, uint
 /* The version that a replica being formed is to use. */
 struct spot_model_version *spot_server_version_for(const struct spot_server *s,
                                                    const struct spot_replica *place);
-/* server_follow.c: weights of a training job. Begin; the newest version, once, NULL: none, which is
- * the caller's; from then on one is wanted only when it is asked again; free one, in the thread
- * that follows where there is one; end. */
+/* server_follow.c: weights of a training job: begin; take the newest version, NULL: none (the next
+ * one is fetched only after another call); free a version, in the following thread if there is one;
+ * end. */
 int spot_server_follow(struct spot_server *s, struct spot_err *err);
 struct spot_model_version *spot_server_followed(struct spot_server *s);
 void spot_server_free_version(struct spot_server *s, struct spot_model_version *v_take);
@@ -378,7 +383,7 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
 /* A member could not read its replica's new version. */
 int spot_server_cannot_read(struct spot_server *s, struct spot_replica *place,
                             struct spot_peer *peer, const char *why, struct spot_err *err);
-/* What goes with each version's directory. */
+/* The settings for opening a version's directory. */
 struct spot_model_wanted spot_server_wanted(const struct spot_server *s);
 /* New requests begin on this version. */
 void spot_server_set_current(struct spot_server *s, struct spot_model_version *version);

@@ -28,11 +28,11 @@ struct spot_shared_image {
     char path[160];
 };
 
-/* How the bytes are made, by the first process: they must depend on the name only. */
+/* How the first process makes the bytes, which must depend only on the name. */
 struct spot_shared_image_maker {
     size_t n_byte;
     int (*make)(void *user, void *byte, struct spot_err *err); /* 0, or -1 with *err */
-    void (*wait)(void *user); /* called now and then while another process makes them */
+    void (*wait)(void *user); /* called repeatedly while another process makes them */
     void *user;
 };
 

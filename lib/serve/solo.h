@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* solo.h - a model that answers one request at a time in this process, without sockets.
  *
- * The tokens are those that a server would give: it is the same reader of requests, the same batch
- * loop and the same text.
+ * It uses the parser, batch loop and completion of a server, so the tokens are the same.
  */
 #ifndef SPOT_SERVE_SOLO_H
 #define SPOT_SERVE_SOLO_H
@@ -34,10 +33,12 @@ struct spot_solo;
 
 /* NULL with *err: as spot_served_model_open and spot_relay_new. */
 struct spot_solo *spot_solo_open(const struct spot_solo_options *options, struct spot_err *err);
-void spot_solo_free(struct spot_solo *s);           /* may be NULL */
-const char *spot_solo_no_chat(struct spot_solo *s); /* why it cannot chat; NULL: it can */
+void spot_solo_free(struct spot_solo *s); /* may be NULL */
+const char *
+spot_solo_no_chat(struct spot_solo *s); /* why chats are not supported; NULL: they are */
 
-/* `tell` gets text as it comes and returns false to end the answer there; text of choice 0 only. */
+/* `tell` receives text as it is generated, of choice 0 only, and returns false to end the
+ * answer. */
 typedef bool (*spot_solo_tell)(void *user, const char *text, size_t n);
 
 /* Answer a body of OpenAI's API: *document, unless NULL, gets the whole answer. Returns 0, or -1
@@ -46,8 +47,8 @@ int spot_solo_answer(struct spot_solo *s, enum spot_api api, const char *body, s
                      spot_solo_tell tell, void *user, struct spot_buf *document,
                      struct spot_err *err);
 
-/* Compute the answer of a proof anew. Returns 0 if it is equal, or -1 with *err: SPOT_EINFEASIBLE
- * says what differs, SPOT_EDATA that this model has no such request. */
+/* Compute the answer of a proof again. Returns 0 if it is equal, or -1 with *err: SPOT_EINFEASIBLE
+ * names the difference, SPOT_EDATA: the request is not valid for this model. */
 int spot_solo_prove(struct spot_solo *s, const struct spot_proof *proof, struct spot_err *err);
 
 #ifdef __cplusplus

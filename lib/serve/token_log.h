@@ -3,10 +3,9 @@
  *
  * Records are appended, each with its length and hash. A token is committed when its record is in
  * the file. A truncated last record, as a crash leaves it, is cut off when the file is reopened. A
- * damaged record with valid ones after it is skipped, and what depends on it is useless: the reader
- * may then get tokens after a gap, and tokens of unknown requests. The file is kept as
- * tokens.log.bad until another one is damaged. The file is rewritten when half of it is about
- * requests that are gone.
+ * damaged record with valid ones after it is skipped; the reader may then get tokens after a gap,
+ * and tokens of unknown requests. The file is kept as tokens.log.bad until another one is damaged.
+ * The file is rewritten when half of it belongs to forgotten requests.
  */
 #ifndef SPOT_SERVE_TOKEN_LOG_H
 #define SPOT_SERVE_TOKEN_LOG_H
@@ -26,14 +25,15 @@ enum { SPOT_TOKEN_LOG_NUMERICS = 48 };
 
 struct spot_token_log;
 
-/* Receives the contents of a file, in order; `number` is of the request. Each function must ignore
- * what does not fit the records before. */
+/* Receives the contents of a file, in order; `number` identifies the request. Each function must
+ * ignore records that do not fit the earlier ones. */
 struct spot_token_log_reader {
     void (*model)(void *user, uint64_t hash, const char *dir); /* that requests began on */
     void (*request)(void *user, uint64_t number, uint64_t model_hash,
                     struct spot_request *request_take);
     void (*token)(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t);
-    void (*end)(void *user, uint64_t number); /* it is gone: all its choices have ended */
+    void (*end)(void *user,
+                uint64_t number); /* the request is forgotten: all its choices have ended */
     void *user;
 };
 
@@ -49,9 +49,9 @@ struct spot_token_log_damage {
  * DIR/tokens.log of a server that is started with the model of this hash, and computes it as
  * described by `numerics`, in less than SPOT_TOKEN_LOG_NUMERICS bytes: both must match, for equal
  * bits. Without `resumes` an existing file is an error (SPOT_EUSAGE); with it, the file is read.
- * *damage gets what could not be read. `does_sync`: appended records also survive the loss of the
- * machine. NULL with *err: SPOT_ESYS, SPOT_EDATA for a file of another model, other bits or another
- * kind. */
+ * *damage gets counts of unreadable records. `does_sync`: appended records also survive the loss of
+ * the machine. NULL with *err: SPOT_ESYS, SPOT_EDATA for a file of another model, other bits or
+ * another kind. */
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            const char *numerics, bool resumes, bool does_sync,
                                            const struct spot_token_log_reader *reader,
@@ -80,7 +80,7 @@ int spot_token_log_write(struct spot_token_log *log, struct spot_err *err);
 
 /* Size of the file, and the size from which it is worth rewriting. */
 uint64_t spot_token_log_byte(const struct spot_token_log *log);
-/* Rewrite the file with what was added since the last write. It is replaced completely or not at
+/* Replace the file by the records added since the last write. It is replaced completely or not at
  * all. Returns 0, or -1 with *err. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tool_call.h - calls of tools in a model's text: how models write them, and what a text calls.
+/* tool_call.h - tool calls in a model's text: the formats in which models write them, and a parser.
  *
- * Each model was trained on one way to write a call, which its chat template shows. The ways are a
- * table. A text is read once, as it comes: what was told after each token is a function of the
- * tokens so far, so it is the same in a whole answer, in a stream, and in one that goes on after a
- * kill.
+ * Each model was trained on one format, which its chat template shows; the formats are a table. A
+ * text is parsed once, as it arrives. The pieces known after each token are a function of the
+ * tokens so far, so they are the same in a whole answer, in a stream, and in one that continues
+ * after a kill.
  */
 #ifndef SPOT_SERVE_TOOL_CALL_H
 #define SPOT_SERVE_TOOL_CALL_H
@@ -21,28 +21,27 @@ enum { SPOT_TOOL_JSON = 7, SPOT_TOOL_NONE, SPOT_TOOL_FORMS = SPOT_TOOL_NONE };
 
 struct spot_tool_form {
     const char *name;
-    const char *mark; /* what is in a call that a template shows; NULL: taken where no other is */
-    const char *trigger;   /* what calls begin with; "": a text of calls begins with a bracket */
-    const char *may_begin; /* before such a bracket; NULL: nothing */
+    const char *mark;    /* text that identifies the format in a rendered call; NULL: the default */
+    const char *trigger; /* the start of calls; "": a text of calls begins with a bracket */
+    const char *may_begin; /* optional text before such a bracket; NULL: none */
     bool is_array;         /* one trigger, then an array of all calls */
-    bool is_bare;          /* a call is no object: trigger, name, `arguments`, these, tail */
-    const char *open, *arguments, *close; /* around the name and the arguments of a call */
+    bool is_bare; /* a call is not an object: trigger, name, `arguments`, the arguments, tail */
+    const char *open, *arguments, *close; /* text around the name and the arguments of a call */
     const char *between;                  /* two calls */
-    const char *tail;                     /* behind a call, or an array of them; "": nothing */
+    const char *tail;                     /* after a call, or an array of calls; "": nothing */
     int id_byte;                          /* of a call's id; 0: any */
 };
 
-/* By number, 1 to SPOT_TOOL_FORMS; SPOT_TOOL_NONE: a text that calls nothing. */
+/* A format by number, 1 to SPOT_TOOL_FORMS; SPOT_TOOL_NONE: a text without calls. */
 const struct spot_tool_form *spot_tool_form(uint8_t number);
 uint8_t spot_tool_form_find(const char *name); /* 0: none */
-/* The one in which a prompt with a call in it, or a chat template, shows calls; SPOT_TOOL_JSON: in
- * no other. */
+/* The format of the calls in a prompt or a chat template; SPOT_TOOL_JSON if none is recognised. */
 uint8_t spot_tool_form_of(const char *text);
 
 enum spot_piece_kind {
     SPOT_PIECE_TEXT,
     SPOT_PIECE_CALL,      /* a call begins: the name of its function */
-    SPOT_PIECE_ARGUMENTS, /* of the call that began last: more of its JSON text */
+    SPOT_PIECE_ARGUMENTS, /* more of the JSON text of the last call */
 };
 
 struct spot_call_piece {
@@ -59,16 +58,16 @@ struct spot_tool_scan {
     /* private */
     int state, value, depth;
     size_t at;          /* bytes that were read */
-    size_t told, solid; /* of the text outside of calls: was told; may be told now */
-    size_t mark;        /* where what may be a trigger or a call begins */
+    size_t told, solid; /* text outside of calls: reported so far; known so far */
+    size_t mark;        /* start of a possible trigger or call */
     size_t key, key_end, name, name_end, value_begin;
     bool is_fresh, is_in_array, is_escaped, is_in_text, has_name, has_begun;
 };
 
 void spot_tool_scan_init(struct spot_tool_scan *s, const struct spot_tool_form *form);
 void spot_tool_scan_release(struct spot_tool_scan *s);
-/* Read on to text[n], which begins with what was read before. With is_end nothing comes behind it.
- * What looked like a call and is none is text; what follows in it is not searched again. */
+/* Continue to text[n], whose beginning was already read. is_end: no more text follows. An invalid
+ * call is text, and is not searched again. */
 void spot_tool_scan_run(struct spot_tool_scan *s, const uint8_t *text, size_t n, bool is_end);
 
 #ifdef __cplusplus
