@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/simd.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,4 +68,13 @@ static bool is_here(enum spot_simd simd)
 bool spot_simd_has(enum spot_simd simd)
 {
     return is_left(simd) && is_here(simd);
+}
+
+bool spot_simd_is_wide(void)
+{
+    static _Atomic signed char is_wide; /* 0: not asked yet */
+
+    if (!is_wide)
+        is_wide = spot_simd_has(SPOT_SIMD_AVX2) ? 1 : -1;
+    return is_wide > 0;
 }

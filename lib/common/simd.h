@@ -29,8 +29,36 @@ enum spot_simd {
 /* True if this processor has these instructions and SPOT_SIMD does not disable them. */
 bool spot_simd_has(enum spot_simd simd);
 
+/* Is AVX2 one of them? Asked once in a process. */
+bool spot_simd_is_wide(void);
+
 #ifdef __cplusplus
 }
+#endif
+
+/* SPOT_SIMD_TWICE(f, (int n, double *x), (n, x)) makes the function f, without a result, of
+ * f_inline, which is SPOT_SIMD_INLINE, as are those that it calls: for what each processor has, and
+ * for AVX2. Without FMA, and as no sum is reordered, the bits are the same. */
+#define SPOT_SIMD_INLINE static inline __attribute__((always_inline))
+#ifdef __x86_64__
+#define SPOT_SIMD_TWICE(name, params, args)                        \
+    __attribute__((target("avx2"))) static void name##_wide params \
+    {                                                              \
+        name##_inline args;                                        \
+    }                                                              \
+    static void name params                                        \
+    {                                                              \
+        if (spot_simd_is_wide())                                   \
+            name##_wide args;                                      \
+        else                                                       \
+            name##_inline args;                                    \
+    }
+#else
+#define SPOT_SIMD_TWICE(name, params, args) \
+    static void name params                 \
+    {                                       \
+        name##_inline args;                 \
+    }
 #endif
 
 #endif /* SPOT_COMMON_SIMD_H */

@@ -26,7 +26,14 @@ static float *kept(struct spot_fc_gate *gate, int cap, uint64_t at, int h)
 struct usual {
     size_t end, n; /* past->y[end - n .. end - 1] */
     int of[SPOT_FC_CAP_FINE + 1];
+    double share[SPOT_GATE_USUAL + 1]; /* of as many of the n */
 };
+
+static void fill_share(struct usual *usual)
+{
+    for (size_t i = 1; i <= usual->n; i++)
+        usual->share[i] = usual->share[i - 1] + 1 / (double)usual->n;
+}
 
 static struct usual usual_until(const struct spot_fc_past *past, size_t end)
 {
@@ -34,6 +41,7 @@ static struct usual usual_until(const struct spot_fc_past *past, size_t end)
 
     for (size_t i = end - usual.n; i < end; i++)
         usual.of[past->y[i]]++;
+    fill_share(&usual);
     return usual;
 }
 
@@ -41,32 +49,30 @@ static struct usual usual_until(const struct spot_fc_past *past, size_t end)
 static void usual_back(struct usual *usual, const struct spot_fc_past *past)
 {
     usual->of[past->y[--usual->end]]--;
-    if (usual->end < usual->n)
+    if (usual->end < usual->n) {
         usual->n--;
-    else
+        fill_share(usual);
+    } else {
         usual->of[past->y[usual->end - usual->n]]++;
+    }
 }
 
 /* How often each count was there; sums to 1. */
 static void usual_dist(const struct usual *usual, int cap, double *dist)
 {
-    double share[SPOT_GATE_USUAL + 1] = { 0 };
-
-    for (size_t i = 1; i <= usual->n; i++)
-        share[i] = share[i - 1] + 1 / (double)usual->n;
     for (int k = 0; k <= cap; k++)
-        dist[k] = share[usual->of[k]];
+        dist[k] = usual->share[usual->of[k]];
 }
 
+/* `forget`: the share of what was before that stays. */
 static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past,
-                  const struct usual *usual)
+                  const struct usual *usual, double forget)
 {
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
     const float *dist = kept(gate, cap, at, h);
     const double rate =
         RATE * fmin(1, RATE_CAP / fmax(cap, 1)) * gate->weight[at % SPOT_GATE_STEPS] / h;
-    const double forget = pow(FORGET, gate->weight[at % SPOT_GATE_STEPS]);
     double level[SPOT_FC_CAP_FINE + 1], *loss = gate->loss[h - 1], least = INFINITY;
     double crps[SPOT_GATE_EXPERTS] = { 0, 0, abs(y - was) }, below[2] = { 0 };
 
@@ -92,14 +98,18 @@ void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
                           const struct spot_fc_past *past)
 {
     struct usual usual = usual_until(past, past->n);
+    double weight = 0, forget = 1; /* one follows from the other, and takes as long as the rest */
 
     gate->n++;
     for (int h = 1; h <= horizon && (size_t)h < past->n && (uint64_t)h < gate->n; h++) {
         const uint64_t at = gate->n - (uint64_t)h;
 
         usual_back(&usual, past);
-        if (gate->at[at % SPOT_GATE_STEPS] == at)
-            learn(gate, cap, h, past, &usual);
+        if (gate->at[at % SPOT_GATE_STEPS] != at)
+            continue;
+        if (gate->weight[at % SPOT_GATE_STEPS] != weight)
+            forget = pow(FORGET, weight = gate->weight[at % SPOT_GATE_STEPS]);
+        learn(gate, cap, h, past, &usual, forget);
     }
 }
 

@@ -198,6 +198,14 @@ forecast_of() {
     fails 1 infeasible spot-predict --backtest s.csv
 }
 
+@test "wider vectors give the same bytes" {
+    for cap in 1 32 300; do
+        spot-replay generate --cap $cap --hours 90 --seed 5 --no-provenance -o g.csv
+        spot-predict --no-provenance g.csv >wide
+        SPOT_SIMD=portable spot-predict --no-provenance g.csv | cmp - wide
+    done
+}
+
 @test "calls that keep a state say what one call over everything says" {
     spot-predict --cap 9 --no-provenance t.csv >want
     for part in '2,40' '41,90' '91,$'; do

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "forecast/models/models.h"
 
 struct jumps {
@@ -69,7 +70,7 @@ static void find_sizes(struct sizes *s, int cap, double prob, double keep)
 /* The jump chain: a change happens with prob (changes + 1/2)/(n + 1), is upward with
  * (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1); mass
  * beyond a bound stays on the bound, and on a bound no jump leads outside. */
-static void jump_rows(const struct jumps *c, int cap, double *matrix)
+SPOT_SIMD_INLINE void jump_rows(const struct jumps *c, int cap, double *matrix)
 {
     const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
     const double up = change * (c->n_up + 0.5) / (changes + 1), down = change - up;
@@ -94,8 +95,8 @@ static void jump_rows(const struct jumps *c, int cap, double *matrix)
 
 /* to = from M, rows of little weight left out; four at a time, for speed: each sum in their order.
  */
-static void step(const double *restrict from, const double *restrict matrix, size_t width,
-                 double *restrict to)
+SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
+                           double *restrict to)
 {
     size_t row[SPOT_FC_CAP_FINE + 1], n = 0, at = 0;
 
@@ -117,39 +118,63 @@ static void step(const double *restrict from, const double *restrict matrix, siz
             to[k] += from[row[at]] * matrix[row[at] * width + k];
 }
 
-/* prob[h] = e_now M^h */
-static void iterate(const struct spot_fc_spec *spec, const double *restrict matrix, int now,
-                    double *restrict prob)
+/* A whole number, in any order. */
+SPOT_SIMD_INLINE double count_of(const double *seen, size_t n)
 {
-    const size_t width = (size_t)spec->cap + 1;
+    double sum[4] = { 0 };
+    size_t i = 0;
 
-    memcpy(prob, matrix + (size_t)now * width, width * sizeof(*prob));
-    for (int h = 2; h <= spec->horizon; h++)
-        step(spot_fc_row(spec, prob, h - 1), matrix, width, spot_fc_row(spec, prob, h));
+    for (; i + 4 <= n; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            sum[k] += seen[i + k];
+    for (; i < n; i++)
+        sum[0] += seen[i];
+    return sum[0] + sum[1] + sum[2] + sum[3];
 }
+
+SPOT_SIMD_INLINE void fill_matrix_inline(struct chain *c, int cap, double *restrict matrix)
+{
+    const size_t width = (size_t)cap + 1;
+
+    jump_rows(&c->jumps, cap, matrix);
+    for (size_t y = 0; y < width; y++) {
+        const double *seen = c->seen + y * width, n = 1 + count_of(seen, width);
+        double *restrict row = matrix + y * width;
+
+        for (size_t k = 0; k < width; k++)
+            row[k] = (row[k] + seen[k]) / n;
+    }
+}
+
+SPOT_SIMD_TWICE(fill_matrix, (struct chain * c, int cap, double *restrict matrix), (c, cap, matrix))
 
 double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
 {
-    const size_t width = (size_t)spec->cap + 1;
     struct chain *c = state;
-    double *matrix = c->seen + cells(spec);
 
-    jump_rows(&c->jumps, spec->cap, matrix);
-    for (size_t y = 0; y < width; y++) {
-        double *row = matrix + y * width, n = 1;
-
-        for (size_t k = 0; k < width; k++)
-            n += c->seen[y * width + k];
-        for (size_t k = 0; k < width; k++)
-            row[k] = (row[k] + c->seen[y * width + k]) / n;
-    }
-    return matrix;
+    fill_matrix(c, spec->cap, c->seen + cells(spec));
+    return c->seen + cells(spec);
 }
+
+/* prob[h] = e_now M^h */
+SPOT_SIMD_INLINE void iterate_inline(const double *restrict matrix, size_t width, int now,
+                                     int horizon, double *restrict prob)
+{
+    memcpy(prob, matrix + (size_t)now * width, width * sizeof(*prob));
+    for (int h = 1; h < horizon; h++, prob += width)
+        step(prob, matrix, width, prob + width);
+}
+
+SPOT_SIMD_TWICE(iterate,
+                (const double *restrict matrix, size_t width, int now, int horizon,
+                 double *restrict prob),
+                (matrix, width, now, horizon, prob))
 
 void spot_markov_predict(const struct spot_fc_spec *spec, void *state,
                          const struct spot_fc_past *past, double *prob)
 {
-    iterate(spec, spot_chain_matrix(spec, state), past->y[past->n - 1], prob);
+    iterate(spot_chain_matrix(spec, state), (size_t)spec->cap + 1, past->y[past->n - 1],
+            spec->horizon, prob);
 }
 
 /* dist[k] = P(Binomial(n, share) = k), by recurrence from the likelier end. */
@@ -165,6 +190,20 @@ static void binomial(int n, double share, double *dist)
     }
 }
 
+/* p[s + b] += live[s] fill[b], which of likely s. */
+SPOT_SIMD_INLINE void add_both_inline(const double *live, int n_live, const double *restrict fill,
+                                      int n_fill, double *restrict p)
+{
+    for (int s = 0; s <= n_live; s++)
+        for (int b = 0; b <= n_fill && live[s] > 1e-12; b++)
+            p[s + b] += live[s] * fill[b];
+}
+
+SPOT_SIMD_TWICE(add_both,
+                (const double *live, int n_live, const double *restrict fill, int n_fill,
+                 double *restrict p),
+                (live, n_live, fill, n_fill, p))
+
 void spot_places_dist(int cap, int now, double full, double empty, double *p)
 {
     double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
@@ -172,9 +211,7 @@ void spot_places_dist(int cap, int now, double full, double empty, double *p)
     binomial(now, full, live);
     binomial(cap - now, empty, fill);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-    for (int s = 0; s <= now; s++)
-        for (int b = 0; b <= cap - now && live[s] > 1e-12; b++)
-            p[s + b] += live[s] * fill[b];
+    add_both(live, now, fill, cap - now, p);
 }
 
 /* Each instance dies with prob mu, then each empty place is filled with prob lambda: places are

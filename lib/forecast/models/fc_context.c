@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
@@ -127,7 +128,8 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
 
 /* distribution <- (counts + escape distribution) / (n + escape), escape = 2 sqrt(h) sqrt(distinct
  * changes) */
-static void back_off(const float *seen, size_t width, int h, double *dist)
+SPOT_SIMD_INLINE void back_off(const float *restrict seen, size_t width, int h,
+                               double *restrict dist)
 {
     float a = 0, b = 0, c = 0, d = 0; /* whole numbers */
     int different = 0;
@@ -173,22 +175,28 @@ static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
             __builtin_prefetch(table(spec, c, knot, id[k]) + i);
 }
 
-static void knot_dist(const struct spot_fc_spec *spec, struct context *c, int i, int h,
-                      const size_t id[ORDERS], double *p)
+/* The step's distribution from its tables, broad to narrow. */
+SPOT_SIMD_INLINE void knot_dist_inline(const float *const at[ORDERS], int cap, int y, int h,
+                                       double *p)
 {
     double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
-    const int cap = spec->cap, y = c->now.y;
     int down, up;
 
-    find_seen(table(spec, c, i, id[0]), cap, &down, &up); /* what any other has, this one has */
+    find_seen(at[0], cap, &down, &up); /* what any other has, this one has */
     dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++)
-        back_off(table(spec, c, i, id[k]) + cap - down, (size_t)(down + 1 + up), h,
-                 dist + cap - down);
+        back_off(at[k] + cap - down, (size_t)(down + 1 + up), h, dist + cap - down);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-    for (int d = -down; d <= up; d++)
-        p[y + d < 0 ? 0 : y + d > cap ? cap : y + d] += dist[d + cap];
+    for (int d = -down; d <= up && d <= -y; d++)
+        p[0] += dist[d + cap];
+    for (int d = 1 - y > -down ? 1 - y : -down; d <= up && d < cap - y; d++)
+        p[y + d] = dist[d + cap];
+    for (int d = cap - y > 1 - y ? cap - y : 1 - y; d <= up; d++)
+        p[cap] += dist[d + cap];
 }
+
+SPOT_SIMD_TWICE(knot_dist, (const float *const at[ORDERS], int cap, int y, int h, double *p),
+                (at, cap, y, h, p))
 
 void spot_context_predict(const struct spot_fc_spec *spec, void *state,
                           const struct spot_fc_past *past, double *prob)
@@ -201,9 +209,13 @@ void spot_context_predict(const struct spot_fc_spec *spec, void *state,
     (void)past;
     find_contexts(spec, &c->now, id);
     for (int i = 0; i < n_knot; i++) {
+        const float *at[ORDERS];
+
         if (i + 1 < n_knot)
             fetch(spec, c, i + 1, id);
-        knot_dist(spec, c, i, knot[i], id, spot_fc_row(spec, prob, knot[i]));
+        for (int k = 0; k < ORDERS; k++)
+            at[k] = table(spec, c, i, id[k]);
+        knot_dist(at, spec->cap, c->now.y, knot[i], spot_fc_row(spec, prob, knot[i]));
     }
     for (int i = 1; i < n_knot; i++)
         for (int h = knot[i - 1] + 1; h < knot[i]; h++) {

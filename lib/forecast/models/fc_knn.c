@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/simd.h"
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
-enum { NEAREST = 200, FEATURES = 7, SHORT = 12, LONG = 60 };
+enum { NEAREST = 200, FEATURES = 7, SHORT = 12, LONG = 60, BLOCK = 32 };
 
 struct knn {
     size_t n;
@@ -60,8 +61,67 @@ void spot_knn_observe(const struct spot_fc_spec *spec, void *state, const struct
     c->feature[6][at] = (float)sqrt(restless[1]);
 }
 
+/* A distance is kept as the bits of its float: they are ordered as floats >= 0 are. */
+SPOT_SIMD_INLINE int32_t bits_of(float x)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static float float_of(int32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+SPOT_SIMD_INLINE int32_t largest_until(const int32_t *x, size_t n, int32_t bound)
+{
+    int32_t most = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const int32_t here = x[i] <= bound ? x[i] : 0;
+
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+/* The k-th smallest of x [n], k < n: the range that holds it is halved until it holds no other. No
+ * branch hangs on a value, as a sort's would. */
+SPOT_SIMD_INLINE int32_t select_kth(const int32_t *x, size_t n, int32_t k)
+{
+    int32_t lo = 0, hi = largest_until(x, n, INT32_MAX); /* lo <= the k-th <= hi */
+
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        int32_t until = 0;
+
+        for (size_t i = 0; i < n; i++)
+            until += x[i] <= mid;
+        if (until == k + 1)
+            return largest_until(x, n, mid);
+        if (until > k)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo;
+}
+
+/* The nearest moments: where, how far, and how far the farthest is. */
+struct nearest {
+    size_t n;
+    uint16_t at[SPOT_FC_PAST];
+    int32_t near[SPOT_FC_PAST], reach;
+};
+
 /* distance[i] of the values [n] whose features begin at `first`. */
-static void add_distances(const struct knn *c, size_t first, size_t n, float *distance)
+SPOT_SIMD_INLINE void add_distances(const struct knn *c, size_t first, size_t n,
+                                    int32_t *restrict distance)
 {
     const float *const x = c->feature[0] + first;
     float here[FEATURES];
@@ -76,143 +136,108 @@ static void add_distances(const struct knn *c, size_t first, size_t n, float *di
 
             sum += by * by;
         }
-        distance[i] = sum;
+        distance[i] = bits_of(sum);
     }
 }
 
-/* distance[i] of past value i to the newest, i < n. */
-static void find_distances(const struct knn *c, const struct spot_fc_past *past, size_t n,
-                           float *distance)
+/* A bit for each of x [n], n <= BLOCK, that is at most `bound`. */
+SPOT_SIMD_INLINE uint32_t until(const int32_t *x, size_t n, int32_t bound)
 {
-    const size_t first = (c->n - past->n) % SPOT_FC_PAST;
+    uint32_t found = 0;
+
+    for (size_t i = 0; i < n; i++)
+        found |= x[i] <= bound ? UINT32_C(1) << i : 0;
+    return found;
+}
+
+/* Those of x [n] that are at most `bound`, in order. */
+SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
+                             struct nearest *restrict found)
+{
+    found->n = 0;
+    for (size_t first = 0; first < n; first += BLOCK)
+        for (uint32_t near = first + BLOCK <= n ? until(x + first, BLOCK, bound)
+                                                : until(x + first, n - first, bound);
+             near; near &= near - 1) {
+            const size_t i = first + (size_t)__builtin_ctz(near);
+
+            found->near[found->n] = x[i];
+            found->at[found->n++] = (uint16_t)i;
+        }
+}
+
+static void keep_until(struct nearest *found, int32_t reach)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < found->n; i++) {
+        found->near[n] = found->near[i];
+        found->at[n] = found->at[i];
+        n += found->near[i] <= reach;
+    }
+    found->n = n;
+    found->reach = reach;
+}
+
+/* Of the first n moments the k + 1 nearest, k < n, and all as near as the farthest of them, in
+ * order: among those until a guess from every SAMPLE-th one, or among all where it was too near. */
+SPOT_SIMD_INLINE void find_nearest_inline(const struct knn *c, size_t n_past, size_t n, size_t k,
+                                          struct nearest *found)
+{
+    enum { SAMPLE = 16 };
+    const size_t first = (c->n - n_past) % SPOT_FC_PAST, enough = k + k / 2;
     const size_t before = first + n < SPOT_FC_PAST ? n : SPOT_FC_PAST - first;
+    int32_t distance[SPOT_FC_PAST], guess = INT32_MAX;
 
     add_distances(c, first, before, distance);
     add_distances(c, 0, n - before, distance + before);
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float x;
-
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
-static float largest_until(const float *x, size_t n, float bound)
-{
-    float most = 0;
-
-    for (size_t i = 0; i < n; i++)
-        most = x[i] <= bound && x[i] > most ? x[i] : most;
-    return most;
-}
-
-/* The k-th smallest of x [n] >= 0, k < n: their bits are ordered as they are, and the range that
- * holds it is halved until it holds no other. No branch hangs on a value, as a sort's would. */
-static float select_kth(const float *x, size_t n, size_t k)
-{
-    uint32_t lo = 0, hi = bits_of(largest_until(x, n, INFINITY)); /* lo <= the k-th's bits <= hi */
-
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        const float bound = float_of(mid);
-        uint32_t until = 0;
-
-        for (size_t i = 0; i < n; i++)
-            until += x[i] <= bound;
-        if (until == k + 1)
-            return largest_until(x, n, bound);
-        if (until > k)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return float_of(lo);
-}
-
-/* Those of distance [n] until `bound`, and where they are: like moments lie together, so that most
- * blocks have none. */
-static size_t gather(const float *distance, size_t n, float bound, float *near, uint16_t *at)
-{
-    enum { BLOCK = 16 };
-    size_t n_near = 0;
-
-    for (size_t first = 0; first < n; first += BLOCK) {
-        const size_t end = n - first < BLOCK ? n : first + BLOCK;
-        int n_here = end < first + BLOCK;
-
-        for (size_t i = 0; end == first + BLOCK && i < BLOCK; i++)
-            n_here += distance[first + i] <= bound;
-        for (size_t i = first; n_here && i < end; i++) {
-            near[n_near] = distance[i];
-            at[n_near] = (uint16_t)i;
-            n_near += distance[i] <= bound;
-        }
-    }
-    return n_near;
-}
-
-/* The k + 1 nearest, k < n, and all as near as the farthest of them, in order: among those until a
- * guess from every SAMPLE-th one, or among all where the guess was too near. */
-static size_t find_nearest(const float *distance, size_t n, size_t k, float *near, uint16_t *at)
-{
-    enum { SAMPLE = 16 };
-    size_t n_near = 0;
-
     for (size_t i = 0; i < n; i += SAMPLE)
-        near[n_near++] = distance[i];
-    if (k + k / 2 < n)
-        n_near = gather(distance, n, select_kth(near, n_near, (k + k / 2) * n_near / n), near, at);
-    if (n_near <= k || k + k / 2 >= n)
-        n_near = gather(distance, n, INFINITY, near, at);
-    return n_near;
+        found->near[i / SAMPLE] = distance[i];
+    if (enough < n)
+        guess = select_kth(found->near, (n - 1) / SAMPLE + 1, (int32_t)(enough / SAMPLE));
+    gather(distance, n, guess, found);
+    if (found->n <= k)
+        gather(distance, n, INT32_MAX, found);
+    keep_until(found, select_kth(found->near, found->n, (int32_t)k));
 }
+
+SPOT_SIMD_TWICE(find_nearest,
+                (const struct knn *c, size_t n_past, size_t n, size_t k, struct nearest *found),
+                (c, n_past, n, k, found))
 
 /* Add what followed at every step; the nearest weigh 1, the farthest a tenth. */
-static void add_moments(const struct spot_fc_spec *spec, const struct spot_fc_past *past,
-                        const float *near, const uint16_t *at, size_t n, float reach, double *prob)
+SPOT_SIMD_INLINE void add_moments_inline(const struct nearest *found, const int *past, int now,
+                                         int cap, int horizon, double *prob)
 {
-    const int cap = spec->cap, now = past->y[past->n - 1];
-    const double scale = reach > 0 ? 0.9 / (double)reach : 0;
+    enum { STEPS = 12 };
+    const double reach = (double)float_of(found->reach), scale = reach > 0 ? 0.9 / reach : 0;
 
-    for (size_t m = 0; m < n; m++) {
-        const int *y = past->y + at[m], shift = now - y[0];
-        const double weight = 1 - scale * (double)near[m];
-        double *row = prob;
+    for (size_t m = 0; m < found->n; m++) {
+        const int *y = past + found->at[m], shift = now - y[0];
+        const double weight = 1 - scale * (double)float_of(found->near[m]);
+        int at[STEPS], h = 0;
 
-        if (near[m] > reach)
-            continue;
-        for (int h = 1; h <= spec->horizon; h++, row += cap + 1) {
-            const int k = y[h] + shift;
+        for (; h + STEPS <= horizon; h += STEPS) {
+            for (int i = 0; i < STEPS; i++) {
+                const int k = y[h + i + 1] + shift, most = k < cap ? k : cap;
 
-            row[k < 0 ? 0 : k > cap ? cap : k] += weight;
+                at[i] = (h + i) * (cap + 1) + (most > 0 ? most : 0);
+            }
+            for (int i = 0; i < STEPS; i++)
+                prob[at[i]] += weight;
+        }
+        for (; h < horizon; h++) {
+            const int k = y[h + 1] + shift;
+
+            prob[h * (cap + 1) + (k < 0 ? 0 : k > cap ? cap : k)] += weight;
         }
     }
 }
 
-/* Add what followed the nearest of the first n moments. */
-static void add_nearest(const struct spot_fc_spec *spec, const struct knn *c,
-                        const struct spot_fc_past *past, size_t n, double *prob)
-{
-    const size_t k = n > NEAREST ? NEAREST - 1 : n - 1;
-    float distance[SPOT_FC_PAST], near[SPOT_FC_PAST];
-    uint16_t at[SPOT_FC_PAST];
-    size_t n_near;
-
-    find_distances(c, past, n, distance);
-    near[0] = distance[0];
-    n_near = find_nearest(distance, n, k, near, at);
-    add_moments(spec, past, near, at, n_near, select_kth(near, n_near, k), prob);
-}
+SPOT_SIMD_TWICE(add_moments,
+                (const struct nearest *found, const int *past, int now, int cap, int horizon,
+                 double *prob),
+                (found, past, now, cap, horizon, prob))
 
 void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                       double *prob)
@@ -222,8 +247,12 @@ void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct
     const size_t n = w.n > (size_t)spec->horizon ? w.n - (size_t)spec->horizon : 0;
 
     memset(prob, 0, (size_t)spec->horizon * ((size_t)spec->cap + 1) * sizeof(*prob));
-    if (n)
-        add_nearest(spec, state, &w, n, prob);
+    if (n) {
+        struct nearest found;
+
+        find_nearest(state, w.n, n, n > NEAREST ? NEAREST - 1 : n - 1, &found);
+        add_moments(&found, w.y, now, spec->cap, spec->horizon, prob);
+    }
     for (int h = 1; h <= spec->horizon; h++) {
         double *p = spot_fc_row(spec, prob, h);
 

@@ -7,6 +7,7 @@
  * told in docs/design/05-forecast.md. */
 #include <string.h>
 
+#include "common/simd.h"
 #include "forecast/gate.h"
 #include "forecast/models/fc_hazard.h"
 #include "forecast/models/models.h"
@@ -42,7 +43,11 @@ static size_t align(size_t n_byte)
 
 static struct part part_of(const struct spot_fc_spec *spec, const struct member *m)
 {
-    struct part part = { spot_forecaster_named(m->name), *spec, 0, 0 };
+    static const struct spot_forecaster *_Atomic named[MEMBERS]; /* looking takes its time */
+    struct part part = { named[m - member], *spec, 0, 0 };
+
+    if (!part.model)
+        named[m - member] = part.model = spot_forecaster_named(m->name);
 
     part.spec.history = m->history;
     part.weight = m->weight[spec->cap <= 1];
@@ -94,6 +99,16 @@ static double unseen_share(const struct spot_recal *recal)
     return 0.5 / ((double)recal->n + 50);
 }
 
+SPOT_SIMD_INLINE void add_weighted_inline(double *restrict sum, const double *restrict x, size_t n,
+                                          double by)
+{
+    for (size_t k = 0; k < n; k++)
+        sum[k] += by * x[k];
+}
+
+SPOT_SIMD_TWICE(add_weighted, (double *restrict sum, const double *restrict x, size_t n, double by),
+                (sum, x, n, by))
+
 /* The weighted mean for `horizon` steps, at most those of spec; `distribution` is scratch for as
  * many. */
 static void add_members(const struct spot_fc_spec *spec, void *state,
@@ -112,8 +127,7 @@ static void add_members(const struct spot_fc_spec *spec, void *state,
         if (part.weight <= 0)
             continue;
         part.model->predict(&part.spec, at, past, dist);
-        for (size_t k = 0; k < n; k++)
-            prob[k] += (1 - unseen) * part.weight * dist[k];
+        add_weighted(prob, dist, n, (1 - unseen) * part.weight);
         at += part.state_byte;
     }
     if (spec->hazard) {

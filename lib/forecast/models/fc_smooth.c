@@ -3,6 +3,7 @@
  * several minima and a forecast must not depend on where a search started. */
 #include <math.h>
 
+#include "common/simd.h"
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
@@ -11,28 +12,29 @@ struct smooth {
 };
 
 /* All alphas side by side; of equal ones the largest. */
-static struct smooth fit(const struct spot_fc_past *w)
+SPOT_SIMD_INLINE void fit_inline(const int *y, size_t n, struct smooth *best)
 {
     enum { ALPHAS = 20 };
-    struct smooth best = { .sse = INFINITY };
     double alpha[ALPHAS], level[ALPHAS], sse[ALPHAS] = { 0 };
 
     for (int a = 0; a < ALPHAS; a++) {
         alpha[a] = (ALPHAS - a) / (double)ALPHAS;
-        level[a] = w->y[0];
+        level[a] = y[0];
     }
-    for (size_t i = 1; i < w->n; i++)
+    for (size_t i = 1; i < n; i++)
         for (int a = 0; a < ALPHAS; a++) {
-            const double error = w->y[i] - level[a];
+            const double error = y[i] - level[a];
 
             level[a] += alpha[a] * error;
             sse[a] += error * error;
         }
+    best->sse = INFINITY;
     for (int a = 0; a < ALPHAS; a++)
-        if (sse[a] < best.sse)
-            best = (struct smooth){ alpha[a], level[a], sse[a] };
-    return best;
+        if (sse[a] < best->sse)
+            *best = (struct smooth){ alpha[a], level[a], sse[a] };
 }
+
+SPOT_SIMD_TWICE(fit, (const int *y, size_t n, struct smooth *best), (y, n, best))
 
 /* Normal distributions around the level, with var_h = sigma2 (1 + (h - 1) alpha^2): Hyndman et al.
  * 2008, table 6.1. */
@@ -40,11 +42,12 @@ void spot_ses_predict(const struct spot_fc_spec *spec, void *state, const struct
                       double *prob)
 {
     const struct spot_fc_past w = spot_fc_tail(spec, past);
-    const struct smooth s = fit(&w);
-    const double sigma2 = w.n > 1 ? s.sse / (double)(w.n - 1) : 0;
-    double var = 0;
+    struct smooth s;
+    double var = 0, sigma2;
 
     (void)state;
+    fit(w.y, w.n, &s);
+    sigma2 = w.n > 1 ? s.sse / (double)(w.n - 1) : 0;
     for (int h = 1; h <= spec->horizon; h++) {
         const double c = h == 1 ? 1 : s.alpha;
 

@@ -152,15 +152,11 @@ struct fit {
     double *after;  /* [n_step + 1][count]: what the later factors make of a count */
     double *both;   /* [count] */
     double *is;     /* [3][count] */
-    double (*product)(const double *restrict a, const double *restrict b, int n);
-    void (*add)(double *restrict sum, const double *const x[4], const double *times, int n);
+    double missed;  /* by how much the distributions were missed, at most */
 };
 
 /* For speed: loops without conditions, for what the processor has. */
-#define PRODUCT_ARGS const double *restrict a, const double *restrict b, int n
-#define ADD_ARGS     double *restrict sum, const double *const x[4], const double *times, int n
-
-static inline __attribute__((always_inline)) double product_inline(PRODUCT_ARGS)
+SPOT_SIMD_INLINE double product(const double *restrict a, const double *restrict b, int n)
 {
     double sum[4] = { 0 };
     int i = 0;
@@ -174,7 +170,8 @@ static inline __attribute__((always_inline)) double product_inline(PRODUCT_ARGS)
 }
 
 /* Four rows, one after the other. */
-static inline __attribute__((always_inline)) void add_inline(ADD_ARGS)
+SPOT_SIMD_INLINE void add(double *restrict sum, const double *const x[4], const double *times,
+                          int n)
 {
     const double *restrict a = x[0], *restrict b = x[1], *restrict c = x[2], *restrict d = x[3];
 
@@ -182,32 +179,8 @@ static inline __attribute__((always_inline)) void add_inline(ADD_ARGS)
         sum[i] = sum[i] + times[0] * a[i] + times[1] * b[i] + times[2] * c[i] + times[3] * d[i];
 }
 
-#define LOOPS(name, attribute)                           \
-    attribute static double product_##name(PRODUCT_ARGS) \
-    {                                                    \
-        return product_inline(a, b, n);                  \
-    }                                                    \
-    attribute static void add_##name(ADD_ARGS)           \
-    {                                                    \
-        add_inline(sum, x, times, n);                    \
-    }
-
-LOOPS(any, )
-#ifdef __x86_64__
-LOOPS(avx2, __attribute__((target("avx2"))))
-#endif
-
-static void pick_loops(struct fit *f)
-{
-    f->product = product_any, f->add = add_any;
-#ifdef __x86_64__
-    if (spot_simd_has(SPOT_SIMD_AVX2))
-        f->product = product_avx2, f->add = add_avx2;
-#endif
-}
-
 /* after[]: from the last step backwards. */
-static void look_back(struct fit *f)
+SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
 
@@ -221,7 +194,7 @@ static void look_back(struct fit *f)
         for (int j = 0; j < n; j++)
             f->both[j] = factor[j] * then[j];
         for (int i = 0; i < n; i++) {
-            now[i] = f->product(kernel_of(f->h, step, i), f->both, n);
+            now[i] = product(kernel_of(f->h, step, i), f->both, n);
             most = now[i] > most ? now[i] : most;
         }
         for (int i = 0; i < n && most > 0; i++)
@@ -229,9 +202,11 @@ static void look_back(struct fit *f)
     }
 }
 
+SPOT_SIMD_TWICE(look_back, (struct fit * f), (f))
+
 /* The factors of a step by is[], what its counts weigh, `sum` all of them; is[n .. 3n) is used. */
-static void meet(double *restrict is, const double *restrict target, double sum, int n,
-                 double *restrict factor, double *missed)
+SPOT_SIMD_INLINE void meet(double *restrict is, const double *restrict target, double sum, int n,
+                           double *restrict factor, double *missed)
 {
     double *restrict off = is + n, *restrict met = is + 2 * (size_t)n, most = *missed;
 
@@ -251,7 +226,8 @@ static void meet(double *restrict is, const double *restrict target, double sum,
 }
 
 /* next = now times the step's kernel. */
-static void add_rows(const struct fit *f, int step, const double *now, double *restrict next)
+SPOT_SIMD_INLINE void add_rows(const struct fit *f, int step, const double *now,
+                               double *restrict next)
 {
     const int n = counts_of(f->h);
     const double *x[4];
@@ -264,7 +240,7 @@ static void add_rows(const struct fit *f, int step, const double *now, double *r
         x[k] = kernel_of(f->h, step, i);
         times[k++] = now[i];
         if (k == 4) {
-            f->add(next, x, times, n);
+            add(next, x, times, n);
             k = 0;
         }
     }
@@ -273,13 +249,13 @@ static void add_rows(const struct fit *f, int step, const double *now, double *r
             next[j] += times[i] * x[i][j];
 }
 
-/* Forward, the factors of each step set to meet its distribution. Returns by how much they were
- * missed. */
-static double set_factors(struct fit *f)
+/* Forward, the factors of each step set to meet its distribution. */
+SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
-    double missed = 0, *mass = f->h->mass;
+    double *mass = f->h->mass;
 
+    f->missed = 0;
     for (int step = 1; step <= f->h->n_step; step++) {
         const double *target = f->target + (size_t)((step - 1) * n);
         const double *then = f->after + (size_t)(step * n), *now = mass + (size_t)((step - 1) * n);
@@ -292,7 +268,7 @@ static double set_factors(struct fit *f)
             is[j] = next[j] * factor[j] * then[j];
         for (int j = 0; j < n; j++)
             sum += is[j];
-        meet(is, target, sum, n, factor, &missed);
+        meet(is, target, sum, n, factor, &f->missed);
         for (int j = 0; j < n; j++)
             next[j] *= factor[j];
         for (int j = 0; j < n; j++)
@@ -300,8 +276,9 @@ static double set_factors(struct fit *f)
         for (int j = 0; j < n && all > 0; j++)
             next[j] /= all;
     }
-    return missed;
 }
+
+SPOT_SIMD_TWICE(set_factors, (struct fit * f), (f))
 
 /* The kernels of the fitted chain, and the distributions that they lead to. */
 static void settle(struct fit *f)
@@ -348,7 +325,6 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     fit.after = fit.factor + steps * n;
     fit.both = fit.after + (steps + 1) * n;
     fit.is = fit.both + n;
-    pick_loops(&fit);
     for (size_t i = 0; i < steps * n; i++)
         fit.factor[i] = 1;
     for (size_t s = 0; s < steps; s++)
@@ -362,7 +338,8 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     h->mass[start - n_low] = 1;
     for (int round = 0; round < ROUNDS_MAX && n_step; round++) {
         look_back(&fit);
-        h->missed = set_factors(&fit);
+        set_factors(&fit);
+        h->missed = fit.missed;
         if (h->missed < MET)
             break;
     }
