@@ -240,10 +240,12 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
     const int n_node = rank < dp->n_grid ? dp->n_node : 1;
 
     for (int e = 1; e < dists->n_event; e++) {
-        const int change = dists->event[e].change;
+        const int change = dists->event[e].change, context = spot_liveput_context(dp, 0, change);
 
-        spot_liveput_follow(dp, n, rank, change, spot_liveput_context(dp, 0, change),
-                            space->then + e);
+        if (change < 0 && dp->sees_victims)
+            spot_liveput_gain_fetch(dp, n, rank, change,
+                                    spot_liveput_targets(dp, context, n + change)->rank);
+        spot_liveput_follow(dp, n, rank, change, context, space->then + e);
     }
     for (int node = 0; node < n_node; node++) {
         const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;

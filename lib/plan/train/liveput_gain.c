@@ -93,13 +93,14 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     const bool told = dp->has_notice || dp->sees_losses;
     const bool sees = told && dp->sees_victims && lost && from != SPOT_GRID_NONE;
     const struct spot_cost_outcomes *o = sees ? spot_cost_outcomes(dp->table, n, from, lost) : NULL;
-    struct spot_liveput_gain *g = spot_xcalloc(1, sizeof(*g));
-    const size_t wide = wide_of(dp);
+    const size_t wide = wide_of(dp), n_outcome = o ? (size_t)o->n : 1;
+    struct spot_liveput_gain *g =
+        spot_xcalloc(1, sizeof(*g) + n_outcome * (1 + wide) * sizeof(*g->of));
 
     g->from = rank;
-    g->n = o ? o->n : 1;
-    g->prob = spot_xcalloc((size_t)g->n, sizeof(*g->prob));
-    g->of = spot_xcalloc((size_t)g->n * wide, sizeof(*g->of));
+    g->n = (int)n_outcome;
+    g->prob = (double *)(g + 1);
+    g->of = g->prob + n_outcome;
     if (is_owing) {
         g->free = spot_xcalloc((size_t)g->n * wide, sizeof(*g->free));
         g->n_free = spot_xcalloc((size_t)g->n, sizeof(*g->n_free));
@@ -120,21 +121,46 @@ static size_t n_gain(const struct spot_liveput_dp *dp)
     return 2 * (size_t)(dp->n_max - dp->n_low + 1) * wide_of(dp) * ((size_t)dp->lost_max + 1);
 }
 
+/* Where the gain of (n, rank) is kept; losses side by side. */
+static struct spot_liveput_gain **gain_at(const struct spot_liveput_dp *dp, int n, int rank,
+                                          int change, bool is_owing)
+{
+    const int lost = change < 0 ? -change : 0;
+
+    if (!lost && !dp->table->warm) /* then it does not matter how many there are */
+        n = dp->n_max;
+    return &dp->gain[2 * (((size_t)(n - dp->n_low) * wide_of(dp) + (size_t)rank) *
+                              ((size_t)dp->lost_max + 1) +
+                          (size_t)lost) +
+                     is_owing];
+}
+
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing)
 {
-    const int lost = change < 0 ? -change : 0;
     struct spot_liveput_gain **at;
 
     if (!dp->gain)
         dp->gain = spot_xcalloc(n_gain(dp), sizeof(struct spot_liveput_gain *));
-    at = &dp->gain[2 * (((size_t)(n - dp->n_low) * wide_of(dp) + (size_t)rank) *
-                            ((size_t)dp->lost_max + 1) +
-                        (size_t)lost) +
-                   is_owing];
+    at = gain_at(dp, n, rank, change, is_owing);
     if (!*at)
-        *at = make(dp, n, rank, lost, is_owing);
+        *at = make(dp, n, rank, change < 0 ? -change : 0, is_owing);
     return *at;
+}
+
+void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to)
+{
+    const struct spot_liveput_gain *g;
+
+    if (!dp->gain || rank + 2 > dp->n_grid || !(g = *gain_at(dp, n, rank + 1, change, false)))
+        return;
+    __builtin_prefetch(*gain_at(dp, n, rank + 2, change, false));
+    for (int i = 0; i < g->n; i++) {
+        const double *of = g->of + (size_t)i * wide_of(dp);
+
+        __builtin_prefetch(of + rank + 1);
+        __builtin_prefetch(of + to);
+    }
 }
 
 void spot_liveput_gain_release(struct spot_liveput_dp *dp)
@@ -144,8 +170,6 @@ void spot_liveput_gain_release(struct spot_liveput_dp *dp)
 
         if (!g)
             continue;
-        free(g->prob);
-        free(g->of);
         free(g->left_s);
         free(g->at);
         free(g->part);

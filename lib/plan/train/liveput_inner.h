@@ -61,6 +61,9 @@ static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, co
 /* For changes from n instances, < 0 lost; `is_owing`: a migration is unfinished. Borrowed. */
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing);
+/* The next rank will soon be asked for its gain, of itself and of `to`: they lie all over the
+ * memory. */
+void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
 /* The maximum that an outcome gives on n2 instances, over all grids and suspending, and the rank
