@@ -6,7 +6,11 @@
  * region) * E with one G for all, one R per region and one E per series, whose probability is the
  * rank of the series at every step (a Gaussian copula: the distribution of each series is as
  * forecast, ranks of two series correlate by `region` within a region and by `all` across regions).
- * A fleet can count on the minimum over the steps that it must survive without replacement.
+ * Where the forecast tells of a region how its zones are lost together, `region` is such that two
+ * of them lose instances in the same interval as often as it says, but at least `all`. A fleet can
+ * count on the minimum over the steps that it must survive without replacement; where the forecast
+ * tells how likely a request is granted, on what it holds alone in the worst scenarios of the
+ * series, as many as refuse it.
  */
 #ifndef SPOT_PLAN_FLEET_SCENARIO_H
 #define SPOT_PLAN_FLEET_SCENARIO_H
@@ -25,7 +29,12 @@ struct spot_fleet_copula {
     int64_t steps;      /* that a fleet must survive, 1.. */
     double all, region; /* 0 <= all <= region <= 1 */
     uint64_t seed;
+    const int64_t *held; /* [n_column] that run; NULL: none */
 };
+
+/* alike [n_series]: the correlation of ranks within the region of each; `region` of the copula
+ * where the forecast does not tell it. */
+void spot_fleet_alike(const struct spot_fleet_copula *copula, double *alike);
 
 /* The series for a zone and type, SIZE_MAX: none. A series without a type applies to all. */
 size_t spot_fleet_series(const struct spot_forecast *forecast, const char *zone, const char *type);

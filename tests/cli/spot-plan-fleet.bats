@@ -79,6 +79,24 @@ zones() { # a forecast of two zones, their prices
     [ -s "$T/s" ] && [ -s "$T/p" ]
 }
 
+@test "what is not held has to be granted, and zones of a region fall together as the forecast says" {
+    { echo time_s,zone,instance_type,available
+      for z in us-1a us-1b; do for i in $(seq 0 49); do echo "$((i * 300)),$z,A10G,$((i / 7 % 2 * 2 + 8))"; done; done; } >"$T/t.csv"
+    spot-predict --interval 300 --horizon 2 "$T/t.csv" >"$T/f"
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,zone\nA10G,.3,1,us-1a\nA10G,.31,1,us-1b\nA100-80GB,,3.67,\n' >"$T/c"
+    buys() { c=$T/c fleet --forecast "$T/f" "$@"; }
+    jq -e '.regions | length == 1' "$T/f"
+    buys -o "$T/plain"
+    jq -e '[.why[] | select(test("^us-1: its zones are lost together"))] | length == 1' "$T/plain"
+    jq '.series |= map(. + {start: {granted: .2, stays_1h: .5, stays: [.9, .9], probe_age_s: 0, probes: 9}})' "$T/f" >"$T/g"
+    mv "$T/g" "$T/f"
+    buys -o "$T/asked"
+    jq -e '[.buy[] | select(.market == "spot")] == []' "$T/asked"
+    jq -e '[.why[] | select(test("what is not held is granted with 0.20"))] | length == 2' "$T/asked"
+    # a fleet that has its machines needs no grant
+    buys --current "$T/plain" | jq -e --slurpfile was "$T/plain" '[.buy[] | select(.market == "spot").count] | add > 0'
+}
+
 @test "what cannot be answered is infeasible, and says what would do" {
     printf 'instance_type,on_demand_usd_per_h,quota\nA10G,1.01,2\nA100-80GB,3.67,0\n' >"$T/c"
     c=$T/c run -1 --separate-stderr fleet

@@ -242,7 +242,7 @@ START_TEST(scenarios_keep_each_distribution_and_correlate)
     enum { N = 20000 };
     static int32_t there[N * ZONES];
     const struct spot_forecast f = forecast_of(0.2);
-    const struct spot_fleet_copula copula = { &f, 2, 0.2, 0.7, 7 };
+    const struct spot_fleet_copula copula = { &f, 2, 0.2, 0.7, 7, NULL };
     const size_t series[ZONES] = { 0, 1, 2, 3 };
     double none[ZONES] = { 0 }, near_both = 0, far_both = 0;
 
@@ -263,6 +263,76 @@ START_TEST(scenarios_keep_each_distribution_and_correlate)
 }
 END_TEST
 
+/* Two zones that a shock takes together: drawn as the forecast describes it, of one interval. */
+START_TEST(zones_of_a_region_are_lost_together_as_often_as_the_forecast_says)
+{
+    enum { N = 40000 };
+    static int32_t there[N * ZONES];
+
+    for (int i = 0; i < 3; i++) {
+        const double lift[] = { 4, 8, 1 }, q = 0.1, gone = 0.1;
+        struct spot_forecast f = forecast_of(2 * gone);
+        struct spot_forecast_change change[] = { { 0, 0, 1 - gone }, { CAP, 0, gone } };
+        struct spot_forecast_region region = { .region = "us-east-1",
+                                               .instance_type = "g",
+                                               .zones = 2,
+                                               .shock_prob = q,
+                                               .loss_lift = lift[i],
+                                               .calm_lift = (1 - q * lift[i]) / (1 - q) };
+        const struct spot_fleet_copula copula = { .forecast = &f, .steps = 1, .region = 0.45 };
+        const size_t series[ZONES] = { 0, 1, 2, 3 };
+        double both = 0, said = 0, one = 0;
+        struct spot_rng rng;
+
+        f.region = &region;
+        f.n_region = 1;
+        for (size_t z = 0; z < ZONES; z++) {
+            f.series[z].change = change;
+            f.series[z].n_change = 2;
+        }
+        spot_rng_init(&rng, 3, (uint64_t)i);
+        spot_fleet_draw(&copula, series, ZONES, 0, N, there, ZONES);
+        for (size_t w = 0; w < N; w++) {
+            const double x = spot_rng_unit(&rng) < q ? region.loss_lift : region.calm_lift;
+            const bool first = spot_rng_unit(&rng) < gone * x,
+                       second = spot_rng_unit(&rng) < gone * x;
+
+            said += first && second;
+            both += there[w * ZONES] == 0 && there[w * ZONES + 1] == 0;
+            one += there[w * ZONES] == 0;
+        }
+        ck_assert_double_eq_tol(one / N, gone, 0.006);
+        ck_assert_double_eq_tol(both / N, said / N, 0.005);
+    }
+}
+END_TEST
+
+/* A request is refused as often as the forecast says, what is held is not asked for. */
+START_TEST(what_is_not_held_has_to_be_granted)
+{
+    enum { N = 20000 };
+    static int32_t there[N * ZONES];
+    const struct spot_forecast f = forecast_of(0.1);
+    struct spot_forecast_start start = { .granted = 0.7 };
+    const int64_t held[ZONES] = { 2, 0, 0, 0 };
+    const struct spot_fleet_copula copula = { .forecast = &f, .steps = 1, .held = held };
+    const size_t series[ZONES] = { 0, 1, 2, 3 };
+    double count[ZONES][CAP + 1] = { { 0 } };
+
+    f.series[0].start = f.series[1].start = &start;
+    spot_fleet_draw(&copula, series, ZONES, 0, N, there, ZONES);
+    for (size_t w = 0; w < N; w++)
+        for (size_t z = 0; z < ZONES; z++)
+            count[z][there[w * ZONES + z]]++;
+    ck_assert_double_eq_tol(count[0][0] / N, 0.05, 0.01);
+    ck_assert_double_eq_tol(count[0][2] / N, 0.25, 0.01);
+    ck_assert_double_eq_tol(count[0][CAP] / N, 0.7, 0.01);
+    ck_assert_double_eq_tol(count[1][0] / N, 0.3, 0.01);
+    ck_assert_double_eq_tol(count[2][0] / N, 0.05, 0.01);
+    ck_assert_double_eq_tol(count[2][CAP] / N, 0.9, 0.01);
+}
+END_TEST
+
 /* A plan of n scenarios and what 20000 others make of it. */
 static struct spot_fleet_promise promise_of(size_t n, uint64_t seed, double *cvar)
 {
@@ -270,7 +340,7 @@ static struct spot_fleet_promise promise_of(size_t n, uint64_t seed, double *cva
     static int32_t there[FRESH * K];
     static double prob[FRESH];
     const struct spot_forecast f = forecast_of(0.06);
-    const struct spot_fleet_copula copula = { &f, 1, 0.15, 0.45, seed };
+    const struct spot_fleet_copula copula = { &f, 1, 0.15, 0.45, seed, NULL };
     const size_t series[K] = { 0, 1, 2, 3, SIZE_MAX }, type[K] = { 0 };
     const double rate_per_s[] = { 10 }, per_s[] = { 1 };
     const double usd_per_h[K] = { 1, 1.01, 1.02, 1.03, 3.3 };

@@ -9,6 +9,7 @@
 #include "plan/fleet_scenario.h"
 #include "plan_fleet.h"
 #include "trace/names.h"
+#include "trace/region.h"
 
 enum { QUOTAS_TRIED = 8 };
 
@@ -19,6 +20,8 @@ struct problem {
     const char **name;     /* [n_offer] */
     double *per_s, *usd_per_h, *prob;
     int64_t *quota;
+    int64_t *held; /* [n_offer] of --current */
+    double held_usd_per_h;
     int32_t *there;
     struct spot_fleet_cap *cap;
     uint8_t *is_in; /* [n_cap][n_offer] */
@@ -67,6 +70,55 @@ static void add_caps(const struct plan_fleet *s, struct problem *p)
     spot_names_release(&zones);
 }
 
+/* What is held, by offer; what the catalogue no longer has is let go. */
+static void count_held(struct plan_fleet *s, struct problem *p)
+{
+    p->held = spot_xcalloc(s->demand.n_offer, sizeof(*p->held));
+    for (size_t i = 0; i < s->n_held; i++) {
+        const struct spot_plan_buy *buy = &s->held[i];
+        size_t k = 0;
+
+        while (k < s->demand.n_offer && (strcmp(s->offer[k].zone, buy->zone) != 0 ||
+                                         strcmp(s->offer[k].type, buy->type) != 0 ||
+                                         s->offer[k].is_spot == buy->is_on_demand))
+            k++;
+        if (k < s->demand.n_offer) {
+            p->held[k] += buy->count;
+            p->held_usd_per_h += (double)buy->count * s->priced[k].usd_per_h;
+        } else {
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
+                     "%lld x %.40s in %.40s are held but not in the catalogue: released",
+                     (long long)buy->count, buy->type, buy->zone);
+        }
+    }
+}
+
+/* What the forecast tells beside counts: of requests, and of regions. */
+static void explain_forecast(struct plan_fleet *s, const struct problem *p)
+{
+    const struct spot_forecast *f = &p->forecast;
+    double *alike = spot_xcalloc(f->n_series, sizeof(double));
+
+    spot_fleet_alike(&p->copula, alike);
+    for (size_t i = 0; i < f->n_series; i++) {
+        const char *zone = f->series[i].zone;
+        bool is_first = fabs(alike[i] - p->copula.region) > 0;
+
+        if (f->series[i].start && s->n_why < 16)
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
+                     "%.64s in %.64s: what is not held is granted with %.2f",
+                     f->series[i].instance_type, zone, f->series[i].start->granted);
+        for (size_t j = 0; j < i; j++)
+            is_first = is_first && !spot_region_is_same(zone, f->series[j].zone);
+        if (is_first && s->n_why < 16)
+            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
+                     "%.*s: its zones are lost together as the forecast says, their ranks "
+                     "correlate by %.2f",
+                     (int)spot_region_length(zone), zone, alike[i]);
+    }
+    free(alike);
+}
+
 static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_err *err)
 {
     if (spot_json_load_path(&p->json, s->o->forecast, err) ||
@@ -88,7 +140,8 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
     p->copula = (struct spot_fleet_copula){ .forecast = &p->forecast,
                                             .all = correlation,
                                             .region = region_correlation,
-                                            .seed = s->o->common.seed };
+                                            .seed = s->o->common.seed,
+                                            .held = p->held };
     p->copula.steps = (int64_t)fmax(1, ceil(s->o->cold_start_s / p->forecast.interval_s - 1e-9));
     if (p->copula.steps > p->forecast.horizon)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -98,6 +151,7 @@ static int read_forecast(struct plan_fleet *s, struct problem *p, struct spot_er
         s->time_s = p->forecast.n_series ? p->forecast.series[0].time_s : 0;
     spot_fleet_draw(&p->copula, p->series, s->demand.n_offer, 0, s->n_scenario, p->there,
                     s->demand.n_offer);
+    explain_forecast(s, p);
     return 0;
 }
 
@@ -130,6 +184,7 @@ static int build(struct plan_fleet *s, struct problem *p, struct spot_err *err)
         p->prob[w] = 1 / (double)s->n_scenario;
     find_types(s, p);
     add_caps(s, p);
+    count_held(s, p);
     if (s->o->forecast && read_forecast(s, p, err))
         return -1;
     p->risk.name = p->name;
@@ -161,6 +216,7 @@ static void release(struct problem *p)
     free(p->usd_per_h);
     free(p->prob);
     free(p->quota);
+    free(p->held);
     free(p->there);
     free(p->cap);
     free(p->is_in);
@@ -284,39 +340,13 @@ static void try_fresh(struct plan_fleet *s, struct problem *p)
     free(prob);
 }
 
-/* What is held, by offer; what the catalogue no longer has is let go. */
-static int64_t *held_counts(struct plan_fleet *s, double *usd_per_h)
-{
-    int64_t *count = spot_xcalloc(s->demand.n_offer, sizeof(*count));
-
-    *usd_per_h = 0;
-    for (size_t i = 0; i < s->n_held; i++) {
-        const struct spot_plan_buy *buy = &s->held[i];
-        size_t k = 0;
-
-        while (k < s->demand.n_offer && (strcmp(s->offer[k].zone, buy->zone) != 0 ||
-                                         strcmp(s->offer[k].type, buy->type) != 0 ||
-                                         s->offer[k].is_spot == buy->is_on_demand))
-            k++;
-        if (k < s->demand.n_offer) {
-            count[k] += buy->count;
-            *usd_per_h += (double)buy->count * s->priced[k].usd_per_h;
-        } else {
-            snprintf(plan_fleet_why(s), PLAN_FLEET_WHY,
-                     "%lld x %.40s in %.40s are held but not in the catalogue: released",
-                     (long long)buy->count, buy->type, buy->zone);
-        }
-    }
-    return count;
-}
-
 /* Keep what is held until its delay is over. */
 static void scale(struct plan_fleet *s, struct problem *p)
 {
     struct spot_fleet_promise promise;
     enum spot_fleet_side side;
-    double usd_per_h;
-    int64_t *held = held_counts(s, &usd_per_h);
+    const int64_t *held = p->held;
+    const double usd_per_h = p->held_usd_per_h;
 
     spot_fleet_risk_try(&p->risk, held, &promise);
     side = promise.cvar > p->risk.unserved + 1e-9             ? SPOT_FLEET_UP
@@ -336,7 +366,6 @@ static void scale(struct plan_fleet *s, struct problem *p)
         spot_fleet_risk_split(&p->risk, held, s->risk.share);
         s->is_waiting = true;
     }
-    free(held);
 }
 
 int plan_fleet_solve_risk(struct plan_fleet *s, struct spot_err *err)

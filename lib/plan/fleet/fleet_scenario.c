@@ -2,6 +2,7 @@
 #include "plan/fleet_scenario.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,75 @@ static void find_regions(const struct spot_forecast *forecast, size_t *region)
     }
 }
 
+/* The entry of the region that tells how its zones are lost together; n_region: none. */
+static size_t told_of(const struct spot_forecast *f, size_t series)
+{
+    const char *zone = f->series[series].zone;
+    size_t r = 0;
+
+    while (r < f->n_region &&
+           !(f->region[r].shock_prob > 0 && f->region[r].shock_prob < 1 &&
+             !strcmp(f->region[r].instance_type, f->series[series].instance_type) &&
+             strlen(f->region[r].region) == spot_region_length(zone) &&
+             !strncmp(f->region[r].region, zone, spot_region_length(zone))))
+        r++;
+    return r;
+}
+
+static double normal(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2));
+}
+
+/* Two normal numbers are both below their quantile of q with probability `both`: their correlation,
+ * 0 or more. The slope of that probability by the arc sine of it is exp(-z^2 / (1 + r)) / 2 pi. */
+static double correlation_of(double q, double both)
+{
+    static const double step = 1e-3;
+    double low = -9, high = 9, sum = q * q, angle = 0;
+
+    while (high - low > 1e-9)
+        *(normal((low + high) / 2) < q ? &low : &high) = (low + high) / 2;
+    while (sum < both && angle < acos(0) - step) {
+        sum += step * exp(-low * low / (1 + sin(angle + step / 2))) / (4 * acos(0));
+        angle += step;
+    }
+    return sin(angle);
+}
+
+/* Of a region whose zones are lost each with probability `loss` in an interval. */
+static double alike_of(const struct spot_forecast_region *r, double loss)
+{
+    const double q = r->shock_prob, lift = fmin(fmin(r->loss_lift, 1 / loss), 1 / q),
+                 calm = (1 - q * lift) / (1 - q);
+
+    return correlation_of(loss, loss * loss * (q * lift * lift + (1 - q) * calm * calm));
+}
+
+void spot_fleet_alike(const struct spot_fleet_copula *copula, double *alike)
+{
+    const struct spot_forecast *f = copula->forecast;
+    double *loss = spot_xcalloc(f->n_region + 1, sizeof(double)),
+           *zones = spot_xcalloc(f->n_region + 1, sizeof(double));
+
+    for (size_t i = 0; i < f->n_series; i++) {
+        const size_t r = told_of(f, i);
+
+        zones[r]++;
+        for (size_t k = 0; k < f->series[i].n_change; k++)
+            loss[r] += f->series[i].change[k].lost ? f->series[i].change[k].prob : 0;
+    }
+    for (size_t r = 0; r < f->n_region; r++) /* from here on the correlation */
+        loss[r] = zones[r] > 1 && loss[r] > 0
+                      ? fmax(copula->all, alike_of(&f->region[r], fmin(loss[r] / zones[r], 0.999)))
+                      : copula->region;
+    loss[f->n_region] = copula->region;
+    for (size_t i = 0; i < f->n_series; i++)
+        alike[i] = loss[told_of(f, i)];
+    free(loss);
+    free(zones);
+}
+
 /* The least count of the steps at a rank in (0, 1). */
 static int32_t least_at(const struct spot_forecast_series *series, int64_t steps, double rank)
 {
@@ -54,9 +124,12 @@ void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *serie
     const int64_t steps = copula->steps < f->horizon ? copula->steps : f->horizon;
     size_t *region = spot_xcalloc(f->n_series, sizeof(*region));
     double *shared = spot_xcalloc(f->n_series, sizeof(double));
+    double *alike = spot_xcalloc(f->n_series, sizeof(double)); /* correlation within its region */
     int32_t *count = spot_xcalloc(f->n_series, sizeof(*count));
+    bool *is_refused = spot_xcalloc(f->n_series, sizeof(*is_refused));
 
     find_regions(f, region);
+    spot_fleet_alike(copula, alike);
     for (size_t w = 0; w < n; w++) {
         struct spot_rng rng;
         double common;
@@ -68,14 +141,23 @@ void spot_fleet_draw(const struct spot_fleet_copula *copula, const size_t *serie
             double rank;
 
             if (region[i] == i)
-                shared[i] = sqrt(copula->region - copula->all) * spot_rng_normal(&rng);
-            rank = common + shared[region[i]] + sqrt(1 - copula->region) * own;
-            count[i] = least_at(&f->series[i], steps, 0.5 * erfc(-rank / sqrt(2)));
+                shared[i] = spot_rng_normal(&rng);
+            rank = normal(common + sqrt(alike[i] - copula->all) * shared[region[i]] +
+                          sqrt(1 - alike[i]) * own);
+            count[i] = least_at(&f->series[i], steps, rank);
+            is_refused[i] = f->series[i].start && rank < 1 - f->series[i].start->granted;
         }
-        for (size_t k = 0; k < n_column; k++)
+        for (size_t k = 0; k < n_column; k++) {
+            const int64_t held = copula->held ? copula->held[k] : 0;
+
             if (series[k] != SIZE_MAX)
-                there[w * stride + k] = count[series[k]];
+                there[w * stride + k] = is_refused[series[k]] && held < count[series[k]]
+                                            ? (int32_t)held
+                                            : count[series[k]];
+        }
     }
+    free(alike);
+    free(is_refused);
     free(region);
     free(shared);
     free(count);
