@@ -188,6 +188,7 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -x -a 'spot on-demand idle'
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l launching -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l at -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l jobs -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l catalogue -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l prices -r
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l forecast -r

@@ -59,6 +59,7 @@ struct spot_market_place {
     double speed;                               /* work done per second, 1 is the job's own */
     int region;
     double leave_usd, leave_s; /* of moving the state to another region */
+    int64_t quota; /* of spot machines that jobs share (market_quota.h); below 0: any number */
     struct spot_run_dist dist;
     /* [n_path] usd/h of spot, on demand by tick; NULL: constant as above */
     const double *path[2];

@@ -40,7 +40,7 @@ bool spot_market_read_prices(const struct spot_trace_series *series, double star
 /* Ticks after which runs are learned anew; learn_s 0: a day, of many places two hours. */
 int64_t spot_market_learn_ticks(const struct spot_market *market, double learn_s);
 
-/* Read prices, speeds, and what it costs and takes state_gb to leave a region from a catalogue
+/* Read prices, speeds, quotas, and what it costs and takes state_gb to leave a region from a catalogue
  * (model/catalogue.h). Every place needs a row of its type, and of its zone if the row names one,
  * with a spot price; where a place has one already, the row need not. `source` named the places,
  * for messages; NULL: none. Returns 0, or -1 with *err. */

@@ -126,6 +126,36 @@ two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 >
     [[ "$stderr" == *'a trace or forecast has to name it'* ]]
 }
 
+@test "several jobs under one quota" {
+    two_zones
+    sed -i '$d' "$T/two.csv" && echo 119400,b,g,1 >>"$T/two.csv"
+    printf 'job,work_s,deadline_s\ntight,40000,43600\nloose,4000,400000\n' >"$T/jobs.csv"
+    offer() { printf 'instance_type,zone,spot_usd_per_h,on_demand_usd_per_h,quota\ng,a,1,3,%s\ng,b,1.1,3,%s\n' "$1" "$2" >"$T/q.csv"; }
+    jobs() { spot-plan deadline --jobs "$T/jobs.csv" --trace "$T/two.csv" --restart 12m --catalogue "$T/q.csv" --no-provenance "$@"; }
+    offer '' ''
+    jobs | jq -e '.quotas == [] and ([.jobs[] | .job] == ["tight", "loose"]) and all(.jobs[]; .quota_usd == 0)
+        and (.expected.usd - ([.jobs[].usd] | add) | fabs) < 1e-6'
+    # alone each says the same
+    jq -ne --argjson all "$(jobs)" --argjson one "$(spot-plan deadline --work 40000 --deadline 43600 --trace "$T/two.csv" --restart 12m \
+        --catalogue "$T/q.csv" --no-provenance)" '$all.jobs[0].mode == $one.mode and ($all.jobs[0].usd - $one.expected.usd | fabs) < 1e-6'
+    offer 0 1
+    jobs | jq -e '.jobs[0].mode == "spot" and .jobs[0].zone == "b" and .jobs[1].mode != "spot" and .quotas[1].quota == 1 and .expected.usd > 0'
+    offer 0 0
+    jobs | jq -e 'all(.jobs[]; .mode != "spot") and .quotas[1].worth > 0'
+    jobs --format table | grep -E '^tight: on-demand in [ab], g for 600 s, [0-9.]+ usd expected in all; alone it would take spot'
+    jobs --format table | grep -E '^one more of the quota of 0 in b, g is worth [0-9.]+ usd$'
+    echo again,50000,100 >>"$T/jobs.csv"
+    run -1 --separate-stderr jobs
+    [[ "$stderr" == *"job 'again': "*'deadline'* ]]
+    sed -i 's/again/tight/' "$T/jobs.csv"
+    run -3 --separate-stderr jobs
+    [[ "$stderr" == *"jobs.csv:4:1: job: 'tight' is there twice"* ]]
+    run -2 jobs --work 3h
+    run -2 --separate-stderr spot-plan deadline --work 3h
+    [[ "$stderr" == *'--work and --deadline are needed, or --jobs'* ]]
+    run -2 spot-plan deadline --jobs "$T/jobs.csv"
+}
+
 @test "time that is gone and the price on demand are part of the choice" {
     cost() { plan --deadline 17h "$@" | jq .expected.usd; }
     jq -ne --argjson early "$(cost)" --argjson late "$(cost --elapsed 4.5h)" '$late > $early'

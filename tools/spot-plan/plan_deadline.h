@@ -44,8 +44,29 @@ struct plan_deadline {
 
 extern const char *const plan_deadline_mode[]; /* idle, spot, on-demand */
 
+/* A job of several. */
+struct plan_deadline_job {
+    char *name, *now, *at; /* at may be NULL */
+    double work_s, deadline_s, done_s, elapsed_s, launching_s;
+};
+
+/* Weigh the steps of a job on the places of `s`: its step_usd, want. Returns 0, or -1. */
+int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job *job,
+                        struct spot_err *err);
+
+/* Read the jobs of --jobs, divide the quotas among them, write the plan. Returns 0, or -1. */
+int plan_deadline_jobs(struct plan_deadline *s, const char *jobs, const char *path,
+                       enum spot_format format, struct spot_err *err);
+
 /* Is whether spot is there known only by asking? */
 bool plan_deadline_is_asked(const struct plan_deadline *s, size_t place);
+
+/* "spot in use1-az1, g5.xlarge", PLAN_DEADLINE_WHY_TEXT / 2 bytes at most. */
+void plan_deadline_label(const struct plan_deadline *s, struct spot_market_step step, char *text);
+
+/* mode, zone and instance_type of a step. */
+void plan_deadline_write_step(struct spot_jw *jw, const struct plan_deadline *s,
+                              struct spot_market_step step);
 
 /* Fill why. */
 void plan_deadline_explain(struct plan_deadline *s);

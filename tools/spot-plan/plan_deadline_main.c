@@ -14,7 +14,7 @@
 
 static struct options {
     struct spot_tool_common common;
-    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices;
+    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices, *jobs;
     double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s, state_gb;
     double price[2], egress_usd; /* spot, on demand */
     double probe_usd;
@@ -392,6 +392,31 @@ static int decide_all(struct plan_deadline *s, const struct spot_policy *policy,
     return 0;
 }
 
+int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job *job,
+                        struct spot_err *err)
+{
+    const struct spot_policy *policy = spot_policy_find("deadline", "spot", err);
+
+    if (!policy)
+        return -1;
+    o.work_s = job->work_s;
+    o.deadline_s = job->deadline_s;
+    o.done_s = job->done_s;
+    o.elapsed_s = job->elapsed_s;
+    o.launching_s = job->launching_s;
+    o.now = job->now;
+    o.at = job->at;
+    s->market.work_s = o.work_s;
+    s->market.deadline_s = o.deadline_s;
+    free(s->path);
+    s->path = NULL;
+    s->n_priced = 0;
+    if (set_now(s, err) || (o.prices && take_paths(s, err)))
+        return -1;
+    suppose(s, 0.5);
+    return decide(s, policy, err);
+}
+
 static int look_ahead(struct plan_deadline *s, struct spot_err *err)
 {
     const struct spot_deadline_ahead ahead = { .market = &s->market,
@@ -418,8 +443,12 @@ static int run(struct plan_deadline *s, struct spot_err *err)
         return -1;
     if (!o.catalogue)
         spot_tool_assume_prices(o.price, 0.9731, 3.06);
-    if ((o.prices && read_prices(s, err)) || read_market(s, err) || set_now(s, err) ||
-        (o.prices && take_paths(s, err)) || decide_all(s, policy, err) || look_ahead(s, err))
+    if ((o.prices && read_prices(s, err)) || read_market(s, err))
+        return -1;
+    if (o.jobs)
+        return plan_deadline_jobs(s, o.jobs, o.common.output, format, err);
+    if (set_now(s, err) || (o.prices && take_paths(s, err)) || decide_all(s, policy, err) ||
+        look_ahead(s, err))
         return -1;
     plan_deadline_explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
@@ -433,8 +462,13 @@ static int plan_deadline(struct spot_err *err)
     struct plan_deadline s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
-    const int rc = run(&s, err);
+    int rc;
 
+    if (!o.jobs && !(o.work_s > 0 && o.deadline_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--work and --deadline are needed, or --jobs: how long it computes, "
+                            "when it has to end");
+    rc = run(&s, err);
     spot_prov_release(&s.prov);
     spot_trace_release(&s.trace);
     spot_forecast_release(&s.forecast);
@@ -453,12 +487,13 @@ const struct spot_cli plan_deadline_command = {
     .need = (const struct spot_opt_need[]){ { "forecast|has-spot", "!trace" },
                                             { "has-spot", "!forecast" },
                                             { "learn", "trace" },
+                                            { "jobs", "catalogue" },
+                                            { "work|deadline|done|elapsed|now|launching|at|"
+                                              "probe-usd|explain",
+                                              "!jobs" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", NULL },
+    .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", "jobs", NULL },
     .writes = (const char *const[]){ "output", NULL },
-    .required = (const struct spot_opt_required[]){ { "work", "how long it computes" },
-                                                    { "deadline", "when it has to end" },
-                                                    { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
                                                 { "now", "spot|on-demand|idle" },
                                                 { NULL, NULL } },
@@ -484,6 +519,8 @@ const struct spot_cli plan_deadline_command = {
             SPOT_SECS("launching", &o.launching_s, "time",
                       "time since its launch, if that is not over (default: 0)", 0, 1e8),
             SPOT_TEXT("at", &o.at, "zone", "zone in which the job runs or last ran"),
+            SPOT_TEXT("jobs", &o.jobs, "file",
+                      "several jobs (CSV) under the quotas of --catalogue, instead of one"),
             { SPOT_OPT_GROUP, .help = "the machines" },
             SPOT_ROW_CATALOGUE(&o.catalogue),
             SPOT_ROW_PRICES(&o.prices),

@@ -26,14 +26,14 @@ static bool is_told(const struct plan_deadline *s, int mode, size_t place)
     return mode != SPOT_DEADLINE_IDLE || place == s->now.place;
 }
 
-static void label(const struct plan_deadline *s, int mode, size_t place,
-                  char text[PLAN_DEADLINE_WHY_TEXT / 2])
+void plan_deadline_label(const struct plan_deadline *s, struct spot_market_step step, char *text)
 {
-    if (mode == SPOT_DEADLINE_IDLE || s->market.n_place == 1)
-        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s", plan_deadline_mode[mode]);
+    if (step.mode == SPOT_DEADLINE_IDLE || s->market.n_place == 1)
+        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s", plan_deadline_mode[step.mode]);
     else
-        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s in %.40s, %.40s", plan_deadline_mode[mode],
-                 s->names.zone[place], s->names.type[place]);
+        snprintf(text, PLAN_DEADLINE_WHY_TEXT / 2, "%s in %.40s, %.40s",
+                 plan_deadline_mode[step.mode], s->names.zone[step.place],
+                 s->names.type[step.place]);
 }
 
 static void explain_step(struct plan_deadline *s, int mode, size_t place)
@@ -41,7 +41,7 @@ static void explain_step(struct plan_deadline *s, int mode, size_t place)
     const double usd = s->step_usd[place][mode];
     char text[PLAN_DEADLINE_WHY_TEXT / 2];
 
-    label(s, mode, place, text);
+    plan_deadline_label(s, (struct spot_market_step){ (enum spot_deadline_mode)mode, place }, text);
     if (isinf(usd) || is_gone(s, mode, place))
         snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT, "%s: %s", text,
                  is_gone(s, mode, place) ? "there is none"
@@ -103,7 +103,7 @@ static void explain_ask(struct plan_deadline *s)
                               i ? ", then " : "", s->names.zone[s->ask[i].place],
                               s->names.type[s->ask[i].place], s->ask[i].granted);
     }
-    label(s, (int)s->otherwise.mode, s->otherwise.place, text);
+    plan_deadline_label(s, s->otherwise, text);
     snprintf(at + n, PLAN_DEADLINE_WHY_TEXT - n, "%s; else %.50s", s->n_ask > 3 ? ", .." : "",
              text);
 }
@@ -134,13 +134,14 @@ void plan_deadline_explain(struct plan_deadline *s)
                  s->n_priced, (double)s->price.horizon * s->price.interval_s);
 }
 
-static void write_step(struct spot_jw *jw, const struct plan_deadline *s, int mode, size_t place)
+void plan_deadline_write_step(struct spot_jw *jw, const struct plan_deadline *s,
+                              struct spot_market_step step)
 {
-    spot_jw_str(jw, "mode", plan_deadline_mode[mode]);
-    if (mode != SPOT_DEADLINE_IDLE && *s->names.zone[place])
-        spot_jw_str(jw, "zone", s->names.zone[place]);
-    if (mode != SPOT_DEADLINE_IDLE && *s->names.type[place])
-        spot_jw_str(jw, "instance_type", s->names.type[place]);
+    spot_jw_str(jw, "mode", plan_deadline_mode[step.mode]);
+    if (step.mode != SPOT_DEADLINE_IDLE && *s->names.zone[step.place])
+        spot_jw_str(jw, "zone", s->names.zone[step.place]);
+    if (step.mode != SPOT_DEADLINE_IDLE && *s->names.type[step.place])
+        spot_jw_str(jw, "instance_type", s->names.type[step.place]);
 }
 
 static void write_ask(struct spot_jw *jw, const struct plan_deadline *s)
@@ -165,7 +166,7 @@ static int write_json(const struct plan_deadline *s, FILE *out, struct spot_err 
     spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
     spot_jw_str(&jw, "kind", "deadline");
     spot_jw_real(&jw, "time_s", s->time_s);
-    write_step(&jw, s, s->want.mode, s->want.place);
+    plan_deadline_write_step(&jw, s, s->want);
     spot_jw_real(&jw, "hold_s", s->market.tick_s);
     spot_jw_object(&jw, "expected");
     spot_jw_real(&jw, "usd", s->usd);
@@ -187,7 +188,8 @@ static int write_json(const struct plan_deadline *s, FILE *out, struct spot_err 
             if (is_it || !is_told(s, m, k) || isinf(s->step_usd[k][m]) || is_gone(s, m, k))
                 continue;
             spot_jw_object(&jw, NULL);
-            write_step(&jw, s, m, k);
+            plan_deadline_write_step(&jw, s,
+                                     (struct spot_market_step){ (enum spot_deadline_mode)m, k });
             spot_jw_real(&jw, "usd", s->step_usd[k][m]);
             spot_jw_end(&jw);
         }
@@ -206,7 +208,7 @@ int plan_deadline_write(const struct plan_deadline *s, const char *path, enum sp
     if (spot_out_open(&out, path, err))
         return -1;
     if (format == SPOT_FORMAT_TABLE) {
-        label(s, s->want.mode, s->want.place, text);
+        plan_deadline_label(s, s->want, text);
         fprintf(out.file, "%s for %g s\n\n", text, s->market.tick_s);
         for (size_t i = 0; i < s->n_why; i++)
             fprintf(out.file, "%s\n", s->why[i]);

@@ -73,7 +73,8 @@ int spot_market_add_place(struct spot_market *m, struct spot_market_names *names
     m->place[n] = (struct spot_market_place){ .spot_usd_per_h = spot_usd_per_h,
                                               .on_demand_usd_per_h = on_demand_usd_per_h,
                                               .speed = 1,
-                                              .region = region };
+                                              .region = region,
+                                              .quota = -1 };
     m->n_place++;
     return 0;
 }
@@ -141,6 +142,7 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
             p->spot_usd_per_h = row->usd_per_h[true];
         p->on_demand_usd_per_h = row->usd_per_h[false] < 0 ? INFINITY : row->usd_per_h[false];
         p->speed = row->speed;
+        p->quota = row->quota;
         p->leave_usd = r->state_gb * row->egress_usd_per_gb;
         p->leave_s = row->egress_byte_per_s > 0 ? r->state_gb * 1e9 / row->egress_byte_per_s : 0;
         r->has_row[k] = true;
