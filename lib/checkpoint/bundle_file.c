@@ -124,8 +124,7 @@ int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
     out.fd = open_new(dir_fd, name);
     if (out.fd < 0) {
         spot_err_sys(err, "cannot write '%s'", path);
-        if (dir_fd >= 0)
-            close(dir_fd);
+        spot_close(dir_fd);
         return -1;
     }
     out.hash = spot_hash_stream_new();

@@ -13,6 +13,7 @@
 
 #include "common/hash.h"
 #include "common/json_writer.h"
+#include "common/pio.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
 
@@ -158,8 +159,7 @@ int spot_generation_share(const struct spot_generations *g, int64_t step, uint64
         return -1;
     fd = open_tmp(g, step, nonce, err);
     rc = fd < 0 ? -1 : spot_bundle_file_mark(fd, nonce, err);
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     if (rc)
         spot_generation_drop_tmp(g, step, nonce);
     return rc;
@@ -253,8 +253,7 @@ int spot_generation_commit(const struct spot_generations *g, int64_t step, uint6
         return commit_objects(g, step, nonce, written, err);
     fd = open_tmp(g, step, nonce, err);
     rc = fd < 0 ? -1 : complete(g, fd, step, written, err);
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     if (rc)
         return -1;
     spot_generation_tmp(g, step, nonce, tmp);

@@ -13,6 +13,7 @@
 
 #include "comm/endpoint.h"
 #include "common/dir_lock.h"
+#include "common/pio.h"
 #include "common/safe_dir.h"
 #include "common/temp.h"
 #include "common/threads.h"
@@ -283,10 +284,8 @@ void spot_store_close(struct spot_store *s)
     else if (s->has_thread)
         spot_store_drop_unfinished(s);
     for (int i = 0; i < 2; i++)
-        if (s->news[i] >= 0)
-            close(s->news[i]);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
+        spot_close(s->news[i]);
+    spot_close(s->lock_fd);
     spot_store_free_queue(s);
     spot_objects_free(s->disk.objects);
     free(s->spool.written);

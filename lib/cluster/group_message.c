@@ -205,7 +205,8 @@ static int on_vote(struct spot_group *g, struct spot_peer *peer, const struct sp
     if (m->phase != SPOT_PHASE_RUN || frame->epoch != m->epoch ||
         (m->rounds == SPOT_ROUNDS_LOCKSTEP ? round != m->round : round < m->round))
         return 0;
-    rc = g->workload->vote(g->job, view, peer, round, &in, err);
+    rc = g->workload->vote ? g->workload->vote(g->job, view, peer, round, &in, err)
+                           : !spot_wire_in_done(&in) || round != m->round;
     if (rc > 0)
         spot_peer_drop(peer, "a vote");
     if (rc)

@@ -273,7 +273,7 @@ static int commit(struct spot_view *view, enum spot_effect *next, struct spot_er
     struct spot_group *const g = view->group;
     enum spot_verdict verdict = SPOT_VERDICT_COMMIT;
 
-    if (g->workload->commit(g->job, view, &verdict, err))
+    if (g->workload->commit && g->workload->commit(g->job, view, &verdict, err))
         return -1;
     if (verdict == SPOT_VERDICT_REDO) {
         *next = spot_machine_redo(&view->machine);

@@ -90,11 +90,12 @@ struct spot_workload {
      * are no more rounds. Where rounds are announced it is called once per epoch, when all are
      * ready. */
     int (*begin)(void *job, struct spot_view *view, struct spot_err *err);
-    /* A member votes for the round of the view, or announces `round`. 1: malformed. */
+    /* May be NULL: a vote says nothing, and is for the round of the view alone. A member votes for
+     * it, or announces `round`. 1: malformed. */
     int (*vote)(void *job, struct spot_view *view, struct spot_peer *peer, int64_t round,
                 struct spot_wire_in *in, struct spot_err *err);
-    /* All have voted: the rounds from the view's to spot_view_reached, exclusive, are committed.
-     * Tell the members. */
+    /* May be NULL: there is nothing to tell. All have voted: the rounds from the view's to
+     * spot_view_reached, exclusive, are committed. Tell the members. */
     int (*commit)(void *job, struct spot_view *view, enum spot_verdict *verdict,
                   struct spot_err *err);
     /* May be NULL. The epoch is over: drop work in progress. */

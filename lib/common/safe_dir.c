@@ -20,8 +20,7 @@ enum { DIR_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
 
 static int fail(int fd, int why)
 {
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     errno = why;
     return -1;
 }
@@ -371,8 +370,7 @@ int spot_safe_remove_path(const char *path, struct spot_err *err)
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rc = fd < 0 ? spot_err_sys(err, "cannot open '%.200s'", dir)
                 : spot_safe_remove(fd, slash ? slash + 1 : path, err);
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     free(dir);
     return rc;
 }

@@ -72,6 +72,15 @@ char *spot_xstrdup(const char *text)
     return memcpy(spot_xcalloc(n, 1), text, n);
 }
 
+char *spot_xpath(const char *dir, const char *name)
+{
+    const size_t n = strlen(dir) + strlen(name) + 2;
+    char *const path = spot_xcalloc(n, 1);
+
+    snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
 void *spot_xgrow(void *ptr, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap && ptr)

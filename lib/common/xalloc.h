@@ -18,6 +18,7 @@ extern "C" {
 void *spot_xcalloc(size_t n, size_t size);
 void *spot_xrealloc(void *ptr, size_t n, size_t size);
 char *spot_xstrdup(const char *text);
+char *spot_xpath(const char *dir, const char *name); /* DIR/NAME */
 
 /* Abort because an external library had no memory for `what`. */
 void spot_no_memory(const char *what) __attribute__((noreturn));

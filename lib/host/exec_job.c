@@ -123,15 +123,6 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
     return 0;
 }
 
-static int vote(void *exec, struct spot_view *view, struct spot_peer *peer, int64_t round,
-                struct spot_wire_in *in, struct spot_err *err)
-{
-    (void)exec;
-    (void)peer;
-    (void)err;
-    return !spot_wire_in_done(in) || round != spot_view_machine(view)->round;
-}
-
 /* The ranks of all nodes have stayed up. */
 static int commit(void *exec, struct spot_view *view, enum spot_verdict *verdict,
                   struct spot_err *err)
@@ -225,7 +216,6 @@ const struct spot_workload spot_exec_workload = {
     .layout = spot_exec_layout,
     .would_change = spot_exec_would_change,
     .begin = begin,
-    .vote = vote,
     .commit = commit,
     .message = spot_exec_message,
     .owes = owes,

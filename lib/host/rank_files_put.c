@@ -119,8 +119,7 @@ static void remove_empty(int dir_fd, const char *path)
         *slash = '\0';
         fd = open_above(dir_fd, above, &name);
         if (fd < 0 || unlinkat(fd, name, AT_REMOVEDIR)) {
-            if (fd >= 0)
-                close(fd);
+            spot_close(fd);
             return;
         }
         close(fd);
@@ -211,10 +210,8 @@ static int rename_aside(struct spot_rank_files *f, const char *path, int aside_f
             aside->number++;
             rc = 1;
         }
-        if (from_fd >= 0)
-            close(from_fd);
-        if (to_fd >= 0)
-            close(to_fd);
+        spot_close(from_fd);
+        spot_close(to_fd);
     } while (rc > 0 && aside->number < UINT_MAX);
     return rc;
 }
@@ -233,8 +230,7 @@ static int move_aside(struct spot_rank_files *f, const char *path, struct spot_e
                 "'%.60s/" SPOT_FILES_ASIDE "/%.*s' now",
                 f->base, (int)spot_rank_files_unit(path), path, f->base,
                 (int)spot_rank_files_unit(at), at);
-    if (aside_fd >= 0)
-        close(aside_fd);
+    spot_close(aside_fd);
     return rc ? -1 : 0;
 }
 
@@ -250,8 +246,7 @@ static int clear(struct spot_rank_files *f, const struct spot_rank_file *file, s
         rc = fd < 0 || (unlinkat(fd, name, 0) && errno != ENOENT)
                  ? spot_err_sys(err, "cannot remove '%.60s/%.200s'", f->base, file->path)
                  : 0;
-        if (fd >= 0)
-            close(fd);
+        spot_close(fd);
     }
     if (!rc)
         remove_empty(f->fd, file->path);
@@ -381,8 +376,7 @@ static bool is_there(struct spot_rank_files *f, const struct part *p, void *room
             spot_read_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, n) == (ssize_t)n &&
             spot_hash128_equal(spot_hash128(room, n), p->record->chunk[file->first_chunk + i]);
     }
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     return is_same;
 }
 

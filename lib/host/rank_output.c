@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/outlet.h"
+#include "common/pio.h"
 #include "common/threads.h"
 #include "common/xalloc.h"
 
@@ -123,8 +124,7 @@ static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint3
 
 static void close_log(struct stream *s)
 {
-    if (s->log_fd >= 0)
-        close(s->log_fd);
+    spot_close(s->log_fd);
     s->log_fd = -1;
 }
 
@@ -266,13 +266,11 @@ static void release(struct spot_rank_output *o)
 {
     for (size_t i = 0; i < o->n_stream; i++) {
         close_log(&o->stream[i]);
-        if (o->stream[i].pipe_fd >= 0)
-            close(o->stream[i].pipe_fd);
+        spot_close(o->stream[i].pipe_fd);
     }
     for (int i = 0; i < 2; i++) {
         (void)spot_outlet_free(o->terminal[i], patience_s);
-        if (o->wake[i] >= 0)
-            close(o->wake[i]);
+        spot_close(o->wake[i]);
     }
     pthread_mutex_destroy(&o->lock);
     free(o->stream);

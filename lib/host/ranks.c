@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/pio.h"
 #include "common/xalloc.h"
 #include "host/rank_output.h"
 #include "host/ranks_state.h"
@@ -134,8 +135,7 @@ int spot_ranks_fd(const struct spot_ranks *r)
 static void close_both(int fd[2])
 {
     for (int i = 0; i < 2; i++) {
-        if (fd[i] >= 0)
-            close(fd[i]);
+        spot_close(fd[i]);
         fd[i] = -1;
     }
 }
@@ -274,8 +274,7 @@ void spot_ranks_free(struct spot_ranks *r)
         return;
     if (r->guard > 0 && r->has_round && !r->is_stuck)
         stop_and_wait(r);
-    if (r->command_fd >= 0)
-        close(r->command_fd); /* the guard ends, and whatever is below it */
+    spot_close(r->command_fd); /* the guard ends, and whatever is below it */
     if (r->guard > 0)
         left_one = end_guard(r);
     if (r->has_round || r->has_twins) /* of a guard that was killed */
@@ -284,8 +283,7 @@ void spot_ranks_free(struct spot_ranks *r)
         r->options.warn(
             "a process of the ranks has not ended %g s after SIGKILL: it is left behind",
             r->options.stuck_s);
-    if (r->event_fd >= 0)
-        close(r->event_fd);
+    spot_close(r->event_fd);
     spot_rank_output_free(r->output);
     free(r);
 }

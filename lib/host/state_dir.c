@@ -25,15 +25,6 @@
 static const char memory_dir[] = "/dev/shm";
 enum { SOCKET_PATH_MAX = 108 }; /* as sockaddr_un has it, with its end */
 
-static char *join(const char *dir, const char *name)
-{
-    const size_t n = strlen(dir) + strlen(name) + 2;
-    char *const path = spot_xcalloc(n, 1);
-
-    snprintf(path, n, "%s/%s", dir, name);
-    return path;
-}
-
 /* -1 if another process has it, or if it does not exist and is not to be created. */
 static int lock_as(int root_fd, const char *name, int flags)
 {
@@ -200,7 +191,7 @@ static int make_private(struct spot_state_dir *d, struct spot_err *err)
     const bool has_memory =
         !stat(memory_dir, &st) && S_ISDIR(st.st_mode) && !access(memory_dir, W_OK | X_OK);
 
-    d->root = has_memory ? join(memory_dir, NAME "-XXXXXX") : spot_temp_template(NAME);
+    d->root = has_memory ? spot_xpath(memory_dir, NAME "-XXXXXX") : spot_temp_template(NAME);
     if (has_memory)
         sweep(memory_dir);
     if (mkdtemp(d->root))
@@ -251,7 +242,7 @@ static int take_first_free(struct spot_state_dir *d, const char *name, struct sp
     for (int i = 0; i < SPOT_MEMBERS_MAX && d->lock_fd < 0; i++) {
         snprintf(number, sizeof(number), "%d", i);
         free(d->root);
-        d->root = join(base, number);
+        d->root = spot_xpath(base, number);
         if (try_one(d, number, err))
             return -1;
     }
@@ -263,7 +254,7 @@ static int take_first_free(struct spot_state_dir *d, const char *name, struct sp
 
 static int choose_socket(struct spot_state_dir *d, struct spot_err *err)
 {
-    d->socket = join(d->root, "socket");
+    d->socket = spot_xpath(d->root, "socket");
     if (strlen(d->socket) < SOCKET_PATH_MAX)
         return 0;
     free(d->socket);
@@ -271,7 +262,7 @@ static int choose_socket(struct spot_state_dir *d, struct spot_err *err)
     d->aside = spot_temp_template(NAME);
     if (strlen(d->aside) + sizeof("/socket") > SOCKET_PATH_MAX) {
         free(d->aside);
-        d->aside = join("/tmp", NAME "-XXXXXX");
+        d->aside = spot_xpath("/tmp", NAME "-XXXXXX");
     }
     if (!mkdtemp(d->aside)) {
         spot_err_sys(err, "cannot make a directory '%.200s'", d->aside);
@@ -279,7 +270,7 @@ static int choose_socket(struct spot_state_dir *d, struct spot_err *err)
         d->aside = NULL;
         return -1;
     }
-    d->socket = join(d->aside, "socket");
+    d->socket = spot_xpath(d->aside, "socket");
     d->aside_fd = open(d->aside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return d->aside_fd < 0 ? spot_err_sys(err, "cannot open '%.200s'", d->aside) : 0;
 }
@@ -304,7 +295,7 @@ static const struct spot_state_dir closed = {
 
 static int open_live(struct spot_state_dir *d, struct spot_err *err)
 {
-    d->live = join(d->root, "live");
+    d->live = spot_xpath(d->root, "live");
     if (is_foreign(d->root_fd, d->lock_fd))
         return say_replaced(d, err);
     d->live_fd = spot_safe_make_dir(d->root_fd, "live");
@@ -332,8 +323,7 @@ void spot_state_dir_release(struct spot_state_dir *d)
     if (d->lock_fd >= 0 && !d->is_kept)
         remove_root(d->base_fd, base_name(d->root), d->root_fd, d->lock_fd);
     for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
-        if (fd[i] >= 0)
-            close(fd[i]);
+        spot_close(fd[i]);
     free(d->root);
     free(d->live);
     *d = closed;

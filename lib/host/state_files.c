@@ -135,8 +135,7 @@ static int take_link(struct spot_state_store *store, int dir_fd, struct spot_sta
     const ssize_t n =
         fd >= 0 && !fstat(fd, seen) ? readlinkat(fd, "", room, SPOT_STATE_PATH_MAX) : -1;
 
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     if (n < 1 || n >= SPOT_STATE_PATH_MAX)
         return spot_err_set(err, SPOT_EDATA, "'%.200s' is not a link that can be taken",
                             file->path);
@@ -178,8 +177,7 @@ static int check_unchanged(int dir_fd, const struct spot_state_record *record,
         struct stat now;
         const bool is_same = fd >= 0 && !fstat(fd, &now) && is_same_file(&seen[i], &now);
 
-        if (fd >= 0)
-            close(fd);
+        spot_close(fd);
         if (!is_same)
             return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", path);
     }

@@ -135,8 +135,7 @@ static bool read_piece(const struct spot_state_store *s, const char *name,
     const bool is_read =
         fd >= 0 && spot_read_at(fd, 0, data, piece->n_byte) == (ssize_t)piece->n_byte;
 
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     return is_read && is_piece(piece, data);
 }
 
@@ -338,8 +337,7 @@ static struct spot_buf read_record(const struct spot_state_store *s, const char 
         if (spot_read_at(fd, 0, in.data, (size_t)st.st_size) == st.st_size)
             in.n = (size_t)st.st_size;
     }
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     return in;
 }
 
@@ -396,10 +394,8 @@ void spot_state_store_free(struct spot_state_store *s)
     for (size_t i = 0; i < s->n_held; i++)
         spot_state_record_release(&s->held[i]);
     free(s->held);
-    if (s->chunk_fd >= 0)
-        close(s->chunk_fd);
-    if (s->held_fd >= 0)
-        close(s->held_fd);
+    spot_close(s->chunk_fd);
+    spot_close(s->held_fd);
     free(s);
 }
 

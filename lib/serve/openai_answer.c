@@ -150,7 +150,7 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
 
 /* --- tokens ------------------------------------------------------------------ */
 
-static void put_ids(struct spot_jw *jw, const char *key, const uint32_t *id, size_t n)
+void spot_openai_put_ids(struct spot_jw *jw, const char *key, const uint32_t *id, size_t n)
 {
     spot_jw_array(jw, key);
     for (size_t i = 0; i < n; i++)
@@ -164,7 +164,7 @@ static void put_prompt_ids(const struct spot_answer_part *p, struct spot_jw *jw)
     const struct spot_request prompt = spot_answer_part_prompt(p);
 
     if (p->c->request.tells_ids && !p->begin)
-        put_ids(jw, "prompt_token_ids", prompt.prompt, prompt.n_prompt);
+        spot_openai_put_ids(jw, "prompt_token_ids", prompt.prompt, prompt.n_prompt);
 }
 
 static void put_token_ids(const struct spot_answer_part *p, struct spot_jw *jw)

@@ -71,6 +71,7 @@ struct spot_page { /* a document into a buffer */
 
 struct spot_jw *spot_page_begin(struct spot_page *p); /* an object is open */
 void spot_page_finish(struct spot_page *p, struct spot_buf *out);
+void spot_openai_put_ids(struct spot_jw *jw, const char *key, const uint32_t *id, size_t n);
 
 /* Tokens that were generated, over all choices. */
 int64_t spot_openai_n_generated(const struct spot_completion *c);

@@ -18,19 +18,19 @@ enum {
     ENDS_MAX = SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS,
 };
 
-/* The keys of the root. */
+/* The keys of the root: those that a request does not have as they are, and those that it has. */
 struct head {
     const char *id, *model, *kernel, *dtype, *form, *seed, *hash;
-    int64_t step, top_k, max_tokens, min_tokens, logprobs, adapter, tool_form;
-    double temperature, top_p, min_p, repetition, presence, frequency;
-    bool is_seeded, ignores_end, does_echo;
+    int64_t step, logprobs, adapter, tool_form;
 };
 
-#define HEAD(key_, member, type_, unit_, min_, max_, must)                                  \
-    {                                                                                       \
-        .key = key_, .type = type_, .offset = offsetof(struct head, member), .unit = unit_, \
-        .min = min_, .max = max_, .required = must                                          \
+#define KEY(of, key_, member, type_, unit_, min_, max_, must)                             \
+    {                                                                                     \
+        .key = key_, .type = type_, .offset = offsetof(struct of, member), .unit = unit_, \
+        .min = min_, .max = max_, .required = must                                        \
     }
+#define HEAD(...) KEY(head, __VA_ARGS__)
+#define TERM(...) KEY(spot_request, __VA_ARGS__)
 static const struct spot_field head_field[] = {
     HEAD("id", id, SPOT_F_STR, NULL, 0, 0, true),
     HEAD("model_xxh3_128", model, SPOT_F_STR, "hex", HEX, HEX, true),
@@ -38,23 +38,27 @@ static const struct spot_field head_field[] = {
     HEAD("dtype", dtype, SPOT_F_STR, NULL, 0, 0, true),
     HEAD("step", step, SPOT_F_INT, "1", 1, 1e12, false),
     HEAD("seed", seed, SPOT_F_STR, "hex", 16, 16, true),
-    HEAD("temperature", temperature, SPOT_F_REAL, "1", 0, 1e9, true),
-    HEAD("top_k", top_k, SPOT_F_INT, "1", 0, 1e9, true),
-    HEAD("top_p", top_p, SPOT_F_REAL, "1", 0, 1, true),
-    HEAD("min_p", min_p, SPOT_F_REAL, "1", 0, 1, true),
-    HEAD("repetition_penalty", repetition, SPOT_F_REAL, "1", 0, 1e9, true),
-    HEAD("presence_penalty", presence, SPOT_F_REAL, "1", -1e9, 1e9, true),
-    HEAD("frequency_penalty", frequency, SPOT_F_REAL, "1", -1e9, 1e9, true),
-    HEAD("max_tokens", max_tokens, SPOT_F_INT, "1", 0, 1e9, true),
-    HEAD("min_tokens", min_tokens, SPOT_F_INT, "1", 0, 1e9, true),
     HEAD("logprobs", logprobs, SPOT_F_INT, "1", -1, SPOT_REQUEST_LOGPROBS_MAX, true),
-    HEAD("seeded", is_seeded, SPOT_F_BOOL, NULL, 0, 0, true),
-    HEAD("ignore_eos", ignores_end, SPOT_F_BOOL, NULL, 0, 0, true),
-    HEAD("echo", does_echo, SPOT_F_BOOL, NULL, 0, 0, true),
     HEAD("adapter", adapter, SPOT_F_INT, "1", 0, 1 << 20, true),
     HEAD("tool_form", tool_form, SPOT_F_INT, "1", 0, SPOT_TOOL_FORMS, true),
     HEAD("form", form, SPOT_F_STR, NULL, 0, 0, false),
     HEAD("terms_xxh3_128", hash, SPOT_F_STR, "hex", HEX, HEX, true),
+    { 0 },
+};
+
+static const struct spot_field term_field[] = {
+    TERM("temperature", sample.temperature, SPOT_F_REAL, "1", 0, 1e9, true),
+    TERM("top_k", sample.top_k, SPOT_F_INT, "1", 0, 1e9, true),
+    TERM("top_p", sample.top_p, SPOT_F_REAL, "1", 0, 1, true),
+    TERM("min_p", sample.min_p, SPOT_F_REAL, "1", 0, 1, true),
+    TERM("repetition_penalty", sample.repetition, SPOT_F_REAL, "1", 0, 1e9, true),
+    TERM("presence_penalty", sample.presence, SPOT_F_REAL, "1", -1e9, 1e9, true),
+    TERM("frequency_penalty", sample.frequency, SPOT_F_REAL, "1", -1e9, 1e9, true),
+    TERM("max_tokens", n_token_max, SPOT_F_INT, "1", 0, 1e9, true),
+    TERM("min_tokens", n_token_min, SPOT_F_INT, "1", 0, 1e9, true),
+    TERM("seeded", is_seeded, SPOT_F_BOOL, NULL, 0, 0, true),
+    TERM("ignore_eos", ignores_end, SPOT_F_BOOL, NULL, 0, 0, true),
+    TERM("echo", does_echo, SPOT_F_BOOL, NULL, 0, 0, true),
     { 0 },
 };
 
@@ -89,6 +93,7 @@ static const struct spot_field choice_field[] = {
 
 const struct spot_doc_part spot_proof_part[] = {
     { "", head_field, .required = true },
+    { "", term_field, .required = true },
     { "logit_bias[]", bias_field, .n_max = SPOT_REQUEST_BIASES_MAX },
     { "prompts[]", prompt_field, .required = true, .n_max = SPOT_REQUEST_CHOICES_MAX },
     { "choices[]", choice_field, .required = true, .n_max = SPOT_REQUEST_CHOICES_MAX },
@@ -201,14 +206,6 @@ static uint32_t *tokens_of(const struct spot_choice *h)
 
 /* --- writing ------------------------------------------------------------------------ */
 
-static void put_tokens(struct spot_jw *jw, const char *key, const uint32_t *token, size_t n)
-{
-    spot_jw_array(jw, key);
-    for (size_t i = 0; i < n; i++)
-        spot_jw_int(jw, NULL, token[i]);
-    spot_jw_end(jw);
-}
-
 static void put_hash(struct spot_jw *jw, const char *key, struct spot_hash128 hash)
 {
     char hex[SPOT_HASH_HEX];
@@ -231,21 +228,9 @@ static void put_head(struct spot_jw *jw, const struct spot_proof_of *of,
         .seed = seed,
         .hash = hash,
         .step = of->step,
-        .top_k = r->sample.top_k,
-        .max_tokens = r->n_token_max,
-        .min_tokens = r->n_token_min,
         .logprobs = r->n_logprob,
         .adapter = r->adapter,
         .tool_form = r->tool_form,
-        .temperature = r->sample.temperature,
-        .top_p = r->sample.top_p,
-        .min_p = r->sample.min_p,
-        .repetition = r->sample.repetition,
-        .presence = r->sample.presence,
-        .frequency = r->sample.frequency,
-        .is_seeded = r->is_seeded,
-        .ignores_end = r->ignores_end,
-        .does_echo = r->does_echo,
     };
 
     spot_hash128_hex(of->model, model);
@@ -257,14 +242,15 @@ static void put_head(struct spot_jw *jw, const struct spot_proof_of *of,
 
             spot_jw_fields(jw, one, &head);
         }
+    spot_jw_fields(jw, term_field, r);
 }
 
 static void put_terms(struct spot_jw *jw, const struct spot_completion *c)
 {
     const struct spot_request *const r = &c->request;
 
-    put_tokens(jw, "end_token_ids", c->vocabulary->end, c->vocabulary->n_end);
-    put_tokens(jw, "stop_token_ids", r->stop_id, r->n_stop_id);
+    spot_openai_put_ids(jw, "end_token_ids", c->vocabulary->end, c->vocabulary->n_end);
+    spot_openai_put_ids(jw, "stop_token_ids", r->stop_id, r->n_stop_id);
     spot_jw_array(jw, "stop");
     for (size_t i = 0; i < r->n_stop; i++)
         spot_jw_str(jw, NULL, r->stop[i]);
@@ -291,7 +277,7 @@ static void put_prompts(struct spot_jw *jw, const struct spot_request *r)
         spot_jw_object(jw, NULL);
         put_hash(jw, "tokens_xxh3_128",
                  hash_tokens(r->prompt + begin, end - begin, SPOT_FINISH_NONE, NULL));
-        put_tokens(jw, "tokens", r->prompt + begin, end - begin);
+        spot_openai_put_ids(jw, "tokens", r->prompt + begin, end - begin);
         spot_jw_end(jw);
         begin = end;
     }
@@ -309,7 +295,7 @@ static void put_choice(struct spot_jw *jw, const struct spot_choice *h, bool has
              hash_tokens(token, h->n_token, h->finish, has_logprobs ? &logprobs : NULL));
     if (has_logprobs)
         put_hash(jw, "logprobs_xxh3_128", logprobs);
-    put_tokens(jw, "tokens", token, h->n_token);
+    spot_openai_put_ids(jw, "tokens", token, h->n_token);
     spot_jw_end(jw);
     free(token);
 }
@@ -444,22 +430,10 @@ static int read_head(struct spot_proof *p, const struct head *head, const struct
                                     .type = (enum spot_infer_type)type,
                                     .step = head->step };
     r->form = head->form ? spot_xstrdup(head->form) : NULL;
-    r->n_token_max = head->max_tokens;
-    r->n_token_min = head->min_tokens;
     r->n_logprob = (int)head->logprobs;
     r->adapter = (uint32_t)head->adapter;
     r->tool_form = (uint8_t)head->tool_form;
-    r->is_seeded = head->is_seeded;
-    r->ignores_end = head->ignores_end;
-    r->does_echo = head->does_echo;
-    r->sample = (struct spot_sample){ .temperature = head->temperature,
-                                      .top_k = head->top_k,
-                                      .top_p = head->top_p,
-                                      .min_p = head->min_p,
-                                      .repetition = head->repetition,
-                                      .presence = head->presence,
-                                      .frequency = head->frequency,
-                                      .seed = strtoull(head->seed, NULL, 16) };
+    r->sample.seed = strtoull(head->seed, NULL, 16);
     return read_tokens(doc, doc->root, "", "end_token_ids", ENDS_MAX, &p->end, &p->n_end, err) ||
                    read_tokens(doc, doc->root, "", "stop_token_ids", SPOT_REQUEST_STOP_IDS_MAX,
                                &r->stop_id, &r->n_stop_id, err) ||
@@ -563,6 +537,7 @@ static int read_all(struct spot_proof *p, const struct spot_json_doc *doc, struc
 
     if (spot_json_expect_schema(doc, "spot.proof", 1, err) ||
         spot_json_read_fields(doc, doc->root, "", head_field, &head, err) ||
+        spot_json_read_fields(doc, doc->root, "", term_field, &p->request, err) ||
         read_head(p, &head, doc, err) ||
         spot_json_array(doc, doc->root, "", "choices", true, SPOT_REQUEST_CHOICES_MAX, &array, err))
         return -1;

@@ -130,25 +130,6 @@ static int begin(void *job, struct spot_view *view, struct spot_err *err)
     return 0;
 }
 
-static int vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t round,
-                struct spot_wire_in *in, struct spot_err *err)
-{
-    (void)job;
-    (void)peer;
-    (void)err;
-    return !spot_wire_in_done(in) || round != spot_view_machine(view)->round;
-}
-
-static int commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
-                  struct spot_err *err)
-{
-    (void)job;
-    (void)view;
-    (void)err;
-    *verdict = SPOT_VERDICT_COMMIT;
-    return 0;
-}
-
 static void quiesced(void *job, struct spot_view *view)
 {
     struct spot_server *const s = job;
@@ -329,8 +310,6 @@ static const struct spot_workload workload = {
     .layout = spot_server_layout,
     .would_change = would_change,
     .begin = begin,
-    .vote = vote,
-    .commit = commit,
     .quiesced = quiesced,
     .message = message,
     .client = spot_server_client,

@@ -375,8 +375,7 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
         spot_buf_release(&all);
         return -1;
     }
-    if (log->fd >= 0)
-        close(log->fd);
+    spot_close(log->fd);
     log->fd = fd;
     log->n_byte = all.n;
     spot_buf_release(&all);
@@ -423,11 +422,9 @@ struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash,
                                            struct spot_err *err)
 {
     struct spot_token_log *const log = spot_xcalloc(1, sizeof(*log));
-    const size_t n = strlen(dir) + 1 + sizeof(name);
 
     *damage = (struct spot_token_log_damage){ .n_cut = 0 };
-    log->path = spot_xcalloc(n, 1);
-    snprintf(log->path, n, "%s/%s", dir, name);
+    log->path = spot_xpath(dir, name);
     log->model_hash = model_hash;
     snprintf(log->numerics, sizeof(log->numerics), "%s", numerics);
     log->does_sync = does_sync;
@@ -443,10 +440,8 @@ void spot_token_log_close(struct spot_token_log *log)
 {
     if (!log)
         return;
-    if (log->fd >= 0)
-        close(log->fd);
-    if (log->dir_fd >= 0)
-        close(log->dir_fd);
+    spot_close(log->fd);
+    spot_close(log->dir_fd);
     spot_buf_release(&log->record);
     free(log->path);
     free(log);

@@ -343,12 +343,10 @@ void spot_partial_free(struct spot_partial *p)
 {
     if (!p)
         return;
-    (void)sync_all(
-        p, NULL); /* start writing, so that it is kept if the process ends before the next batch */
-    if (p->fd >= 0)
-        close(p->fd);
-    if (p->journal_fd >= 0)
-        close(p->journal_fd);
+    (void)sync_all(p,
+                   NULL); /* if the process ends before the next batch it need not be sent again */
+    spot_close(p->fd);
+    spot_close(p->journal_fd);
     pthread_mutex_destroy(&p->lock);
     spot_chunk_map_release(&p->map);
     spot_st_release(&p->st);

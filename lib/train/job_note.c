@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/pio.h"
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
 #include "weights/hf_config.h"
@@ -99,15 +100,6 @@ const struct spot_doc_part spot_job_note_part[] = {
 
 static const char job_name[] = "job.json", behind_name[] = "behind-command";
 
-static char *path_in(const char *dir, const char *name)
-{
-    const size_t n = strlen(dir) + strlen(name) + 2;
-    char *const path = spot_xcalloc(n, 1);
-
-    snprintf(path, n, "%s/%s", dir, name);
-    return path;
-}
-
 /* --- reading -------------------------------------------------------------- */
 
 static int read_change(struct spot_job_note *note, const struct spot_json_value *item,
@@ -192,7 +184,7 @@ static int damaged(const char *path, const struct spot_err *why, struct spot_err
 
 int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err)
 {
-    char *const path = path_in(dir, job_name);
+    char *const path = spot_xpath(dir, job_name);
     struct spot_err why = { 0 };
     int rc = 0;
 
@@ -377,14 +369,13 @@ int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *
                        : unlinkat(fd, behind_name, 0) && errno != ENOENT;
     if (rc)
         spot_err_sys(err, "cannot %s '%s/%s'", is_behind ? "write" : "remove", dir, behind_name);
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     return rc ? -1 : 0;
 }
 
 bool spot_job_note_is_behind(const char *dir)
 {
-    char *const path = path_in(dir, behind_name);
+    char *const path = spot_xpath(dir, behind_name);
     const bool is_there = !access(path, F_OK);
 
     free(path);
@@ -402,8 +393,7 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
         rc = fd < 0 || spot_safe_replace(fd, job_name, text, strlen(text), true) || fsync(fd)
                  ? spot_err_sys(err, "cannot write '%s/%s'", dir, job_name)
                  : 0;
-    if (fd >= 0)
-        close(fd);
+    spot_close(fd);
     free(text);
     return rc;
 }

@@ -43,15 +43,6 @@ bool spot_model_dir_is_meant(const char *path)
     return n && (n < n_suffix || strcmp(path + n - n_suffix, suffix) != 0);
 }
 
-static char *in_dir(const char *dir, const char *name)
-{
-    const size_t n = strlen(dir) + strlen(name) + 2;
-    char *const path = spot_xcalloc(n, 1);
-
-    snprintf(path, n, "%s/%s", dir, name);
-    return path;
-}
-
 /* --- the tokenizer's files -------------------------------------------------- */
 
 /* The whole file. Returns 1, 0 if it is not there, -1 with *err. */
@@ -172,7 +163,8 @@ static int join_text(const struct spot_json_value *vocab, const struct spot_buf 
 /* A tokenizer.json out of vocab.json and merges.txt. */
 static int join_files(const char *dir, struct spot_buf *out, struct spot_err *err)
 {
-    char *const vocab = in_dir(dir, "vocab.json"), *const merges = in_dir(dir, "merges.txt");
+    char *const vocab = spot_xpath(dir, "vocab.json"), *const merges =
+                                                           spot_xpath(dir, "merges.txt");
     struct spot_buf lines = { 0 };
     struct spot_json_doc doc;
     int rc = read_file(merges, &lines, err);
@@ -200,13 +192,13 @@ static int read_tokenizer(struct spot_model_dir *d, const char *path, struct spo
 
     if (!is_dir && slash)
         dir[slash == path ? 1 : slash - path] = '\0';
-    file = is_dir ? in_dir(dir, "tokenizer.json") : spot_xstrdup(path);
+    file = is_dir ? spot_xpath(dir, "tokenizer.json") : spot_xstrdup(path);
     rc = read_file(file, &d->tokenizer, err);
     if (!rc && is_dir)
         rc = join_files(dir, &d->tokenizer, err);
     free(file);
     for (size_t i = 0; i < BESIDE && rc >= 0; i++) {
-        file = in_dir(dir, beside[i]);
+        file = spot_xpath(dir, beside[i]);
         rc = read_file(file, &d->beside[i], err);
         free(file);
     }
@@ -220,9 +212,8 @@ static int read_tokenizer(struct spot_model_dir *d, const char *path, struct spo
 /* What would be found in place of our weights, or keeps us from writing them. */
 static int check_place(const struct spot_model_dir *d, struct spot_err *err)
 {
-    char *const index = in_dir(d->path, "model.safetensors.index.json"), *const weights = in_dir(
-                                                                             d->path,
-                                                                             "model.safetensors");
+    char *const index = spot_xpath(d->path, "model.safetensors.index.json"),
+                *const weights = spot_xpath(d->path, "model.safetensors");
     struct spot_out probe;
     int rc;
 
@@ -274,7 +265,7 @@ void spot_model_dir_close(struct spot_model_dir *d)
 static int write_file(const struct spot_model_dir *d, const char *name, const struct spot_buf *text,
                       struct spot_err *err)
 {
-    char *const path = in_dir(d->path, name);
+    char *const path = spot_xpath(d->path, name);
     struct spot_out out;
     int rc = spot_out_open_own(&out, path, err);
 
@@ -289,7 +280,7 @@ static int write_file(const struct spot_model_dir *d, const char *name, const st
 static int begin_document(const struct spot_model_dir *d, const char *name, struct spot_out *out,
                           struct spot_jw *jw, struct spot_err *err)
 {
-    char *const path = in_dir(d->path, name);
+    char *const path = spot_xpath(d->path, name);
     const int rc = spot_out_open_own(out, path, err);
 
     free(path);
@@ -381,7 +372,7 @@ int spot_model_dir_begin(const struct spot_model_dir *d, const struct spot_shape
         return -1;
     if (!weights)
         return 0;
-    path = in_dir(d->path, "model.safetensors");
+    path = spot_xpath(d->path, "model.safetensors");
     rc = spot_weights_out_open(weights, path, shape, dtype, err);
     free(path);
     return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/pio.h"
 #include "common/safe_dir.h"
 #include "train/trainer_evidence_state.h"
 
@@ -55,8 +56,7 @@ void spot_trainer_recall_convicted(struct spot_trainer *c)
         read_lines(c, in);
     if (in)
         fclose(in);
-    if (dir_fd >= 0)
-        close(dir_fd);
+    spot_close(dir_fd);
 }
 
 void spot_trainer_note_convicted(const struct spot_trainer *c, const char *name)
@@ -74,8 +74,7 @@ void spot_trainer_note_convicted(const struct spot_trainer *c, const char *name)
             fprintf(out, "%016" PRIx64 " %s\n", c->job, name) > 0 && !fflush(out) && !fdatasync(fd);
         fclose(out);
     }
-    if (dir_fd >= 0)
-        close(dir_fd);
+    spot_close(dir_fd);
     if (c->options->state && !is_written)
         c->options->warn("cannot write '%s/%s': a run that goes on without the log does not know "
                          "of worker %s",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-run commit - inside the COMMAND of spot-run exec: what lies in SPOT_STATE_DIR is a commit.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ static struct {
     uint64_t step;
     double timeout_s;
     bool durable, all_ranks, is_quiet;
-} o = { .step = UINT64_MAX, .timeout_s = 600 };
+} o = { .step = RANK_UNSAID, .timeout_s = 600 };
 
 static const double answer_s = 5; /* for the answer that says why it took too long */
 
@@ -35,35 +34,31 @@ static const struct spot_opt option[] = {
 
 /* --- the request ----------------------------------------------------------------------------- */
 
-/* A number that the rank's environment has; nothing where there is none. */
-static int add_number(char *line, size_t n, const char *key, const char *name, struct spot_err *err)
-{
-    const char *const text = getenv(name);
-    const size_t at = strlen(line);
-    unsigned long long value;
-    char *end;
-
-    if (!text || !*text)
-        return 0;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno)
-        return spot_err_set(err, SPOT_EUSAGE, "%s must be a number, got '%.40s'", name, text);
-    snprintf(line + at, n - at, ",\"%s\":%llu", key, value);
-    return 0;
-}
-
 static int compose(char *line, size_t n, struct spot_err *err)
 {
-    snprintf(line, n, "{\"op\":\"commit\"");
-    if (add_number(line, n, "rank", "RANK", err) ||
-        add_number(line, n, "round", "TORCHELASTIC_RESTART_COUNT", err))
+    uint64_t rank, round;
+    struct spot_jw jw;
+    FILE *out;
+
+    if (rank_variable("RANK", RANK_UNSAID, &rank, err) ||
+        rank_variable("TORCHELASTIC_RESTART_COUNT", RANK_UNSAID, &round, err))
         return -1;
-    if (o.step != UINT64_MAX)
-        snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
-                 (unsigned long long)o.step);
-    snprintf(line + strlen(line), n - strlen(line), ",\"wait_s\":%.17g%s%s}", o.timeout_s,
-             o.all_ranks ? "" : ",\"alone\":true", o.durable ? ",\"durable\":true" : "");
+    out = fmemopen(line, n, "w");
+    if (!out)
+        return spot_err_sys(err, "no memory");
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "op", "commit");
+    rank_put(&jw, "rank", rank);
+    rank_put(&jw, "round", round);
+    rank_put(&jw, "step", o.step);
+    spot_jw_real(&jw, "wait_s", o.timeout_s);
+    if (!o.all_ranks)
+        spot_jw_bool(&jw, "alone", true);
+    if (o.durable)
+        spot_jw_bool(&jw, "durable", true);
+    spot_jw_end(&jw);
+    fclose(out); /* it fits: there are no texts of the user's in it */
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/pio.h"
 #include "fleet_parts.h"
 
 #include <errno.h>
@@ -136,8 +137,7 @@ static void start(struct fleet_runner *r, size_t i, struct fleet_command *c)
         return;
     }
     snprintf(c->why, sizeof(c->why), "cannot run it: %s", strerror(rc));
-    if (s->fd >= 0)
-        close(s->fd);
+    spot_close(s->fd);
     s->command = NULL;
 }
 
@@ -161,8 +161,7 @@ static bool take(struct seat *s)
 
 static void leave(struct fleet_runner *r, size_t i)
 {
-    if (r->seat[i].fd >= 0)
-        close(r->seat[i].fd);
+    spot_close(r->seat[i].fd);
     r->guard.group[i] = 0;
     r->seat[i].command = NULL;
 }

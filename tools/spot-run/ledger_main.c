@@ -16,7 +16,7 @@
 #include "host/rank_socket.h"
 #include "run.h"
 
-static const uint64_t unsaid = UINT64_MAX;
+static const uint64_t unsaid = RANK_UNSAID;
 static const double limit_s = 600; /* of an answer: a node may be without a coordinator */
 
 static struct {
@@ -57,13 +57,13 @@ struct place {
     uint64_t rank, world, round;
 };
 
-static int from_environment(uint64_t *value, const char *name, uint64_t usual, struct spot_err *err)
+int rank_variable(const char *name, uint64_t usual, uint64_t *value, struct spot_err *err)
 {
     const char *const text = getenv(name);
     double number;
 
     *value = usual;
-    if (!text)
+    if (!text || !*text)
         return 0;
     if (spot_num_parse(text, &number) || number < 0 || number > UINT32_MAX ||
         number != (double)(uint64_t)number)
@@ -73,7 +73,7 @@ static int from_environment(uint64_t *value, const char *name, uint64_t usual, s
     return 0;
 }
 
-static void put_said(struct spot_jw *jw, const char *key, uint64_t value)
+void rank_put(struct spot_jw *jw, const char *key, uint64_t value)
 {
     if (value != unsaid)
         spot_jw_int(jw, key, (int64_t)value);
@@ -83,13 +83,13 @@ static void write_question(struct spot_jw *jw, const struct place *place)
 {
     spot_jw_object(jw, NULL);
     spot_jw_str(jw, "op", "samples");
-    put_said(jw, "step", o.step);
-    put_said(jw, "rank", place->rank);
-    put_said(jw, "world", place->world);
-    put_said(jw, "round", place->round);
-    put_said(jw, "dataset_size", o.dataset_size);
-    put_said(jw, "global_batch", o.global_batch);
-    put_said(jw, "seed", o.seed);
+    rank_put(jw, "step", o.step);
+    rank_put(jw, "rank", place->rank);
+    rank_put(jw, "world", place->world);
+    rank_put(jw, "round", place->round);
+    rank_put(jw, "dataset_size", o.dataset_size);
+    rank_put(jw, "global_batch", o.global_batch);
+    rank_put(jw, "seed", o.seed);
     if (o.rest)
         spot_jw_str(jw, "rest", o.rest);
     if (o.order)
@@ -256,9 +256,9 @@ static int run_ledger(char **operand, size_t n, struct spot_err *err)
         return check_log(n ? operand[0] : "-", err);
     if (n)
         return spot_err_set(err, SPOT_EUSAGE, "'%.200s': only --check reads a file", operand[0]);
-    if (from_environment(&place.rank, "RANK", 0, err) ||
-        from_environment(&place.world, "WORLD_SIZE", 1, err) ||
-        from_environment(&place.round, "TORCHELASTIC_RESTART_COUNT", unsaid, err))
+    if (rank_variable("RANK", 0, &place.rank, err) ||
+        rank_variable("WORLD_SIZE", 1, &place.world, err) ||
+        rank_variable("TORCHELASTIC_RESTART_COUNT", unsaid, &place.round, err))
         return -1;
     out = fmemopen(question, sizeof(question), "w");
     if (!out)

@@ -55,6 +55,14 @@ extern const struct spot_cli run_audit_command;
  *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
 double derived(const char *name, double usual);
 
+/* --- what a rank of exec asks its agent --- */
+
+#define RANK_UNSAID UINT64_MAX
+/* A number that the environment of a rank has, else `usual`. Returns 0, or -1 with *err. */
+int rank_variable(const char *name, uint64_t usual, uint64_t *value, struct spot_err *err);
+/* Nothing, if it is RANK_UNSAID. */
+void rank_put(struct spot_jw *jw, const char *key, uint64_t value);
+
 /* --- the value of --device: a kind of arithmetic, and which CUDA device --- */
 
 struct device_option {

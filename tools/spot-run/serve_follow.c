@@ -2,6 +2,7 @@
 /* A version of a model is named by its directory, which its replicas read: so what the job shows is
  * written there, in memory, for workers of this host. */
 #define _GNU_SOURCE /* mkdtemp, flock, asprintf. NOLINT(bugprone-reserved-identifier) */
+#include "common/pio.h"
 #include "run.h"
 
 #include <dirent.h>
@@ -66,8 +67,7 @@ static void sweep(void)
         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (is_left(fd))
             (void)spot_safe_remove_path(path, NULL);
-        if (fd >= 0)
-            close(fd);
+        spot_close(fd);
     }
     if (d)
         closedir(d);
@@ -100,8 +100,7 @@ static int make_root(struct spot_err *err)
         if (f.lock < 0 || flock(f.lock, LOCK_SH | LOCK_NB))
             rc = spot_err_sys(err, "cannot lock %s", f.root);
     }
-    if (held >= 0)
-        close(held);
+    spot_close(held);
     return rc;
 }
 
