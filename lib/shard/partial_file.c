@@ -343,8 +343,7 @@ void spot_partial_free(struct spot_partial *p)
 {
     if (!p)
         return;
-    (void)sync_all(p,
-                   NULL); /* if the process ends before the next batch it need not be sent again */
+    (void)sync_all(p, NULL); /* what is on disk need not be sent again */
     spot_close(p->fd);
     spot_close(p->journal_fd);
     pthread_mutex_destroy(&p->lock);
