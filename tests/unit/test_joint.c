@@ -92,7 +92,7 @@ START_TEST(learns_the_share_of_turnover)
     n = spot_joint(&turnover, step, 5, CAP, cell);
     ck_assert_double_eq_tol(prob_of(cell, n, 2, 2), 0.25, 0.005);
     ck_assert_double_eq_tol(prob_of(cell, n, 0, 0), 0.75, 0.015);
-    ck_assert_double_eq_tol(prob_of(cell, n, 5, 1), 0, 0);
+    ck_assert_double_eq(prob_of(cell, n, 5, 1), 0);
 }
 END_TEST
 

@@ -185,7 +185,7 @@ static void print_members(const struct spot_status *s)
     struct spot_table table;
     char text[32];
 
-    spot_table_init(&table, "member#,name,role,d,p,m,leaving");
+    spot_table_init(&table, "member#,name,role,d.p.m,leaving");
     for (size_t i = 0; i < s->n_member; i++) {
         const struct spot_status_member *const m = &s->member[i];
 
