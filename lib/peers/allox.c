@@ -8,7 +8,7 @@
  * the queue's length behind them; what is left over is filled with the shortest. Its parameter
  * alpha (the share of jobs that may compete) is 1: without the limit, which is for fairness, the
  * mean is least. A beginning elsewhere counts as time. */
-#include "peers/allox.h"
+#include "peers/share_peers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * the optimum, by dynamic programming over workers. It fits a model of each job's steps to what it
  * saw; here the speeds are known. Which node a worker is on is left out: nodes are taken full. Of
  * several types, each is filled by itself with the jobs that are still without, in their order. */
-#include "peers/pollux.h"
+#include "peers/share_peers.h"
 
 #include <math.h>
 #include <stdlib.h>

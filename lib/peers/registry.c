@@ -6,15 +6,13 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "peers/allox.h"
 #include "peers/evolved.h"
 #include "peers/gavel.h"
 #include "peers/hadar.h"
-#include "peers/pollux.h"
 #include "peers/serve_peers.h"
+#include "peers/share_peers.h"
 #include "peers/skynomad.h"
 #include "peers/spothedge.h"
-#include "peers/srtf.h"
 #include "peers/train_peers.h"
 #include "peers/uniform_progress.h"
 #include "sim/fleet_play.h"

@@ -13,7 +13,6 @@
 const struct spot_serve_row spot_serve_row[] = {
     { "rerouting", "one shape of pipeline; one that loses an instance is gone, its requests go "
                    "elsewhere" },
-    { "requeue", "the same, and clients ask again, behind all who wait" },
     { "reparallelization", "the rule at every change, all pipelines anew from storage" },
     { "spotserve", "the rule at every change, weights and answers move within the grace period" },
     { "spotserve-released", "the same with the batch overwritten by the largest, as its artifact "
@@ -166,7 +165,7 @@ static double ready_s(const struct run *r, double time_s)
     return r->is_started ? time_s + r->play->load_s : time_s;
 }
 
-/* --- rerouting and requeue --- */
+/* --- rerouting --- */
 
 static void add_spare(struct run *r, uint32_t instance)
 {
@@ -356,7 +355,6 @@ static void start(struct run *r, const struct spot_serve_play *play, enum spot_s
 {
     struct spot_serve_queue_rule rule = play->rule;
 
-    rule.asks_again = policy == SPOT_SERVE_REQUEUE;
     rule.sharing = play->job->serve.sharing;
     rule.n_sharing = play->job->serve.n_sharing;
     *r = (struct run){ .play = play,
@@ -426,7 +424,7 @@ static void play_trace(struct run *r, enum spot_serve_policy policy,
             c.n_lost += !p->event[i].comes;
         }
         r->n_there += c.n_gained - c.n_lost;
-        if (policy == SPOT_SERVE_REROUTING || policy == SPOT_SERVE_REQUEUE)
+        if (policy == SPOT_SERVE_REROUTING)
             reroute(r, &c);
         else if (policy == SPOT_SERVE_REPARALLELIZATION)
             reparallelize(r, &c);

@@ -22,8 +22,6 @@ enum spot_serve_policy {
     /* Pipelines keep the (P, M) of the start. A pipeline that loses an instance is gone, others
      * continue; free instances become a pipeline when there are enough. */
     SPOT_SERVE_REROUTING,
-    /* The same; a client whose answer was lost asks again, behind all waiting requests. */
-    SPOT_SERVE_REQUEUE,
     /* At every change SpotServe's rule is applied, and all pipelines restart from storage. */
     SPOT_SERVE_REPARALLELIZATION,
     /* The rule, with weights and answers moved within the grace period: no answer is repeated

@@ -5,30 +5,12 @@
 
 #include "common/xalloc.h"
 #include "sim/fleet_play.h"
-#include "trace/region.h"
 
 struct own {
     bool *is_active;           /* [n_zone] SpotHedge's Z_A */
     size_t *failed_at, *tried; /* [n_zone] tick + 1, 0: never; attempt's round */
     size_t next, attempts_round;
-    size_t region_at, region_n; /* zones of one region */
 };
-
-/* The region with the most zones, the first of equals; zones of a region need not be neighbours in
- * the list, so they are found again by name. */
-static void choose_region(const struct spot_fleet_play *play, struct own *own)
-{
-    for (size_t z = 0; z < play->n_zone; z++) {
-        size_t n = 0;
-
-        for (size_t y = 0; y < play->n_zone; y++)
-            n += spot_region_is_same(play->zone[z], play->zone[y]);
-        if (n > own->region_n) {
-            own->region_n = n;
-            own->region_at = z;
-        }
-    }
-}
 
 static void peer_open(struct spot_fleet_state *s)
 {
@@ -40,7 +22,6 @@ static void peer_open(struct spot_fleet_state *s)
     own->tried = spot_xcalloc(n, sizeof(*own->tried));
     for (size_t z = 0; z < n; z++)
         own->is_active[z] = true;
-    choose_region(s->play, own);
 }
 
 static void peer_close(struct spot_fleet_state *s)
@@ -136,24 +117,12 @@ static void fill(struct spot_fleet_state *s, size_t target)
     }
 }
 
-static bool is_spread_over(const struct spot_fleet_state *s, size_t z)
-{
-    const struct own *own = s->own;
-
-    return s->player->kind == SPOT_FLEET_EVEN ||
-           spot_region_is_same(s->play->zone[own->region_at], s->play->zone[z]);
-}
-
 static void spread(struct spot_fleet_state *s, size_t target)
 {
-    const struct own *own = s->own;
-    const size_t n = s->player->kind == SPOT_FLEET_EVEN ? s->play->n_zone : own->region_n;
-    size_t place = 0;
+    const size_t n = s->play->n_zone;
 
-    for (size_t z = 0; z < s->play->n_zone; z++) {
-        if (!is_spread_over(s, z))
-            continue;
-        const size_t want = target / n + (place++ < target % n);
+    for (size_t z = 0; z < n; z++) {
+        const size_t want = target / n + (z < target % n);
 
         for (size_t i = s->n_unit; (size_t)s->in_zone[z] > want && i-- > 0;)
             if (s->unit[i].zone == z)
@@ -168,8 +137,6 @@ static size_t fall_back(const struct spot_fleet_state *s)
     const size_t wanted = s->wanted;
     const size_t target = wanted + (size_t)s->play->extra, ready = spot_fleet_ready(s);
 
-    if (s->player->kind == SPOT_FLEET_ASG)
-        return (wanted + 9) / 10;
     if (s->play->fallback == SPOT_FLEET_FOR_READY && ready < target)
         return target - ready < wanted ? target - ready : wanted;
     if (s->play->fallback == SPOT_FLEET_FOR_LAUNCHED && s->n_unit < wanted)
@@ -185,7 +152,7 @@ static int peer_place(struct spot_fleet_state *s, struct spot_err *err)
     if (s->player->kind >= SPOT_FLEET_ROUND_ROBIN)
         fill(s, target);
     else
-        spread(s, target - (s->player->kind == SPOT_FLEET_ASG ? (s->wanted + 9) / 10 : 0));
+        spread(s, target);
     spot_fleet_set_on_demand(s, fall_back(s));
     return 0;
 }
@@ -196,10 +163,6 @@ static int peer_place(struct spot_fleet_state *s, struct spot_err *err)
 const struct spot_fleet_player spot_fleet_peers[] = {
     { "even-spread", "an even share of the replicas in each zone, whether it has room or not",
       PEER(SPOT_FLEET_EVEN), 0, SPOT_FLEET_ALONE, REST },
-    { "aws-spot-like", "an even share in each zone of the region with the most zones",
-      PEER(SPOT_FLEET_AWS_SPOT), 0, SPOT_FLEET_ALONE, REST },
-    { "asg-like", "the same with a tenth on demand", PEER(SPOT_FLEET_ASG), 0, SPOT_FLEET_ALONE,
-      REST },
     { "round-robin", "spot, the next zone after every failure", PEER(SPOT_FLEET_ROUND_ROBIN), 0,
       SPOT_FLEET_ALONE, REST },
     { "spothedge",

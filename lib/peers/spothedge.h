@@ -18,8 +18,6 @@ extern "C" {
 
 enum spot_fleet_peer {
     SPOT_FLEET_EVEN,        /* replica i in zone i mod zones, always */
-    SPOT_FLEET_AWS_SPOT,    /* even, in the zones of one region */
-    SPOT_FLEET_ASG,         /* the same with a tenth on demand */
     SPOT_FLEET_ROUND_ROBIN, /* the next zone after every failure */
     SPOT_FLEET_HEDGE,       /* SpotHedge as published */
     SPOT_FLEET_REPAIRED,    /* the same, with each zone tried at most once before a success */

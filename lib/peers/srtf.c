@@ -2,7 +2,7 @@
 /* Shortest remaining first: by time (SRTF), or by time x workers, as Tiresias (Gu et al., NSDI
  * 2019) ranks jobs of known length. Each takes the free type on which it ends first, a beginning
  * counted. No code: both are a sentence. */
-#include "peers/srtf.h"
+#include "peers/share_peers.h"
 
 #include <math.h>
 #include <stdlib.h>

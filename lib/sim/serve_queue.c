@@ -42,7 +42,6 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
     free(q->live);
     free(q->served);
     free(q->back);
-    free(q->again);
     free(q);
 }
 
@@ -50,29 +49,19 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
 
 size_t spot_serve_queue_unassigned(const struct spot_serve_queue *q)
 {
-    return q->n_back + q->next - q->first + q->n_again - q->first_again;
-}
-
-static bool is_again(const struct spot_serve_queue *q)
-{
-    return q->first_again < q->n_again &&
-           (q->first == q->next || q->again[q->first_again].time_s < q->load->time_s[q->first]);
+    return q->n_back + q->next - q->first;
 }
 
 /* The one that is taken next. */
 static size_t head(const struct spot_serve_queue *q)
 {
-    return q->n_back     ? q->back[q->n_back - 1]
-           : is_again(q) ? q->again[q->first_again].request
-                         : q->first;
+    return q->n_back ? q->back[q->n_back - 1] : q->first;
 }
 
 size_t spot_serve_queue_take(struct spot_serve_queue *q)
 {
     if (q->n_back)
         return q->back[--q->n_back];
-    if (is_again(q))
-        return q->again[q->first_again++].request;
     return q->first++;
 }
 
@@ -121,12 +110,7 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
     q->served[request].token = 0;
     q->served[request].repeats += q->served[request].repeats < UINT16_MAX;
     q->n_repeated++;
-    if (!q->rule.asks_again) {
-        spot_serve_queue_give_back(q, request);
-        return;
-    }
-    q->again = spot_xgrow(q->again, &q->again_cap, q->n_again + 1, sizeof(*q->again));
-    q->again[q->n_again++] = (struct spot_again){ request, q->now_s };
+    spot_serve_queue_give_back(q, request);
 }
 
 /* The batch keeps its first n_kept; the others ask again in the order in which they stood, or,

@@ -53,7 +53,6 @@ struct spot_serve_queue_rule {
     enum spot_batching batching;
     size_t pool_max;      /* pools: requests of a replica, running ones included; >= 1 */
     bool is_power_of_two; /* a batch is the largest power of two of the waiting requests */
-    bool asks_again;      /* lost requests wait behind all others, not before them */
     /* Pass by pass: with k replicas busy a pass takes sharing[k - 1] times as long, with more the
      * last value. It keeps the pace that it began with. NULL: they do not share a machine. */
     const double *sharing; /* [n_sharing] */

@@ -30,11 +30,6 @@ struct spot_queue_replica {
     size_t n_join;
 };
 
-struct spot_again {
-    size_t request;
-    double time_s;
-};
-
 struct spot_serve_queue {
     const struct spot_load *load;
     struct spot_serve_queue_rule rule;
@@ -47,9 +42,6 @@ struct spot_serve_queue {
     size_t first; /* first of the load that has arrived and was never taken; up to `next` */
     size_t *back; /* [n_back] given back, latest arrival first: the last one is taken next */
     size_t n_back, back_cap;
-    /* [n_again] from first_again on: lost requests that ask again, in that order */
-    struct spot_again *again;
-    size_t first_again, n_again, again_cap;
     size_t n_busy;                /* busy replicas, if they share a machine */
     double pace_s, began_s;       /* minimum time between batches; start of the last one */
     double now_s, area_s, busy_s; /* area: integral of the number of requests in the system */

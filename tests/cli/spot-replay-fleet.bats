@@ -20,7 +20,7 @@ replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
 @test "policies are rows with the columns scripts rely on, on demand costs 1" {
     replay --n 2 --availability 0.99 >"$T/out"
     [[ "$(head -1 "$T/out")" == policy,availability,cost_ratio,usd,unserved_share* ]]
-    [ "$(wc -l <"$T/out")" = 11 ]
+    [ "$(wc -l <"$T/out")" = 9 ]
     # 2 replicas, 200 ticks of 300 s, 3.06 usd/h; the first tick is cold
     grep -q '^on-demand,0.995,1,102,0.005,1,0,0,0$' "$T/out"
     awk -F, 'NR > 1 { a[$1] = $2; c[$1] = $3 }

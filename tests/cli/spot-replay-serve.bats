@@ -19,7 +19,7 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
 @test "a row for each policy, in the columns that scripts rely on" {
     serve >out.csv
     [ "$(head -n 1 out.csv | cut -d, -f1-18)" = 'policy,requests,finished,lost,repeated,ttft_p50_s,ttft_p99_s,tbt_p50_s,tbt_p99_s,e2e_mean_s,e2e_p50_s,e2e_p90_s,e2e_p99_s,unanswered,slo_share,tokens,usd,usd_per_mtoken' ]
-    [ "$(cut -d, -f1 out.csv | sed 1d | xargs)" = 'rerouting requeue reparallelization spotserve spotserve-released spot clairvoyant' ]
+    [ "$(cut -d, -f1 out.csv | sed 1d | xargs)" = 'rerouting reparallelization spotserve spotserve-released spot clairvoyant' ]
     awk -F, 'NR > 1 { if ($2 != 700 || $3 != 700 || $4 != 0 || $16 != 700 * 128 ||
         !($6 <= $7 && $8 <= $9 && $11 <= $12 && $12 <= $13)) exit 1 }' out.csv
     # 600 * 8 + 600 * 5 + 1200 * 9 instance-seconds at 1.9046 USD/h

@@ -150,33 +150,6 @@ START_TEST(a_move_keeps_tokens_and_one_that_comes_too_late_does_not)
 }
 END_TEST
 
-START_TEST(clients_that_ask_again_stand_behind_the_others)
-{
-    struct spot_load load = steady(20, 0.1);
-    struct spot_serve_event event[8];
-    size_t n = fill(event, 6);
-    struct spot_serve_play play;
-    struct spot_serve_result first, last;
-
-    event[n++] = (struct spot_serve_event){ 5, false, 0 };
-    play = play_of(&load, event, n, 100);
-    play.rule.batching = SPOT_BATCH_SHARED;
-    first = run(&play, SPOT_SERVE_REROUTING, 0);
-    last = run(&play, SPOT_SERVE_REQUEUE, 0);
-    ck_assert_uint_eq(first.totals.repeated, last.totals.repeated);
-    ck_assert_uint_ge(first.totals.repeated, 1);
-    for (size_t i = 0; i < load.n; i++) {
-        if (!last.served[i].repeats)
-            continue;
-        ck_assert(last.served[i].end_s > first.served[i].end_s + 20);
-        ck_assert(last.served[i].end_s >= last.served[19].end_s);
-    }
-    spot_serve_result_release(&first);
-    spot_serve_result_release(&last);
-    spot_load_release(&load);
-}
-END_TEST
-
 START_TEST(too_few_instances_answer_nobody_and_say_so_on_demand)
 {
     struct spot_load load = steady(3, 1);

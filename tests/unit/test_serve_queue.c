@@ -323,8 +323,7 @@ START_TEST(nobody_is_lost_whatever_happens_to_replicas)
         struct spot_load load = arrivals(1.5, 2000, seed);
         const struct spot_serve_queue_rule rule = { .batching = seed % 3,
                                                     .pool_max = 4 + seed % 5,
-                                                    .is_power_of_two = seed & 2,
-                                                    .asks_again = seed & 4 };
+                                                    .is_power_of_two = seed & 2 };
         const struct spot_replica_law law = { of_batch, NULL, 1 + seed % 4 };
         struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
         struct spot_serve_totals t;

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* share_peers.h - who shares a cluster by one rule; each file says whose it is and what was
+ * changed.
+ */
+#ifndef SPOT_PEERS_SHARE_PEERS_H
+#define SPOT_PEERS_SHARE_PEERS_H
+
+#include "sim/share_play.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SRTF_TIME, SPOT_SRTF_SERVICE };
+
+/* Each ends with a NULL name: queues by an assignment (AlloX); the largest mean of speedups
+ * (Pollux); who is nearest to the end first. */
+extern const struct spot_share_player spot_allox_players[], spot_pollux_players[],
+    spot_srtf_players[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PEERS_SHARE_PEERS_H */
