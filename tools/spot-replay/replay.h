@@ -22,8 +22,13 @@ extern const struct spot_cli replay_deadline_command;
 extern const struct spot_cli replay_share_command;
 extern const struct spot_cli replay_fleet_command;
 
-/* --policy list of a kind (peers/registry.h). */
-void replay_list(const char *kind);
+/* Is --policy "list"? Then those of the kind (peers/registry.h) have been printed. */
+bool replay_lists(const char *kind, const char *text);
+
+/* The rows of --policy, at most `most`, become the first members of the structs of `size` bytes at
+ * `played`. Returns 0, or -1 with *err. */
+int replay_policies(const char *kind, const char *text, size_t most, void *played, size_t size,
+                    size_t *n, struct spot_err *err);
 
 /* --- the option --hazard of describe --- */
 

@@ -8,7 +8,6 @@
 #include "cli/rows.h"
 #include "cli/tool.h"
 #include "common/xalloc.h"
-#include "peers/registry.h"
 #include "plan/market_read.h"
 #include "replay.h"
 #include "sim/deadline_sim.h"
@@ -44,17 +43,6 @@ struct session {
     struct played played[POLICIES_MAX];
     size_t n_played;
 };
-
-static int read_policies(struct session *s, struct spot_err *err)
-{
-    const void *row[POLICIES_MAX];
-
-    if (spot_registry_read("deadline", o.policy, POLICIES_MAX, row, &s->n_played, err))
-        return -1;
-    for (size_t i = 0; i < s->n_played; i++)
-        s->played[i].policy = row[i];
-    return 0;
-}
 
 static int add_places(struct session *s, const struct spot_trace_series *const *sorted,
                       struct spot_err *err)
@@ -293,7 +281,9 @@ static int run(struct session *s, struct spot_err *err)
     if (o.plot && spot_plot_check(o.plot, err))
         return -1;
     o.has_price = o.price[0] >= 0;
-    if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
+    if (replay_policies("deadline", o.policy, POLICIES_MAX, s->played, sizeof(*s->played),
+                        &s->n_played, err) ||
+        read_trace(s, err) || play_all(s, err))
         return -1;
     if (o.plot && draw(s, err))
         return -1;
@@ -305,10 +295,8 @@ static int replay_deadline(struct spot_err *err)
     struct session s = { 0 };
     int rc;
 
-    if (!strcmp(o.policy, "list")) {
-        replay_list("deadline");
+    if (replay_lists("deadline", o.policy))
         return 0;
-    }
     if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--trace, --work and --deadline are needed");
     rc = run(&s, err);

@@ -8,7 +8,6 @@
 #include "cli/rows.h"
 #include "common/out.h"
 #include "common/xalloc.h"
-#include "peers/registry.h"
 #include "replay.h"
 #include "replay_fleet.h"
 #include "sim/fleet_play.h"
@@ -41,17 +40,6 @@ struct session {
     struct played played[REPLAY_FLEET_POLICIES_MAX];
     size_t n_played;
 };
-
-static int read_policies(struct session *s, struct spot_err *err)
-{
-    const void *row[REPLAY_FLEET_POLICIES_MAX];
-
-    if (spot_registry_read("fleet", o.policy, REPLAY_FLEET_POLICIES_MAX, row, &s->n_played, err))
-        return -1;
-    for (size_t i = 0; i < s->n_played; i++)
-        s->played[i].policy = row[i];
-    return 0;
-}
 
 /* Zones in the order of their names, which is the order of ties. */
 static int by_name(const void *a, const void *b)
@@ -402,8 +390,9 @@ static int run(struct session *s, struct spot_err *err)
     if (o.load && !(o.per_replica > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--load needs --per-replica, or --demand");
     spot_tool_assume_prices(o.price, 0.918, 3.06);
-    if (read_policies(s, err) || read_trace(s, err) || (o.load && follow_load(s, err)) ||
-        play_all(s, err))
+    if (replay_policies("fleet", o.policy, REPLAY_FLEET_POLICIES_MAX, s->played, sizeof(*s->played),
+                        &s->n_played, err) ||
+        read_trace(s, err) || (o.load && follow_load(s, err)) || play_all(s, err))
         return -1;
     if ((o.plot && draw(s, err)) || (o.serving && write_serving(s, err)))
         return -1;
@@ -415,10 +404,8 @@ static int replay_fleet(struct spot_err *err)
     struct session s = { 0 };
     int rc;
 
-    if (!strcmp(o.policy, "list")) {
-        replay_list("fleet");
+    if (replay_lists("fleet", o.policy))
         return 0;
-    }
     if (!o.trace)
         return spot_err_set(err, SPOT_EUSAGE, "--trace is needed");
     rc = run(&s, err);

@@ -220,10 +220,8 @@ static int replay_serve(struct spot_err *err)
     struct replay_serve s = { 0 };
     int rc;
 
-    if (!strcmp(o.policy, "list")) {
-        replay_list("serve");
+    if (replay_lists("serve", o.policy))
         return 0;
-    }
     if (!o.job || !o.trace || !o.load)
         return spot_err_set(err, SPOT_EUSAGE, "--job, --trace and --load are needed");
     if (o.plot && spot_plot_check(o.plot, err))

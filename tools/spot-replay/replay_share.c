@@ -9,7 +9,6 @@
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/xalloc.h"
-#include "peers/registry.h"
 #include "plan/decision.h"
 #include "replay.h"
 #include "sim/share_play.h"
@@ -44,17 +43,6 @@ struct session {
 };
 
 /* --- input --- */
-
-static int read_policies(struct session *s, struct spot_err *err)
-{
-    const void *row[PLAYED_MAX];
-
-    if (spot_registry_read("share", o.policy, PLAYED_MAX, row, &s->n_played, err))
-        return -1;
-    for (size_t i = 0; i < s->n_played; i++)
-        s->played[i].player = row[i];
-    return 0;
-}
 
 static int check_supply(const struct session *s, struct spot_err *err)
 {
@@ -199,7 +187,10 @@ static int play(struct session *s, struct spot_err *err)
 
 static int run(struct session *s, struct spot_err *err)
 {
-    if ((o.plot && spot_plot_check(o.plot, err)) || read_policies(s, err) || read_all(s, err))
+    if ((o.plot && spot_plot_check(o.plot, err)) ||
+        replay_policies("share", o.policy, PLAYED_MAX, s->played, sizeof(*s->played), &s->n_played,
+                        err) ||
+        read_all(s, err))
         return -1;
     if (play(s, err))
         return -1;
@@ -211,10 +202,8 @@ static int replay_share(struct spot_err *err)
     static struct session s;
     int rc;
 
-    if (!strcmp(o.policy, "list")) {
-        replay_list("share");
+    if (replay_lists("share", o.policy))
         return 0;
-    }
     if (!o.jobs || !o.cluster)
         return spot_err_set(err, SPOT_EUSAGE, "--jobs and --cluster are needed");
     rc = run(&s, err);

@@ -127,14 +127,13 @@ static int prepare(struct replay_train *s, struct spot_err *err)
 
 static int find_policies(struct replay_train *s, struct spot_err *err)
 {
-    const void *row[REPLAY_POLICIES_MAX];
     size_t n;
 
     s->is_all = !strcmp(opt.policy, "all");
-    if (spot_registry_read("train", opt.policy, REPLAY_POLICIES_MAX, row, &n, err))
+    if (replay_policies("train", opt.policy, REPLAY_POLICIES_MAX, s->policy, sizeof(*s->policy), &n,
+                        err))
         return -1;
-    for (size_t i = 0; i < n; i++)
-        s->policy[s->n_policy++] = row[i];
+    s->n_policy = (int)n;
     return 0;
 }
 
@@ -258,10 +257,8 @@ static int replay_train(struct spot_err *err)
     struct replay_train s = { 0 };
     int rc;
 
-    if (!strcmp(opt.policy, "list")) {
-        replay_list("train");
+    if (replay_lists("train", opt.policy))
         return 0;
-    }
     if (spot_tool_stdin_is_idle(opt.trace))
         return spot_err_set(err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
     rc = run(&s, err);
