@@ -18,9 +18,9 @@ _spot() {
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --params --usd-per-h --restart --roofline --catalogue --type --dtype --max-batch --prompt-tokens --output-tokens --context --name --output --format --seed --quiet --verbose --provenance --error-format --help --version --catalogue' ;;
     'spot-plan '*) commands='train serve fleet deadline share job' options='' ;;
-    'spot-predict '*) commands='' options='--kind --interval --horizon --cap --model --hazard --state --plot --next-probes --probe-usd --hour-usd --backtest --models --origins --from --dump --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-predict '*) commands='' options='--kind --interval --horizon --cap --model --state --plot --next-probes --probe-usd --hour-usd --backtest --models --origins --from --dump --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --output-tokens --lengths --context --swing --instance-type --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
-    'spot-replay describe') options='--kind --from --to --scale --context --plot --hazard --min-losses --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
+    'spot-replay describe') options='--kind --from --to --scale --context --plot --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
     'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --time --strict --prompt-tokens --output-tokens --lengths --origin --merge --max-age --interval --steps --events --output --format --seed --quiet --verbose --provenance --error-format --help --help-all --version' ;;
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --error-format --help --version' ;;
     'spot-replay train') options='--job --trace --policy --notice --cost --peer-model --throughput --events --interval --horizon --from --to --scale --steps --plot --picture --output --format --seed --quiet --verbose --provenance --error-format --help --version' ;;
@@ -114,8 +114,8 @@ _spot() {
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
     'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv pollux alibaba-2023 sacct' ;;
-    'spot-predict '*' --model') values='pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
-    'spot-predict '*' --models') values='pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --model') values='pool last ma ses arima empirical markov birthdeath renewal knn context load negbin parcae' ;;
+    'spot-predict '*' --models') values='pool last ma ses arima empirical markov birthdeath renewal knn context load negbin parcae' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")

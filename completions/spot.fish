@@ -256,15 +256,14 @@ complete -c spot-predict -n 'true' -l kind -x -a 'availability load price'
 complete -c spot-predict -n 'true' -l interval -r
 complete -c spot-predict -n 'true' -l horizon -r
 complete -c spot-predict -n 'true' -l cap -r
-complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae'
-complete -c spot-predict -n 'true' -l hazard -r
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses arima empirical markov birthdeath renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l state -r
 complete -c spot-predict -n 'true' -l plot -r
 complete -c spot-predict -n 'true' -l next-probes -r
 complete -c spot-predict -n 'true' -l probe-usd -r
 complete -c spot-predict -n 'true' -l hour-usd -r
 complete -c spot-predict -n 'true' -l backtest
-complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima empirical markov birthdeath hazard renewal knn context load negbin parcae'
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses arima empirical markov birthdeath renewal knn context load negbin parcae'
 complete -c spot-predict -n 'true' -l origins -r
 complete -c spot-predict -n 'true' -l from -r
 complete -c spot-predict -n 'true' -l dump -r
@@ -312,8 +311,6 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l context -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l hazard
-complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l min-losses -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l seed -r

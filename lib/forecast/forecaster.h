@@ -27,16 +27,13 @@ enum {
     SPOT_FC_ORDER_MAX = 6,
 };
 
-struct spot_hazard;
-
 /* Parameters of a forecast. */
 struct spot_fc_spec {
     int cap, horizon;
-    int history;                      /* newest changes to look at; 0: all that are kept */
-    int ar, diff, ma;                 /* order of arima; ar < 0: not given */
-    bool has_constant;                /* arima */
-    double day;                       /* intervals in a day, for cycles and ages */
-    const struct spot_hazard *hazard; /* hazard of instances by age, borrowed; NULL: not known */
+    int history;       /* newest changes to look at; 0: all that are kept */
+    int ar, diff, ma;  /* order of arima; ar < 0: not given */
+    bool has_constant; /* arima */
+    double day;        /* intervals in a day, for cycles and ages */
 };
 
 /* Newest values, borrowed. */

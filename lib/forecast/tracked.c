@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,10 +196,8 @@ void spot_trackeds_release(struct spot_trackeds *trackeds)
 
 static void head_line(const struct spot_tracked_key *key, char *line, size_t n_byte)
 {
-    snprintf(
-        line, n_byte,
-        "spot-predict-state/3 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
-        spot_version(), key->model, key->interval_s, key->horizon, key->history, key->hazard_xxh3);
+    snprintf(line, n_byte, "spot-predict-state/4 %s %s interval_s=%.17g horizon=%d history=%d\n",
+             spot_version(), key->model, key->interval_s, key->horizon, key->history);
 }
 
 struct record {
@@ -366,8 +363,8 @@ static int take_all(struct spot_trackeds *trackeds, const char *bytes, size_t n_
     head_line(key, line, sizeof(line));
     if (n_byte < strlen(line) + sizeof(hash) || memcmp(bytes, line, strlen(line)) != 0)
         return spot_err_set(err, SPOT_EDATA,
-                            "is of another version, model, interval, horizon, history or "
-                            "hazard table; remove it to start again");
+                            "is of another version, model, interval, horizon or history; remove "
+                            "it to start again");
     memcpy(&hash, end, sizeof(hash));
     if (hash != spot_hash64(bytes, (size_t)(end - bytes)))
         return spot_err_set(err, SPOT_EDATA, "is damaged; remove it to start again");

@@ -45,7 +45,6 @@ struct spot_tracked_key {
     const char *model;
     double interval_s;
     int horizon, history;
-    uint64_t hazard_xxh3;
 };
 
 /* Load the file, if it exists. Returns 0, or -1 with *err: SPOT_EDATA for a file that is damaged,

@@ -390,46 +390,6 @@ forecast_of() {
     done
 }
 
-@test "a hazard table makes a new series fear losses, and only its models take one" {
-    printf 'time_s,available,requested\n0,0,8\n60,8,8\n180,8,8\n' >new.csv
-    printf 'age_s,hazard_per_h\n0,12\n3600,0.1\n' >infant.csv
-    printf 'hazard_per_h,age_s\n0.001,0\n' >calm.csv
-    for model in pool hazard; do
-        spot-predict --model $model --hazard infant.csv new.csv >f.json
-        sums_to_one f.json
-        jq -e '.series[0].available[0].p[8] < 0.7' f.json
-        spot-predict --model $model --hazard calm.csv new.csv |
-            jq -e '.series[0].available[0].p[8] > 0.95'
-    done
-    [ "$(jq -r '.made_by.inputs | map(.name) | sort | join(" ")' f.json)" = 'infant.csv new.csv' ]
-    spot-predict --backtest --models last,pool,hazard --hazard infant.csv t.csv | grep ',hazard,all,'
-    for wrong in '--model markov --hazard calm.csv' '--model hazard' '--backtest --models last,hazard' \
-        '--kind load --hazard calm.csv'; do
-        # shellcheck disable=SC2086 # words
-        fails 2 usage spot-predict $wrong t.csv
-    done
-}
-
-@test "a hazard table that is none is refused with its position" {
-    printf 'age_s,hazard_per_h\n0,1\n60,x\n' >bad.csv
-    fails 3 data.value spot-predict --hazard bad.csv t.csv
-    at bad.csv 3 4
-    run --separate-stderr spot-predict --hazard none.csv t.csv
-    [ "$status" -eq 4 ]
-}
-
-@test "a state goes on under its hazard table and no other" {
-    printf 'age_s,hazard_per_h\n0,3\n600,0.1\n' >a.csv
-    printf 'age_s,hazard_per_h\n0,3\n600,0.2\n' >b.csv
-    head -61 t.csv >head.csv
-    (head -1 t.csv && tail -n +62 t.csv) >tail.csv
-    spot-predict --cap 8 --hazard a.csv --state s.bin head.csv >f.json
-    spot-predict --cap 8 --no-provenance --hazard a.csv --state s.bin tail.csv >parts.json
-    spot-predict --cap 8 --no-provenance --hazard a.csv t.csv >whole.json
-    cmp parts.json whole.json
-    fails 3 data spot-predict --cap 8 --hazard b.csv --state s.bin tail.csv
-}
-
 @test "a peak between two points is told, with the cap that would have it" {
     printf '%s\n' time_s,available 0,3 70,5 110,3 300,4 600,4 >"$BATS_TEST_TMPDIR/t.csv"
     run --separate-stderr spot-predict "$BATS_TEST_TMPDIR/t.csv"

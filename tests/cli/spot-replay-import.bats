@@ -233,45 +233,6 @@ spoilt() { # FORMAT BAD FILE [option...]
     cmp kept.csv copy.csv
 }
 
-@test "hazards learned from a log of nodes are what spot-predict reads" {
-    {
-        echo 'time_s,event,node'
-        for k in $(seq 0 39); do # a new node every ten minutes lives for one, or for ten hours
-            echo "$((600 * k)),add,n$k"
-            ((k % 2)) && echo "$((600 * k + 60)),remove,n$k"
-        done
-        for k in $(seq 0 2 18); do echo "$((600 * k + 36000)),remove,n$k"; done
-    } | sort -t, -k1,1n -s >nodes.csv
-    spot-replay describe --hazard nodes.csv >hazard.csv
-    [ "$(head -1 hazard.csv)" = age_s,hazard_per_h,low_per_h,high_per_h,losses,machine_h,alive ]
-    awk -F, 'NR > 1 { n += $5; last = $2 } NR == 2 { first = $2 }
-        END { exit !(n == 30 && first > 20 && last < 1) }' hazard.csv || {
-        cat hazard.csv
-        false
-    }
-    spot-replay generate --profile calm --cap 8 --hours 6 --seed 1 >trace.csv
-    spot-predict --hazard hazard.csv --model hazard trace.csv | jq -e '.series[0].available | length == 12'
-    # the logs of others, and of a run of our own
-    printf '0,add,a\n0,add,b\n9000,remove,a\n18000,remove,b\n' >ms.csv
-    spot-replay import --from events --events ms.csv | spot-replay describe --hazard --min-losses 1 |
-        awk -F, 'NR == 2 { exit !($5 == 1 && $6 * 3600 == 27) }'
-    printf '{"event":"joined","time_s":0,"name":"w0"}\n{"event":"lost","time_s":30,"name":"w0"}\n{"event":"joined","time_s":60,"name":"w1"}\n' >log.jsonl
-    spot-replay import --from spot-event --events log.jsonl | spot-replay describe --hazard --min-losses 1 |
-        awk -F, 'NR == 2 { exit !($5 == 1 && $2 == 120) }'
-}
-
-@test "a hazard needs nodes and losses" {
-    printf "time_s,available\\n0,3\\n60,2\\n" >counts.csv
-    fails 3 data spot-replay describe --hazard counts.csv
-    printf 'time_s,event,node\n0,add,a\n7200,notice,a\n' >calm.csv
-    fails 1 infeasible spot-replay describe --hazard calm.csv
-    for wrong in '--plot f.svg' '--scale 2'; do
-        # shellcheck disable=SC2086 # words
-        run -2 spot-replay describe --hazard $wrong nodes.csv
-    done
-    run -2 spot-replay describe --min-losses 3 trace.csv
-}
-
 @test "describe draws svg, png, pdf and text" {
     spot-replay generate --zones 2 --hours 2 -o trace.csv
     for f in f.svg f.png f.pdf; do

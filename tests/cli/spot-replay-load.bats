@@ -59,7 +59,7 @@ about() { spot-replay describe --kind load "$@"; }
         [ -z "$output" ]
     done
     fails 2 usage spot-replay generate --rate 3
-    run -2 spot-replay describe --kind load --hazard "$top/examples/traces/demo.csv"
+    run -2 spot-replay describe --kind load --scale 2 "$top/examples/traces/demo.csv"
 }
 
 @test "wrong loads are refused with their place" {

@@ -457,11 +457,10 @@ static const struct bad_name {
     const char *text, *message;
 } bad_names[] = {
     { "polo", "unknown model 'polo'; did you mean 'pool'?" },
-    { "zzzzzzzz",
-      "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, arima, "
-      "empirical, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
+    { "zzzzzzzz", "unknown model 'zzzzzzzz'; there are pool, last, ma, ses, arima, "
+                  "empirical, markov, birthdeath, renewal, knn, context, load, negbin, parcae" },
     { "", "unknown model ''; there are pool, last, ma, ses, arima, "
-          "empirical, markov, birthdeath, hazard, renewal, knn, context, load, negbin, parcae" },
+          "empirical, markov, birthdeath, renewal, knn, context, load, negbin, parcae" },
     { "arima:1:1", "'arima:1:1': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
     { "arima:9:1:0", "'arima:9:1:0': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },
     { "arima:1:1:0:x", "'arima:1:1:0:x': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]" },

@@ -25,6 +25,19 @@ static void choose_kind(struct options *options)
         options->interval_s = options->is_price ? 3600 : 60;
 }
 
+struct spot_fc_spec options_spec(const struct options *options)
+{
+    return (struct spot_fc_spec){ .horizon = (int)options->horizon,
+                                  .day = 86400 / options->interval_s };
+}
+
+struct spot_tracked_key options_key(const struct options *options)
+{
+    return (struct spot_tracked_key){ .model = options->model,
+                                      .interval_s = options->interval_s,
+                                      .horizon = (int)options->horizon };
+}
+
 static int run_kind(const struct options *options, char *const *path, size_t n_path,
                     struct spot_prov *prov, struct spot_err *err)
 {
@@ -50,10 +63,7 @@ static int run(struct options *options, char *const *path, size_t n_path, struct
     if (options->format == SPOT_FORMAT_AUTO && !options->common.output && isatty(STDOUT_FILENO))
         options->format = SPOT_FORMAT_TABLE;
     choose_kind(options);
-    if (options_load_hazard(options, &prov, err))
-        return -1;
     rc = run_kind(options, path, n_path, &prov, err);
-    spot_hazard_release(&options->table);
     spot_prov_release(&prov);
     return rc;
 }
@@ -77,8 +87,6 @@ static const struct spot_opt option[] = {
              SPOT_FC_CAP_MAX),
     SPOT_TEXT("model", &options.model, "name",
               "NAME[@HISTORY] (default: pool; of load: load; of prices: best)"),
-    SPOT_TEXT("hazard", &options.hazard, "file",
-              "hazard of an instance by age, from its provider: age_s,hazard_per_h"),
     SPOT_TEXT("state", &options.state, "file",
               "keep what was learned in this file; the trace then needs new rows only"),
     SPOT_ROW_PLOT(&options.plot),
@@ -106,7 +114,7 @@ static const struct spot_opt_need need[] = {
     { "next-probes", "!state|plot" },
     { "probe-usd|hour-usd", "next-probes" },
     { "models|origins|from|dump", "backtest" },
-    { "plot|cap|hazard", "!kind price" },
+    { "plot|cap", "!kind price" },
     { NULL, NULL },
 };
 

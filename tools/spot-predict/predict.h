@@ -13,7 +13,6 @@
 #include "common/prov.h"
 #include "forecast/count_grid.h"
 #include "forecast/forecaster.h"
-#include "forecast/hazard.h"
 #include "forecast/price_predictor.h"
 #include "forecast/probes.h"
 #include "forecast/score.h"
@@ -31,8 +30,7 @@ struct options {
     const char *model;
 
     bool is_load, is_price, is_backtest;
-    const char *models, *dump, *plot, *state, *kind, *hazard;
-    struct spot_hazard table; /* what `hazard` names; empty without */
+    const char *models, *dump, *plot, *state, *kind;
     uint64_t origins, next_probes;
     double from_s, probe_usd, hour_usd; /* hour_usd negative: from the prices told */
 };
@@ -42,10 +40,6 @@ struct spot_tracked_key options_key(const struct options *options);
 
 /* What the options ask of any model. */
 struct spot_fc_spec options_spec(const struct options *options);
-
-/* Load the table of --hazard, if there is one. Returns 0, or -1 with *err: SPOT_EUSAGE where no
- * model that was asked for uses it, or one lacks it. */
-int options_load_hazard(struct options *options, struct spot_prov *prov, struct spot_err *err);
 
 /* Load `path` ("-" or NULL: stdin), put every series on its grid. With `from_start` grids begin at
  * the first row of each series; otherwise those that do not come out even end at the newest row

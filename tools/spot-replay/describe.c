@@ -22,15 +22,11 @@ enum { SLICES = 40, PAIRS_MAX = 64 };
 static struct {
     const char *kind, *plot;
     double from_s, to_s;
-    uint64_t scale, min_losses, context;
-    bool hazard;
+    uint64_t scale, context;
     struct spot_tool_common common;
-} opt = { .kind = "trace",
-          .from_s = -1,
-          .to_s = -1,
-          .scale = 1,
-          .min_losses = 10,
-          .common = SPOT_TOOL_COMMON_DEFAULT };
+} opt = {
+    .kind = "trace", .from_s = -1, .to_s = -1, .scale = 1, .common = SPOT_TOOL_COMMON_DEFAULT
+};
 
 static void put_trend(struct spot_table *table, const struct spot_trace *trace, size_t k)
 {
@@ -346,14 +342,6 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
 
     if (spot_trace_load_path(&trace, path, err))
         return -1;
-    if (opt.hazard) {
-        rc = describe_hazard(&trace, path && strcmp(path, "-") != 0 ? path : "<stdin>",
-                             opt.from_s < 0 ? trace.start_s : opt.from_s,
-                             opt.to_s < 0 ? trace.end_s : opt.to_s, opt.min_losses, &opt.common,
-                             err);
-        spot_trace_release(&trace);
-        return rc;
-    }
     stats = spot_xcalloc(trace.n_series, sizeof(*stats));
     if ((opt.from_s >= 0 || opt.to_s >= 0) &&
         spot_trace_cut(&trace, opt.from_s < 0 ? trace.start_s : opt.from_s,
@@ -400,10 +388,7 @@ static int replay_describe(char **operand, size_t n, struct spot_err *err)
 const struct spot_cli replay_describe_command = {
     .name = "spot-replay describe",
     .brief = "show what a trace or a load is like",
-    .need = (const struct spot_opt_need[]){ { "hazard", "!plot" },
-                                            { "hazard", "!scale" },
-                                            { "min-losses", "hazard" },
-                                            { "scale|hazard", "kind trace" },
+    .need = (const struct spot_opt_need[]){ { "scale", "kind trace" },
                                             { "context", "kind load" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },
@@ -416,8 +401,7 @@ const struct spot_cli replay_describe_command = {
         "burstiness and lengths.",
     .examples = "  spot-replay describe examples/traces/typical.csv\n"
                 "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n"
-                "  spot-replay describe --kind load --plot - requests.csv\n"
-                "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
+                "  spot-replay describe --kind load --plot - requests.csv\n",
     .option =
         (const struct spot_opt[]){
             SPOT_TEXT("kind", &opt.kind, "what", "trace: machines (default); load: requests"),
@@ -428,10 +412,6 @@ const struct spot_cli replay_describe_command = {
             SPOT_ROW_CONTEXT(&opt.context),
             { SPOT_OPT_GROUP, .help = "output" },
             SPOT_ROW_PLOT(&opt.plot),
-            SPOT_FLAG("hazard", &opt.hazard,
-                      "from named nodes: losses by age, for spot-predict --hazard"),
-            SPOT_U64("min-losses", &opt.min_losses, "n",
-                     "least number of losses per age class (default: 10)", 1, 1000000),
             SPOT_TOOL_OPTIONS(&opt.common),
             { SPOT_OPT_END },
         },

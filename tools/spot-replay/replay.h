@@ -30,15 +30,6 @@ bool replay_lists(const char *kind, const char *text);
 int replay_policies(const char *kind, const char *text, size_t most, void *played, size_t size,
                     size_t *n, struct spot_err *err);
 
-/* --- the option --hazard of describe --- */
-
-/* Write the hazard by age of the trace's nodes, all series together, watched from from_s to to_s:
- * the table that `spot-predict --hazard` reads, with what each row rests on. Every class has
- * `least` losses, the only one if there are fewer. Returns 0, or -1 with *err: SPOT_EDATA without
- * nodes, SPOT_EINFEASIBLE if nobody was lost. */
-int describe_hazard(const struct spot_trace *trace, const char *source, double from_s, double to_s,
-                    size_t least, const struct spot_tool_common *common, struct spot_err *err);
-
 /* --- spot-replay describe --kind load --- */
 
 struct replay_describe_load {

@@ -2,14 +2,12 @@
 /* The default: a linear pool of small models that err in different ways, then a correction of its
  * odds that is learned as the series goes on (recal.h), then what is believed of it beside the
  * usual level and the newest value (gate.h). The weights are fixed, chosen once on
- * public traces; weights learned on the series itself did worse there. A provider's hazard table
- * takes part as long as the series has shown few losses of its own. What was tried and lost is
+ * public traces; weights learned on the series itself did worse there. What was tried and lost is
  * told in docs/design/05-forecast.md. */
 #include <string.h>
 
 #include "common/simd.h"
 #include "forecast/gate.h"
-#include "forecast/models/fc_hazard.h"
 #include "forecast/models/models.h"
 #include "forecast/recal.h"
 
@@ -26,7 +24,7 @@ static const struct member {
 
 enum { MEMBERS = sizeof(member) / sizeof(member[0]) };
 
-/* State: the correction, that of the model `hazard` if there is a table, the members' states one
+/* State: the correction, the members' states one
  * after another, then room for two distributions: one member's, and the pool's own while it learns.
  * That room is zero between calls. */
 struct part {
@@ -56,24 +54,14 @@ static struct part part_of(const struct spot_fc_spec *spec, const struct member 
     return part;
 }
 
-static char *hazard_part(void *state)
+static struct spot_fc_gate *gate_part(void *state)
 {
-    return (char *)state + align(sizeof(struct spot_recal));
-}
-
-static size_t hazard_byte(const struct spot_fc_spec *spec)
-{
-    return spec->hazard ? align(spot_hazard_state_byte(spec)) : 0;
-}
-
-static struct spot_fc_gate *gate_part(const struct spot_fc_spec *spec, void *state)
-{
-    return (struct spot_fc_gate *)(void *)(hazard_part(state) + hazard_byte(spec));
+    return (struct spot_fc_gate *)(void *)((char *)state + align(sizeof(struct spot_recal)));
 }
 
 static char *first_part(const struct spot_fc_spec *spec, void *state)
 {
-    return (char *)gate_part(spec, state) + align(spot_fc_gate_byte(spec->cap));
+    return (char *)gate_part(state) + align(spot_fc_gate_byte(spec->cap));
 }
 
 static int learned_steps(const struct spot_fc_spec *spec)
@@ -84,8 +72,7 @@ static int learned_steps(const struct spot_fc_spec *spec)
 size_t spot_pool_state_byte(const struct spot_fc_spec *spec)
 {
     const size_t steps = (size_t)spec->horizon + (size_t)learned_steps(spec);
-    size_t sum = align(sizeof(struct spot_recal)) + hazard_byte(spec) +
-                 align(spot_fc_gate_byte(spec->cap)) +
+    size_t sum = align(sizeof(struct spot_recal)) + align(spot_fc_gate_byte(spec->cap)) +
                  steps * ((size_t)spec->cap + 1) * sizeof(double);
 
     for (int i = 0; i < MEMBERS; i++)
@@ -130,12 +117,6 @@ static void add_members(const struct spot_fc_spec *spec, void *state,
         add_weighted(prob, dist, n, (1 - unseen) * part.weight);
         at += part.state_byte;
     }
-    if (spec->hazard) {
-        struct spot_fc_spec own = *spec;
-
-        own.horizon = horizon;
-        spot_hazard_mix(&own, hazard_part(state), past->y[past->n - 1], dist, prob);
-    }
     memset(dist, 0, n * sizeof(*dist));
 }
 
@@ -157,7 +138,7 @@ static void remember_dist(const struct spot_fc_spec *spec, void *state,
 
     add_members(spec, state, past, horizon, dist, prob);
     spot_recal_apply(state, spec->cap, spec->day, horizon, true, prob);
-    spot_fc_gate_keep(gate_part(spec, state), spec->cap, horizon, spot_recal_weight(state), prob);
+    spot_fc_gate_keep(gate_part(state), spec->cap, horizon, spot_recal_weight(state), prob);
     memset(prob, 0, (size_t)horizon * width * sizeof(*prob));
 }
 
@@ -166,8 +147,6 @@ void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
 {
     char *at = first_part(spec, state);
 
-    if (spec->hazard)
-        spot_hazard_observe(spec, hazard_part(state), past);
     for (int i = 0; i < MEMBERS; i++) {
         const struct part part = part_of(spec, &member[i]);
 
@@ -176,7 +155,7 @@ void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
         at += part.state_byte;
     }
     spot_recal_observe(state, past->y[past->n - 1]);
-    spot_fc_gate_observe(gate_part(spec, state), spec->cap, learned_steps(spec), past);
+    spot_fc_gate_observe(gate_part(state), spec->cap, learned_steps(spec), past);
     if (spot_recal_is_due(state))
         remember_dist(spec, state, past);
 }
@@ -186,17 +165,14 @@ void spot_pool_predict(const struct spot_fc_spec *spec, void *state,
 {
     add_members(spec, state, past, spec->horizon, room_of(spec, state), prob);
     spot_recal_apply(state, spec->cap, spec->day, spec->horizon, false, prob);
-    spot_fc_gate_apply(gate_part(spec, state), spec->cap, spec->horizon, past, prob);
+    spot_fc_gate_apply(gate_part(state), spec->cap, spec->horizon, past, prob);
 }
 
 bool spot_pool_is_sound(const struct spot_fc_spec *spec, const void *state)
 {
-    const char *hazard = (const char *)state + align(sizeof(struct spot_recal));
-    const char *gate = hazard + hazard_byte(spec);
+    const char *gate = (const char *)state + align(sizeof(struct spot_recal));
     const char *at = gate + align(spot_fc_gate_byte(spec->cap));
 
-    if (spec->hazard && !spot_hazard_is_sound(spec, hazard))
-        return false;
     if (!spot_fc_gate_is_sound((const struct spot_fc_gate *)(const void *)gate))
         return false;
     for (int i = 0; i < MEMBERS; i++) {

@@ -23,10 +23,6 @@ spot_fc_predict_fn spot_empirical_predict;                       /* fc_empirical
 spot_fc_predict_fn spot_markov_predict, spot_birthdeath_predict; /* fc_chain.c */
 spot_fc_state_fn spot_chain_state_byte;
 spot_fc_observe_fn spot_chain_observe;
-spot_fc_predict_fn spot_hazard_predict; /* fc_hazard.c */
-spot_fc_state_fn spot_hazard_state_byte;
-spot_fc_observe_fn spot_hazard_observe;
-spot_fc_sound_fn spot_hazard_is_sound;
 spot_fc_predict_fn spot_renewal_predict; /* fc_renewal.c */
 spot_fc_state_fn spot_renewal_state_byte;
 spot_fc_observe_fn spot_renewal_observe;
