@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "serve/completion.h"
 #include "serve/relay.h"
 #include "serve/request.h"
 #include "serve/served_model.h"
-#include "serve/step_token.h"
 
 #ifdef __cplusplus
 extern "C" {

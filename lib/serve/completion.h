@@ -150,6 +150,18 @@ static inline bool spot_completion_is_ready(const struct spot_completion *c)
 /* True if a choice is SPOT_FINISH_CANCELLED, so that there is no answer. */
 bool spot_completion_is_given_up(const struct spot_completion *c);
 
+/* --- a token of a choice as bytes, for messages and the journal --- */
+
+struct spot_step_token {
+    uint32_t position; /* in the choice, from 0 */
+    bool is_end;       /* nothing may follow, although it is not an end token */
+    struct spot_token token;
+};
+
+void spot_step_token_put(struct spot_buf *out, const struct spot_step_token *t);
+/* Returns 0, or -1 when it is malformed. */
+int spot_step_token_get(struct spot_wire_in *in, struct spot_step_token *t);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "serve/completion.h"
 #include "serve/engine_preset.h"
 #include "serve/request.h"
-#include "serve/step_token.h"
 
 #ifdef __cplusplus
 extern "C" {

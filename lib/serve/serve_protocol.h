@@ -47,7 +47,7 @@ enum spot_serve_message {
     /* worker to coordinator */
     /* u32 cache pages in use, u32 pages kept, u32 all pages, f64 seconds to compute a prompt token,
      * f64 bytes/s at which pages arrived (both 0: not known), u64 tokens received as pages; u32 n,
-     * of each u64 sequence, step_token.h */
+     * of each u64 sequence, a token (completion.h) */
     SPOT_MSG_TOKENS = 12,
     SPOT_MSG_STATE = 13, /* tag: sequence; u32 prompt tokens that were not computed, f32 [C]: the
                             state of a request with a pool, which ends it */

@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "serve/completion.h"
 #include "serve/request.h"
-#include "serve/step_token.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* durable_lag.h - how often a generation is due, and how far the disk is behind the job.
  *
- * A generation costs what steps take longer while one is under way (save_cost.h), not the time
- * until it is on the disk, which passes beside them.
+ * A generation costs what steps take longer while one is under way, compared with steps without
+ * one, not the time until it is on the disk, which passes beside them. Steps vary by more than
+ * that, so it is a mean of differences of either sign.
  */
 #ifndef SPOT_TRAIN_DURABLE_LAG_H
 #define SPOT_TRAIN_DURABLE_LAG_H
@@ -10,11 +11,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "train/save_cost.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* All zero: not known. */
+struct spot_save_cost {
+    double calm_s;   /* of a step without one, smoothed; 0: not known */
+    double mean_s;   /* per generation, smoothed; may be negative */
+    double excess_s; /* of the one in progress, over completed steps */
+    int n_begun;     /* since the last step without one */
+    bool is_beside;  /* the current step has, or had, one beside it */
+    bool is_ended;   /* in the current step */
+};
+
+/* A generation has begun; has ended, written or given up. One at a time. */
+void spot_save_cost_begun(struct spot_save_cost *cost);
+void spot_save_cost_ended(struct spot_save_cost *cost);
+
+/* A step took step_s; is a generation still in progress? A step that was slow or fast for another
+ * reason has is_usual false: it is ignored. */
+void spot_save_cost_step(struct spot_save_cost *cost, double step_s, bool is_busy, bool is_usual);
+
+/* Seconds of steps that a generation costs, >= 0. */
+double spot_save_cost_s(const struct spot_save_cost *cost);
+
+/* Has it been so long since a step without a generation that one is needed for comparison? */
+bool spot_save_cost_wants_calm(const struct spot_save_cost *cost);
 
 /* The minimum time between generations if none is given. */
 #define SPOT_DURABLE_LEAST_S 1.0

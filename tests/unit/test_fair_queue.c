@@ -3,7 +3,7 @@
 
 #include "common/rng.h"
 #include "serve/fair_queue.h"
-#include "serve/output_guess.h"
+#include "serve/guess.h"
 #include "suite.h"
 
 /* Goal: who pays gets his share while he waits, whatever the others ask for, and no more than it

@@ -7,7 +7,7 @@
 
 #include "common/rng.h"
 #include "suite.h"
-#include "train/save_cost.h"
+#include "train/durable_lag.h"
 
 /* A job whose steps take step_s and differ by `noise`; a generation takes so many steps, and adds
  * cost_s to each second of them. */
