@@ -5,6 +5,7 @@
 # the two largest, where the start of a program hides nothing. As Markdown.
 # usage: growth.sh [CASE...]      of those below; all of them: two minutes of a core. GNU time is needed.
 set -euo pipefail
+shopt -s inherit_errexit # a run that fails is no row: it ends this
 cd "$(dirname "$0")/../.."
 PATH="$PWD/build/release/bin:$PWD/build/release/tests:$PATH"
 here=$PWD tmp=$(mktemp -d) server=''
@@ -25,8 +26,13 @@ best() { # COMMAND...: of three, or of one that takes long
     first=$(run "$@")
     { echo "$first"; [ "${first%%.*}" -gt 0 ] || { run "$@"; run "$@"; }; } | sort -g | head -n 1
 }
-law() { # NAME WHAT: a row from lines "size seconds kB"
-    awk -v name="$1" -v what="$2" '
+row() { # SIZE COMMAND...: "size seconds kB"
+    local got
+    got=$("${@:2}")
+    echo "$1 $got"
+}
+law() { # "NAME | WHAT": a row from lines "size seconds kB"
+    awk -v name="$1" '
         function fit(y,   i, sx, sy, sxx, sxy) {
             for (i = 1; i <= NR; i++) { sx += log(x[i]); sy += log(y[i]); sxx += log(x[i]) ^ 2; sxy += log(x[i]) * log(y[i]) }
             return (NR * sxy - sx * sy) / (NR * sxx - sx * sx)
@@ -34,7 +40,7 @@ law() { # NAME WHAT: a row from lines "size seconds kB"
         function top(y) { return log(y[NR] / y[NR - 1]) / log(x[NR] / x[NR - 1]) }
         function list(y, form,   i, s) { for (i = 1; i <= NR; i++) s = s (i > 1 ? ", " : "") sprintf(form, y[i]); return s }
         { x[NR] = $1; s[NR] = $2 > .005 ? $2 : .005; mb[NR] = $3 / 1e3 }
-        END { printf "| %s | %s: %s | %s | %.2f, %.2f | %s | %.2f, %.2f |\n", name, what, list(x, "%d"), list(s, "%.2f"), fit(s), top(s),
+        END { printf "| %s: %s | %s | %.2f, %.2f | %s | %.2f, %.2f |\n", name, list(x, "%d"), list(s, "%.2f"), fit(s), top(s),
               list(mb, "%.0f"), fit(mb), top(mb) }'
 }
 sizes() { # LARGEST: five
@@ -47,20 +53,20 @@ trace() { # ROWS
 describe() {
     for n in $(sizes 10000000); do
         trace "$n" >trace.csv
-        echo "$n $(best spot-replay describe --format csv trace.csv)"
-    done | law 'spot-replay describe' 'rows'
+        row "$n" best spot-replay describe --format csv trace.csv
+    done
 }
 predict() {
     for n in $(sizes 100000); do
         trace "$n" >trace.csv
-        echo "$n $(best spot-predict trace.csv)"
-    done | law 'spot-predict' 'rows'
+        row "$n" best spot-predict trace.csv
+    done
 }
 train() {
     for n in $(sizes 3000); do
         trace "$n" >trace.csv
-        echo "$n $(best spot-replay train -q --job "$here/examples/jobs/bert.json" --trace trace.csv --policy spot)"
-    done | law 'spot-replay train --policy spot' 'intervals'
+        row "$n" best spot-replay train -q --job "$here/examples/jobs/bert.json" --trace trace.csv --policy spot
+    done
 }
 machines() {
     for n in $(sizes 1000); do
@@ -69,16 +75,16 @@ machines() {
                 u = rand(); x += u < .1 ? -1 - int(3 * rand()) : u < .2 ? 1 + int(3 * rand()) : 0
                 x = x < .9 * n ? int(.9 * n) : x > n ? n : x; print 60 * i "," x } }' >trace.csv
         spot-predict trace.csv >forecast.json
-        echo "$n $(best spot-plan train -q --throughput law --job "$here/examples/jobs/gpt-1.5b.json" --forecast forecast.json)"
-    done | law 'spot-plan train' 'machines'
+        row "$n" best spot-plan train -q --throughput law --job "$here/examples/jobs/gpt-1.5b.json" --forecast forecast.json
+    done
 }
 serving() {
     spot-replay generate --hours 1920 --cap 16 --seed 1 --steps >trace.csv
     for n in $(sizes 138240); do
         spot-replay generate --kind load --rate .02 --requests "$n" --seed 1 >load.csv
         awk -F, -v end="$(tail -n 1 load.csv | cut -d, -f1)" 'NR == 1 || $1 <= end + 60' trace.csv >part.csv
-        echo "$n $(best spot-replay serve -q --job "$here/examples/serve/gpt-20b.json" --policy spot --trace part.csv --load load.csv)"
-    done | law 'spot-replay serve --policy spot' 'requests'
+        row "$n" best spot-replay serve -q --job "$here/examples/serve/gpt-20b.json" --policy spot --trace part.csv --load load.csv
+    done
 }
 offers() { # types of few GPUs to many, six sizes of requests, both markets
     for n in $(sizes 200); do
@@ -97,23 +103,23 @@ offers() { # types of few GPUs to many, six sizes of requests, both markets
             }
             print "]}" >"load.json"
         }'
-        echo "$n $(best spot-plan fleet -q --kind serve --market on-demand --catalogue catalogue.csv --load load.json)"
-    done | law 'spot-plan fleet' 'types'
+        row "$n" best spot-plan fleet -q --kind serve --market on-demand --catalogue catalogue.csv --load load.json
+    done
 }
 assign() { # by costs: a problem of n machines has n * n, and each is read
     for n in 200 356 632 1125 2000; do
         awk -v n="$n" 'BEGIN { srand(7); printf "{\"cost\":["
             for (i = 0; i < n; i++) { printf i ? ",[" : "["; for (j = 0; j < n; j++) printf j ? ",%d" : "%d", 1e6 * rand(); printf "]" }
             print "]}" }' >costs.json
-        echo "$((n * n)) $(best spot-migrate assign costs.json)"
-    done | law 'spot-migrate assign' 'costs'
+        row "$((n * n))" best spot-migrate assign costs.json
+    done
 }
 members() { # the processor time of all; the memory of the largest, the coordinator
     seq 1 3000 >corpus
     for n in $(sizes 300); do
-        echo "$n $(run spot-run train -q --data corpus --layers 2 --width 32 --heads 2 --seq 16 --shards 2 \
-            --global-batch "$n" --steps 1 --workers "$n")"
-    done | law 'spot-run train, one step' 'members'
+        row "$n" run spot-run train -q --data corpus --layers 2 --width 32 --heads 2 --seq 16 --shards 2 \
+            --global-batch "$n" --steps 1 --workers "$n"
+    done
 }
 of_server() { # "seconds kB" of the server so far
     awk -v tick="$(getconf CLK_TCK)" '{ print ($14 + $15) / tick }' "/proc/$server/stat" | tr '\n' ' '
@@ -126,16 +132,30 @@ clients() { # beside 200 requests of 16 clients
         spot-run serve -q --model model --http unix:s --listen unix:j --workers 1 --linger 0s 2>errors &
         server=$!
         until [ -S s ]; do kill -0 "$server"; done
-        load unix:s n=200 clients=16 in=8 out=8 plain=1 idle="$n" >/dev/null 2>&1
+        load unix:s n=200 clients=16 in=8 out=8 plain=1 idle="$n" >/dev/null 2>>errors || { tail -n 3 errors >&2; exit 1; }
         echo "$n $(of_server)"
         kill "$server"
         wait "$server" || true
         server=''
         rm -f s j
-    done | law 'spot-run serve, 200 requests' 'idle clients'
+    done
 }
 
+declare -A of=(
+    [describe]='spot-replay describe | rows'
+    [predict]='spot-predict | rows'
+    [train]='spot-replay train --policy spot | intervals'
+    [machines]='spot-plan train | machines'
+    [serving]='spot-replay serve --policy spot | requests'
+    [offers]='spot-plan fleet | types'
+    [assign]='spot-migrate assign | costs'
+    [members]='spot-run train, one step | members'
+    [clients]='spot-run serve, 200 requests | idle clients'
+)
 [ $# -gt 0 ] || set -- describe predict train machines serving offers assign members clients
 echo "| tool | size | processor s | exponent: all, top | peak MB | exponent: all, top |"
 echo "|---|---|---|---:|---|---:|"
-for case in "$@"; do "$case"; done
+for case in "$@"; do
+    "$case" >rows
+    law "${of[$case]}" <rows
+done

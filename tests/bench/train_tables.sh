@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The tables of docs/results/train.md, as Markdown.
-# usage: train_tables.sh P3 EDITED [OTHER...]     spot-replay on PATH
+# usage: train_tables.sh [P3 EDITED [OTHER...]]     spot-replay on PATH
 #   P3      Parcae's p3 trace, time_s,available, 683 intervals of 60 s
 #   EDITED  the same as its authors edited it for GPT-6.7B and ResNet-152 from interval 508 on
 #   OTHER   other traces, time_s,available: spot less nowcast (without a notice: persistence) on each
