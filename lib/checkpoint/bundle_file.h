@@ -27,10 +27,11 @@ struct spot_written {
     struct spot_hash128 hash;
 };
 
-/* Write the number, not 0, to the directory; remove it. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* Write the number, which is not 0, to the directory; remove it. Returns 0, or -1 with *err
+ * (SPOT_ESYS). */
 int spot_bundle_file_mark(int dir_fd, uint64_t nonce, struct spot_err *err);
 void spot_bundle_file_unmark(int dir_fd);
-/* Is it there? */
+/* True if the directory contains the number. */
 bool spot_bundle_file_sees(const char *dir, uint64_t nonce);
 
 /* The file of a bundle: its name, and its path. */
@@ -44,13 +45,13 @@ int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
                            bool (*goes_on)(void *user), void *user, struct spot_written *written,
                            struct spot_err *err);
 
-/* The same to an object store behind a command, as an object of a generation with this nonce. */
+/* The same, as an object of a generation with this nonce in an object store behind a command. */
 struct spot_objects;
 int spot_bundle_object_write(struct spot_objects *objects, uint64_t nonce,
                              const struct spot_bundle *bundle, struct spot_written *written,
                              struct spot_err *err);
 
-/* Does a file of this size exist? Its content is checked when it is read. */
+/* Check that a file of this size exists. Its content is checked when it is read. */
 int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bundle_io.h - a bundle as bytes: the same form moves between workers and lies on disk.
+/* bundle_io.h - a bundle as bytes: one format for transfers between workers and for files.
  *
  * i64 step, i64 bundle, then the stream of shard/shard_mem.h with one part per plane and the scale
  * exponents; every byte is covered by a hash, checked before a bundle counts as held.
@@ -28,11 +28,12 @@ uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, stru
 struct spot_bundle *spot_bundle_unpack(const struct spot_shape *shape, int index, int64_t step,
                                        const void *data, size_t n_byte, struct spot_err *err);
 
-/* Do the bytes claim to be this bundle at this step? Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Check that the header of the bytes names this bundle and step. Returns 0, or -1 with *err
+ * (SPOT_EDATA). */
 int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_byte,
                            struct spot_err *err);
 
-/* Would it unpack? Checks every byte without allocating. Returns 0, or -1 with *err. */
+/* Check that the bytes would unpack, without allocating memory. Returns 0, or -1 with *err. */
 int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, const void *data,
                       size_t n_byte, struct spot_err *err);
 
@@ -61,22 +62,22 @@ void spot_bundle_reader_free(struct spot_bundle_reader *reader);
 int spot_bundle_reader_pull(struct spot_bundle_reader *reader, struct spot_port *port,
                             struct spot_bundle **bundle, struct spot_err *err);
 
-/* Or feed it the next bytes, in pieces of any size, then finish, which checks that the bundle is
- * complete and sets *bundle. Both return 0, or -1 with *err as for unpack. */
+/* Without a port: feed it the next bytes, in pieces of any size, then call finish, which checks
+ * that the bundle is complete and sets *bundle. Both return 0, or -1 with *err as for unpack. */
 int spot_bundle_reader_feed(struct spot_bundle_reader *reader, const void *data, size_t n_byte,
                             struct spot_err *err);
 int spot_bundle_reader_finish(struct spot_bundle_reader *reader, struct spot_bundle **bundle,
                               struct spot_err *err);
 
-/* A reader that does not store the bundle, and for which finish sets NULL: it passes on the
- * verified bytes of its planes in order, one plane after the other, each from its start. data
- * [n_byte] is at offset `at` of the plane. */
+/* A reader that does not store the bundle (finish sets NULL) but calls a function with the verified
+ * bytes of its planes in order, one plane after the other, each from its start. data [n_byte] is at
+ * offset `at` of the plane. */
 typedef void spot_bundle_plane_fn(void *user, enum spot_plane plane, size_t at, const void *data,
                                   size_t n_byte);
 struct spot_bundle_reader *spot_bundle_scan_new(const struct spot_shape *shape, int index,
                                                 int64_t step, spot_bundle_plane_fn *fn, void *user);
 
-/* Did it fail because this machine is out of memory? */
+/* True if it failed because this machine is out of memory. */
 bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
 
 #ifdef __cplusplus

@@ -2,10 +2,9 @@
 /* generation.h - one durable state on disk: DIR/gen-STEP/ with a file per bundle and a manifest.
  *
  * Written as gen-STEP.tmp, synced, and committed by its rename. If holders write bundles it is
- * gen-STEP.NONCE.tmp, which is unique. Or it is objects behind a command (object_store.h).
- *
- * A commit of a foreign trainer is a generation too, numbered in the order of writing: its manifest
- * says which one (host/state_bucket.h).
+ * gen-STEP.NONCE.tmp, which is unique. Alternatively it is stored as objects behind a command
+ * (object_store.h). A commit of a foreign trainer is also a generation, numbered in the order of
+ * writing; its manifest identifies the commit (host/state_bucket.h).
  */
 #ifndef SPOT_CHECKPOINT_GENERATION_H
 #define SPOT_CHECKPOINT_GENERATION_H
@@ -27,10 +26,10 @@ extern "C" {
 
 enum {
     SPOT_GENERATION_PATH = 2 * PATH_MAX,
-    SPOT_GENERATION_BUNDLES = 1 << 14, /* at most */
+    SPOT_GENERATION_BUNDLES = 1 << 14, /* maximum number of bundles */
 };
 
-/* Which commit of a foreign trainer a generation is. */
+/* The commit of a foreign trainer that a generation contains. */
 struct spot_foreign_commit {
     uint64_t job, key;
     int64_t round, step, nodes;
@@ -39,10 +38,10 @@ struct spot_foreign_commit {
 
 struct spot_generations {
     char dir[PATH_MAX];
-    const int *dir_fd;            /* dir, open: for all that writes and removes; else NULL */
+    const int *dir_fd; /* descriptor of dir, for functions that write or remove; else NULL */
     struct spot_objects *objects; /* NULL: files in dir; else `dir` is for messages only */
     uint64_t job;                 /* 0: any job, for reading only */
-    int n_bundle;                 /* 0: as many as the manifest has, of a foreign trainer */
+    int n_bundle;                 /* 0: as many as the manifest has, for a foreign trainer */
     const struct spot_foreign_commit *commit; /* for the manifest to be written; NULL: none */
     char chain[SPOT_HASH_HEX]; /* for the manifest to be written: the chain of commits; "": none */
     uint64_t manifest;         /* hash of the text of the only valid manifest; 0: any */
@@ -52,7 +51,8 @@ struct spot_generations {
 
 /* docs/schema/state.json is made from this. */
 extern const struct spot_doc_part spot_state_part[];
-/* Is the text a manifest, of whatever job and step? Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Check that the text is a manifest, of any job and step. Returns 0, or -1 with *err
+ * (SPOT_EDATA). */
 int spot_state_check(const char *text, size_t n_byte, struct spot_err *err);
 
 /* DIR/gen-STEP followed by `suffix`. */
@@ -62,15 +62,15 @@ void spot_generation_path(const struct spot_generations *generations, int64_t st
 /* The part of such a path that is a name in DIR. */
 const char *spot_generation_name(const char *path);
 
-/* In a directory of this job: does the error mean that the generation is damaged, rather than that
- * the disk could not be read? A manifest that names another job is damage too. */
+/* In a directory of this job: true if the error means that the generation is damaged, false if the
+ * disk could not be read. A manifest that names another job is damage too. */
 bool spot_generation_is_damage(const struct spot_err *err);
 
-/* Does it still exist? One that cannot be examined counts as existing. */
+/* True if the generation exists, or cannot be examined. */
 bool spot_generation_exists(const struct spot_generations *generations, int64_t step);
 
-/* Remove it: 0, or -1 with *err if the command failed. Or remove what was assembled under that
- * nonce. */
+/* Remove a generation: 0, or -1 with *err if the command failed. Remove one that is being assembled
+ * under a nonce. */
 int spot_generation_drop(const struct spot_generations *generations, int64_t step,
                          struct spot_err *err);
 void spot_generation_drop_tmp(const struct spot_generations *generations, int64_t step,
@@ -79,9 +79,9 @@ void spot_generation_drop_tmp(const struct spot_generations *generations, int64_
 /* Rename it gen-STEP.bad, replacing an earlier one of that name. */
 void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
 
-/* Is it the name of one that is assembled? */
+/* True if this is the name of a generation being assembled. */
 bool spot_generation_is_tmp(const char *name);
-/* The path at which it is assembled; nonce 0: by this process alone. */
+/* The path at which a generation is assembled; nonce 0: by this process alone. */
 void spot_generation_tmp(const struct spot_generations *generations, int64_t step, uint64_t nonce,
                          char path[SPOT_GENERATION_PATH]);
 
@@ -110,16 +110,18 @@ int64_t *spot_generation_list(const struct spot_generations *generations, size_t
 int spot_generation_check(const struct spot_generations *generations, int64_t step,
                           struct spot_err *err);
 
-/* The chain of commits up to this step, as its manifest has it: 32 hex digits, "" if it has none.
+/* Read the chain of commits up to this step from the manifest: 32 hex digits, "" if it has none.
  * Returns 0, or -1 with *err as above. */
 int spot_generation_chain(const struct spot_generations *generations, int64_t step,
                           char chain[SPOT_HASH_HEX], struct spot_err *err);
 
-/* Which commit it is. Returns 0, or -1 with *err: SPOT_EDATA if it is a state of our trainer. */
+/* Read the foreign commit that the generation contains. Returns 0, or -1 with *err: SPOT_EDATA if
+ * it is a state of our trainer. */
 int spot_generation_foreign(const struct spot_generations *generations, int64_t step,
                             struct spot_foreign_commit *commit, struct spot_err *err);
 
-/* Hash of the manifest's text, which contains the hash of every bundle; 0: it is not valid. */
+/* Hash of the manifest's text, which contains the hash of every bundle; 0 if the manifest is not
+ * valid. */
 uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
 /* The same for every byte of every bundle; of objects, which are verified when they are read, only

@@ -29,7 +29,8 @@ enum { SPOT_STATE_COMMAND_TRIES = 3, SPOT_STATE_COMMAND_LIMIT_S = 60 };
 
 struct spot_state_command {
     const char *command; /* borrowed */
-    double limit_s;      /* time without a byte, in or out, and from the last byte to the exit */
+    double limit_s; /* maximum time without a byte read or written, and from the last byte to the
+                       exit */
     bool (*goes_on)(void *user); /* called several times a second; false aborts. May be NULL */
     void *user;
 };
@@ -47,8 +48,9 @@ struct spot_command_io {
     void *user;
 };
 
-/* Run it until a try succeeds. Returns 0, or -1 with *err: SPOT_ESYS with the error of the last
- * try, SPOT_EPREEMPTED if goes_on was false, or the error of io. Blocks only the calling thread. */
+/* Run the command until a try succeeds. Returns 0, or -1 with *err: SPOT_ESYS with the error of the
+ * last try, SPOT_EPREEMPTED if goes_on was false, or the error of io. Blocks only the calling
+ * thread. */
 int spot_state_command_run(const struct spot_state_command *command, const char *verb,
                            const char *key, const struct spot_command_io *io, struct spot_err *err);
 

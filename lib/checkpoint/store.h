@@ -27,18 +27,19 @@ enum { SPOT_STORE_PATH = 2 * PATH_MAX };
 
 struct spot_store;
 
-/* Open or make DIR; NULL makes a private one under $TMPDIR that goes when the store is closed.
- * Generations of another job are refused (SPOT_EUSAGE) where none is of this one, so is a DIR that
- * another process has open (SPOT_ESYS). What a crash left half-written is removed. NULL with *err.
+/* Open or create DIR; NULL creates a private one under $TMPDIR that is removed when the store is
+ * closed. Returns NULL with *err: SPOT_EUSAGE if DIR has generations of another job and none of
+ * this one, SPOT_ESYS if another process has DIR open. Incomplete generations left by a crash are
+ * removed.
  *
- * With a command, borrowed as is what it points to, the generations are behind it, and DIR is for
- * the lock and whatever else the job has there. They are only read until they are claimed: then
- * this process is the one that writes there, what others left unfinished goes, and the newest is
- * that of a new look (0, or -1 with *err).
+ * With a command, which is borrowed, generations are stored behind it, and DIR is used for the lock
+ * and the job's other files. Generations there are only read until spot_store_claim makes this
+ * process the only writer, removes unfinished ones of others and reads the newest again (0, or -1
+ * with *err).
  *
- * gives_up(), NULL: never, is asked several times a second by every wait for the store, from its
- * thread too. Once it is true nothing is waited for any more: commands are killed and their callers
- * get SPOT_EPREEMPTED, and closing leaves behind a thread that hangs in a file system. */
+ * gives_up(), may be NULL, is called several times a second in every wait for the store, also from
+ * its thread. Once it returns true all waits end: commands are killed and their callers get
+ * SPOT_EPREEMPTED, and closing the store abandons a thread that hangs in a file system. */
 struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
                                           bool (*gives_up)(void), uint64_t job, int n_bundle,
                                           struct spot_err *err);
@@ -47,10 +48,10 @@ bool spot_store_is_behind(const struct spot_store *store);
 /* Store a description of the job beside the generations behind a command. Returns 0, or -1 with
  * *err. */
 int spot_store_put_note(struct spot_store *store, const char *text, struct spot_err *err);
-/* Ends after what the thread is at, or by gives_up. */
+/* Waits until the thread has finished its current write, or gives_up() is true. */
 void spot_store_close(struct spot_store *store);
 
-/* Where the state is, for messages: 'DIR' in quotes, or words. */
+/* The location of the state for messages: 'DIR' in quotes, or words. */
 const char *spot_store_place(const struct spot_store *store);
 /* The directory; behind a command, "command:OWNER". */
 void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);
@@ -59,10 +60,11 @@ const char *spot_store_dir(const struct spot_store *store);
 /* Step of the newest durable generation, -1 if there is none. */
 int64_t spot_store_newest(const struct spot_store *store);
 
-/* Check that it still exists: false if it was deleted; the newest is then one of those left. */
+/* Check that the newest generation still exists: false if it was deleted; the newest is then one of
+ * the remaining ones. */
 bool spot_store_confirm(struct spot_store *store);
 
-/* Call tick(user) during spot_store_verify, which may take long. */
+/* Have tick(user) called during spot_store_verify, which may take long. */
 void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void *user);
 
 /* Read and verify every file of the newest generation; a damaged one is set aside (renamed
@@ -90,30 +92,30 @@ uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
  * hex digits, or "". Then put each bundle once: the thread writes them
  * as they arrive, and commits the generation when it has all of them. */
 void spot_store_begin(struct spot_store *store, int64_t step, const char *chain);
-/* That of a durable generation, "": none is known. */
+/* The chain of commits of a durable generation; "" if unknown. */
 void spot_store_chain(const struct spot_store *store, int64_t step, char chain[SPOT_HASH_HEX]);
 void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte);
-/* For the generation just begun: let its holders write its files to dir, which they recognise by
- * this number (bundle_file.h). False if that is impossible: the directory does not exist, or the
- * step is durable. Bundles that are not written there may still be put. */
+/* For the generation just begun: let the holders write its files to dir, which they recognise by
+ * the number nonce (bundle_file.h). False if that is impossible: the directory does not exist, or
+ * the step is durable. Bundles that are not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
-/* That place again; false if there is none. Behind a command it is "command:OWNER", OWNER as in
- * object_store.h. */
+/* The directory given by spot_store_share; false if there is none. Behind a command it is
+ * "command:OWNER", OWNER as in object_store.h. */
 bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);
-/* Step of the generation that lacks bundles, -1: none; do holders write it? */
+/* Step of the generation that still lacks bundles, -1 if none; whether holders write it. */
 int64_t spot_store_collecting(const struct spot_store *store);
 bool spot_store_is_shared(const struct spot_store *store);
-/* Does it still lack this bundle? */
+/* True if it still lacks this bundle. */
 bool spot_store_lacks(const struct spot_store *store, int bundle);
 /* Bytes that were put and not yet written. */
 size_t spot_store_queued_byte(const struct spot_store *store);
 /* A generation is being collected or written. */
 bool spot_store_is_busy(const struct spot_store *store);
-/* Step of a generation that is complete and will become durable or fail, whatever happens to
- * members. -1 if there is none. */
+/* Step of a complete generation that is being written and no longer depends on members; -1 if there
+ * is none. */
 int64_t spot_store_writing(const struct spot_store *store);
 /* All bundles of `step` have been put; they are being written or wait for the previous
  * generation. */
@@ -125,10 +127,10 @@ void spot_store_keep(struct spot_store *store);
 
 enum { SPOT_STORE_GONE = -2 };
 
-/* Readable when the thread has news. spot_store_result then returns 1 with *step when that became
- * durable, with a warning in *err if its code is not 0; -1 with *step and *err when it could not be
- * written; SPOT_STORE_GONE with *step and *err when the newest generation was deleted, and newest
- * is one of those left; 0 when there is no news. */
+/* A descriptor that is readable when the thread has a result. spot_store_result returns 1 when the
+ * generation of *step became durable, with a warning in *err if its code is not 0; -1 with *err
+ * when it could not be written; SPOT_STORE_GONE with *err when the newest generation, of *step, was
+ * deleted, and the newest is now one of the remaining ones; 0 when there is no result. */
 int spot_store_fd(const struct spot_store *store);
 int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
 

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* A bundle of a generation: how it was written, or that the thread has its bytes. */
+/* A bundle of a generation: the file written, or a mark that the thread has its bytes. */
 struct spot_piece {
     struct spot_written written;
     bool is_queued;
@@ -48,7 +48,7 @@ struct spot_store {
     bool (*gives_up)(void); /* NULL: never */
 
     char chain[SPOT_HASH_HEX], work_chain[SPOT_HASH_HEX]; /* of the generation being assembled; of
-                                                            the thread's */
+                                                             the one that the thread writes */
     int64_t collecting;       /* step of the generation being assembled, -1 */
     uint64_t nonce;           /* of its directory, if holders write to it; else 0 */
     struct spot_piece *piece; /* [n_bundle] */
@@ -74,21 +74,21 @@ struct spot_store {
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */
     int result;
     struct spot_err result_err; /* of a result of 1: a warning, code 0 if none */
-    int64_t watched;            /* the newest, as the thread knows it */
-    bool is_gone;               /* the thread did not find it */
+    int64_t watched;            /* the newest generation, as the thread knows it */
+    bool is_gone;               /* the thread found it missing */
 };
 
 void spot_store_free_queue(struct spot_store *s);
 
-/* Lock the directory that the path names now, instead of the one locked before. */
+/* Lock the directory that the path refers to now, and release the one locked before. */
 int spot_store_lock(struct spot_store *s, struct spot_err *err);
 
 /* Remove generations whose writer died. */
 void spot_store_drop_unfinished(const struct spot_store *s);
 
 int spot_store_start(struct spot_store *s, struct spot_err *err);
-/* Let the thread finish what it is at. False: it hangs there, and uses the store to the end of the
- * process. */
+/* Wait for the thread to finish its current work. False: it hangs, and the store must stay
+ * allocated until the process ends. */
 bool spot_store_end(struct spot_store *s);
 
 /* Pass a complete generation to the thread, or queue it until the thread is free. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* audit.h - computes steps of a job anew, from a generation of it, and compares them with its log.
- * What that proves is in docs/design/33-evidence.md. */
+/* audit.h - recomputes steps of a job from one of its generations and compares them with its log;
+ * see docs/design/33-evidence.md. */
 #ifndef SPOT_TRAIN_AUDIT_H
 #define SPOT_TRAIN_AUDIT_H
 
@@ -20,7 +20,7 @@ struct spot_audit {
     size_t n_data;
     const char *tokenizer; /* NULL: the job's, if any */
     int64_t begin, end;    /* steps, 1 <= begin <= end */
-    int64_t n_sample;      /* so many of them, drawn; 0: all */
+    int64_t n_sample;      /* number of steps to check, drawn at random; 0: all */
     uint64_t seed;         /* of the draw */
     int n_thread;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
@@ -29,7 +29,7 @@ struct spot_audit {
 };
 
 struct spot_audited {
-    int64_t n_step;  /* computed and found equal */
+    int64_t n_step;  /* number of steps recomputed and found equal */
     int64_t from;    /* step of the first generation that was used; 0: the initial weights */
     int64_t differs; /* the first step that differs, 0: none */
     char what[256];  /* what differs there */

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* All finite, rates > 0 and times >= 0, but for lasts_s > 0, which may be INFINITY. */
+/* Rates are > 0, times >= 0, all finite; lasts_s is > 0 and may be INFINITY. */
 struct spot_change_worth {
     double now_per_s, then_per_s; /* r, r': samples, in any unit */
     double form_s;                /* F */
@@ -31,15 +31,15 @@ struct spot_change_worth {
 
 enum spot_change_when { SPOT_CHANGE_AT_ONCE, SPOT_CHANGE_PRECOPY, SPOT_CHANGE_LATER };
 
-/* Expected samples lost, compared with using the new grid without any change: less is better.
- * Negative if the current grid is faster. */
+/* Expected number of samples lost by this way, compared with running on the new grid at once and
+ * without a pause. Negative if the current grid is faster. */
 double spot_change_cost(const struct spot_change_worth *worth, enum spot_change_when when);
 
-/* The cheaper of the two ways to change; but ahead, if changing at once would make all wait for
- * more than a twentieth of a step, and ahead costs at most the samples of half a step more. */
+/* Returns the cheaper of AT_ONCE and AHEAD; but AHEAD if a change at once would stop all members
+ * for more than a twentieth of a step and AHEAD costs at most half a step's samples more. */
 enum spot_change_when spot_change_how(const struct spot_change_worth *worth);
 
-/* Does that way pay off? Not if the new grid is no faster. */
+/* True if the change pays off in that way; never if the new grid is no faster. */
 bool spot_change_pays(const struct spot_change_worth *worth);
 
 #ifdef __cplusplus

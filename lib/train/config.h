@@ -25,15 +25,16 @@ struct spot_job_config {
     int64_t micro_batch;  /* b, sequences computed at once */
     int64_t global_batch; /* sequences of a step; a multiple of b */
     int64_t n_step;
-    uint64_t seed;           /* of the initial weights and the sample order */
+    uint64_t seed;           /* seed of the initial weights and the sample order */
     uint64_t data_xxh3;      /* of the corpus */
-    uint64_t weight_xxh3;    /* of the factors of its losses; 0: there are none */
+    uint64_t weight_xxh3;    /* hash of the token weights; 0: there are none */
     uint64_t init_xxh3;      /* of the initial weights; 0: drawn from the seed */
     struct spot_adamw adamw; /* as at the start of the job */
     struct spot_schedule schedule;
-    struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], declared since, `after` ascends */
+    struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], changes declared since, in ascending
+                                                    order of `after` */
     uint32_t n_change;
-    double clip_norm; /* of the global gradient; 0: none */
+    double clip_norm; /* limit of the norm of the global gradient; 0: none */
     uint32_t comm;    /* enum spot_job_comm: how members exchange; does not affect the bits */
     uint32_t reduce;  /* enum spot_job_reduce: how replicas sum */
     char kernel[SPOT_KERNEL_NAME_MAX]; /* see engine/kernel.h */
@@ -51,7 +52,7 @@ int spot_job_config_check(const struct spot_job_config *config, struct spot_err 
 /* The tuning in effect in a step >= 1, and the update of that step. */
 struct spot_tuning spot_job_tuning(const struct spot_job_config *config, int64_t step);
 struct spot_adamw spot_job_adamw(const struct spot_job_config *config, int64_t step);
-/* The factor of the gradient by which its norm does not exceed the limit. */
+/* The factor by which a gradient of this norm is scaled so that it does not exceed clip_norm. */
 double spot_job_scale(const struct spot_job_config *config, double norm2);
 
 /* Declare a change from step `change->after` + 1 on, replacing one that no step has used. Returns
@@ -59,14 +60,14 @@ double spot_job_scale(const struct spot_job_config *config, double norm2);
 int spot_job_change(struct spot_job_config *config, const struct spot_tuning *change,
                     struct spot_err *err);
 
-/* Identifies the trajectory: everything except the number of steps and the transport. The first
- * is that of the job as it began, stored in its durable state; the second includes the changes
- * since. */
+/* A number that identifies the trajectory: a hash of everything except the number of steps and the
+ * transport. The first function leaves out changes declared since the start, and is stored in the
+ * durable state; the second includes them. */
 uint64_t spot_job_id(const struct spot_job_config *config);
 uint64_t spot_job_path_id(const struct spot_job_config *config);
 
-/* The step up to which a trajectory of the second kind agrees with this job, INT64_MAX if it is the
- * same; -1: of another job. */
+/* The step up to which the given trajectory, with changes, agrees with this job; INT64_MAX if it is
+ * the same, -1 if it is of another job. */
 int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t path_id);
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *config);

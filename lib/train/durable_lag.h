@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* durable_lag.h - how often a generation is due, and how far the disk is behind the job.
  *
- * A generation costs what steps take longer while one is under way, compared with steps without
- * one, not the time until it is on the disk, which passes beside them. Steps vary by more than
- * that, so it is a mean of differences of either sign.
+ * The cost of a generation is the slowdown of steps while it is written, compared with steps
+ * without one, not the time until it is on the disk. Steps vary by more than that, so it is a mean
+ * of differences of either sign.
  */
 #ifndef SPOT_TRAIN_DURABLE_LAG_H
 #define SPOT_TRAIN_DURABLE_LAG_H
@@ -46,18 +46,19 @@ struct spot_durable_lag {
     double asked_s;      /* when the newest generation was requested */
     int64_t asked_of;    /* its step */
     double asked_next_s; /* when the next step began */
-    double next_s;       /* the same for the newest on disk; else when the first step began */
+    double next_s; /* when the step after the newest generation on disk began; without one, the
+                      first step */
     struct spot_save_cost cost;
 };
 
-/* A generation of step `round` is requested; is on disk, or given up. */
+/* A generation of step `round` was requested; a generation is on disk, or was given up. */
 void spot_durable_lag_asked(struct spot_durable_lag *lag, int64_t round);
 void spot_durable_lag_ended(struct spot_durable_lag *lag, bool is_durable);
 /* The step after `round` begins; the newest generation on disk is of step `newest`, -1: none. */
 void spot_durable_lag_step(struct spot_durable_lag *lag, int64_t round, int64_t newest);
 
-/* The time between generations: as asked for, or, where 0 is, by the risk and by what one costs.
- * is_single: a single kill could take the last copy of a stage. */
+/* Seconds between generations: the configured value or, if that is 0, one derived from the risk of
+ * a loss and the cost of a generation. is_single: one kill could take the last copy of a stage. */
 double spot_durable_lag_every_s(const struct spot_durable_lag *lag, double asked_every_s,
                                 bool is_single);
 bool spot_durable_lag_is_due(const struct spot_durable_lag *lag, double asked_every_s,

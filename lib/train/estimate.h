@@ -34,7 +34,7 @@ struct spot_estimate_worker {
     double sums_byte;                  /* 8 per parameter */
     double activation_byte;            /* of the microbatches in flight, and scratch */
     double mirror_byte;                /* what it mirrors as a buddy, including sums */
-    double transit_byte;               /* messages: sums, activations, snapshots */
+    double transit_byte;               /* messages in transit: sums, activations, snapshots */
     double process_byte;               /* the program itself */
     double total_byte;
 };
@@ -55,8 +55,8 @@ struct spot_estimate {
     struct spot_estimate_worker *worker; /* [grid.P], for each stage */
     struct spot_estimate_worker spare;   /* n_param 0: no mirroring spare */
     double coordinator_byte; /* of a coordinator whose members have access to its state directory */
-    double relay_byte;       /* additional if they do not, and send faster than its disk writes */
-    double all_byte;         /* of every process */
+    double relay_byte; /* additional memory if they do not, and send faster than its disk writes */
+    double all_byte;   /* of every process */
     struct spot_estimate_move move[SPOT_ESTIMATE_MOVES_MAX];
     size_t n_move;
     double generation_byte, generation_s; /* sent to the coordinator */

@@ -41,26 +41,27 @@ struct spot_window spot_windows_at(const struct spot_windows *windows, int64_t k
 struct spot_evaluation {
     const struct spot_shape *shape;    /* its seq is T */
     struct spot_bundle *const *bundle; /* [L + 2]; only their master planes are read */
-    const struct spot_kernel *kernel;  /* one whose backend provides losses by row: the CPU's */
+    const struct spot_kernel
+        *kernel; /* its backend must provide losses by row; only the CPU's does */
     const struct spot_corpus *corpus;
     int64_t stride; /* 1..T */
     bool across;
     int batch, n_thread;                                    /* do not affect the result */
     void (*progress)(void *user, int64_t done, int64_t of); /* windows; may be NULL */
-    /* Told of each token that is predicted, in their order: its place in the corpus and its loss.
-     * NULL: nobody is. */
+    /* Called for each predicted token, in order, with its position in the corpus and its loss; may
+     * be NULL. */
     void (*row)(void *user, int64_t at, uint32_t token, double loss);
     void *user;
 };
 
 struct spot_loss {
-    double sum; /* of the cross-entropies, in nats; may be non-finite */
+    double sum; /* sum of the cross-entropies in nats; may be non-finite */
     int64_t n_predicted, n_window;
 };
 
-/* In nats per token that was predicted. */
+/* Mean loss in nats per predicted token. */
 double spot_loss_mean(const struct spot_loss *loss);
-/* As if every token of a text of so many were predicted as well as those that are. */
+/* Bits per byte of a text of n_byte bytes and n_token tokens, if every token had the mean loss. */
 double spot_loss_bits_per_byte(const struct spot_loss *loss, int64_t n_token, int64_t n_byte);
 
 /* Returns 0, or -1 with *err: SPOT_EDATA for a corpus in which nothing is predicted, SPOT_ESYS. */

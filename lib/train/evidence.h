@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* evidence.h - hashes by which a commit can be checked: of state and gradient sums, per tensor, and
- * of the chain of commits. docs/design/33-evidence.md says what they prove.
+/* evidence.h - hashes by which a commit can be checked: of state and gradient sums, by tensor, and
+ * of the chain of commits. For what they prove see docs/design/33-evidence.md.
  */
 #ifndef SPOT_TRAIN_EVIDENCE_H
 #define SPOT_TRAIN_EVIDENCE_H
@@ -17,33 +17,33 @@
 extern "C" {
 #endif
 
-/* Of a bundle, by tensor: its planes and exponent, and the sums of its gradients. */
+/* Hashes of a bundle by tensor: of its planes and exponent, and of its gradient sums. */
 struct spot_evidence {
     uint64_t state[SPOT_TENSORS_MAX], sum[SPOT_TENSORS_MAX];
 };
 
-/* Can members of this kernel kind give evidence? Device memory is not hashed. */
+/* True if members with this kernel kind provide evidence. Device memory is not hashed. */
 bool spot_evidence_of_kernel(const char *kernel);
 
-/* All shards of tensor t: its planes and exponent; its sums [arena.n_elem]. */
+/* Hash of all shards of tensor t: of its planes and exponent; of its sums [arena.n_elem]. */
 uint64_t spot_evidence_state(const struct spot_bundle *bundle, int t);
 uint64_t spot_evidence_sum(const struct spot_arena *arena, const int64_t *sum, int t);
 void spot_evidence_take(struct spot_evidence *evidence, const struct spot_bundle *bundle,
                         const int64_t *sum);
 
-/* The first tensor that differs, -1: none. */
+/* Returns the first tensor whose hashes differ, -1 if none. */
 int spot_evidence_differs(const uint64_t *a, const uint64_t *b, int n_tensor);
 
-/* In a message, n_tensor of each. */
+/* Write to and read from a message: n_tensor hashes of each kind. */
 void spot_evidence_put(struct spot_buf *out, const struct spot_evidence *evidence, int n_tensor);
 void spot_evidence_get(struct spot_wire_in *in, struct spot_evidence *evidence, int n_tensor);
 
-/* 16 bits of each tensor's hash, as text: enough to name a tensor, where the chain already says
- * that something differs. */
+/* 16 bits of each tensor's hash, as text. They only locate a tensor; that something differs is
+ * proved by the chain. */
 enum { SPOT_EVIDENCE_TAG = 4, SPOT_EVIDENCE_TAGS = SPOT_TENSORS_MAX * SPOT_EVIDENCE_TAG + 1 };
 void spot_evidence_tags(const uint64_t *hash, int n_tensor, char tags[SPOT_EVIDENCE_TAGS]);
 
-/* Numbers that a step depends on besides state and samples. */
+/* Numbers, besides state and samples, on which a step depends. */
 struct spot_step_parameters {
     double lr, weight_decay, beta1, beta2, eps, scale; /* scale: of the clip */
     double loss;                                       /* follows from the rest */
@@ -52,15 +52,16 @@ struct spot_step_parameters spot_step_parameters(const struct spot_adamw *adamw,
                                                  float loss);
 uint64_t spot_step_parameters_hash(const struct spot_step_parameters *parameters);
 
-/* The chain before the first step of a job; that of a commit over bundle[n_bundle] of the shape. */
+/* The chain before the first step of a job; the chain after a commit over bundle[n_bundle] of the
+ * shape. */
 struct spot_hash128 spot_chain_begin(uint64_t job);
 struct spot_hash128 spot_chain_next(struct spot_hash128 before, const struct spot_shape *shape,
                                     const struct spot_evidence *bundle, uint64_t samples,
                                     uint64_t parameters);
-/* 32 hex digits; false if it is something else. */
+/* Parse 32 hex digits; false for any other text. */
 bool spot_chain_parse(const char *hex, struct spot_hash128 *hash);
 
-/* The newest links, from which a job goes on that goes back some steps. All zeros: none. */
+/* The newest links of the chain, from which a job continues after a rollback. All zeros: none. */
 enum { SPOT_CHAIN_KEPT = 256 };
 struct spot_chain {
     struct {

@@ -27,8 +27,9 @@ struct spot_transfer {
     uint32_t bundle, origin, from, to; /* member ids */
 };
 
-/* A bundle that a member needs in the next grid. It gets it during the current one, from the first
- * replica of its stage, and from then on mirrors it as a buddy mirrors a stage. */
+/* A bundle that a member needs in the next grid. The member receives it during the current one,
+ * from the first replica of the bundle's stage, and from then on mirrors it as a buddy mirrors a
+ * stage. */
 struct spot_precopy {
     uint32_t bundle, to;
 };
@@ -90,14 +91,14 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id);
  * receivers. */
 uint32_t spot_form_sender(const struct spot_form *form, uint32_t bundle);
 
-/* Does the member at a position, -1 for none, compute with the bundle? */
+/* True if the member at a position, -1 for none, computes with the bundle. */
 bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t bundle);
 
-/* Does the member compute with the bundle or mirror it? Then it votes on its sums. */
+/* True if the member computes with the bundle or mirrors it, so that it votes on its sums. */
 bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle);
 
-/* Has the member a place, does it mirror a stage, or is it to receive a pre-copy? Then it takes
- * part in every step. */
+/* True if the member takes part in every step: it has a place, mirrors a stage, or is to receive a
+ * pre-copy. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
 
 /* Microbatches [*begin, *end) whose losses the member at a position, or -1, must report: those of

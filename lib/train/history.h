@@ -37,7 +37,7 @@ struct spot_history { /* all zeros: empty */
     struct spot_history_point point[SPOT_HISTORY_POINTS], last;
     size_t n_point;
     uint64_t every,
-        n_skipped; /* one of this many is kept, 0 stands for 1; number since the last one kept */
+        n_skipped; /* one point of n_stride is kept, 0 means 1; points since the last one kept */
     struct spot_history_pause pause[SPOT_HISTORY_PAUSES]; /* the i-th is at i % MAX */
     size_t n_pause;                                       /* since the start */
 };

@@ -3,7 +3,7 @@
  * (spot.training/1): a job can be resumed from it alone, and a mismatch with another job can be
  * explained.
  *
- * Keys are the long names of the options that make a job, with _ for -, or what follows from one.
+ * Keys are the long names of the options that make a job, with _ for -, or values derived from one.
  */
 #ifndef SPOT_TRAIN_JOB_NOTE_H
 #define SPOT_TRAIN_JOB_NOTE_H
@@ -28,7 +28,7 @@ struct spot_job_note {
     int64_t warmup_steps, decay_steps, val_every, val_batches;
     double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip, min_lr;
     bool tied;
-    const char *config; /* of a model that --arch does not name: its config.json; NULL */
+    const char *config; /* config.json of a model without a name for --arch; NULL otherwise */
     const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load, *lr_schedule;
     const char *seed;                  /* decimal, since JSON numbers do not have 64 bits */
     const char *data_xxh3, *load_xxh3; /* 16 hex digits; zeros: not loaded */
@@ -44,18 +44,20 @@ extern const struct spot_doc_part spot_job_note_part[];
 
 /* Returns 1, 0 if there is none, -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err);
-/* From its text; `source` is for messages. Returns 0, or -1 with *err (SPOT_EDATA). */
+/* Parse the description's text; `source` names it in messages. Returns 0, or -1 with *err
+ * (SPOT_EDATA). */
 int spot_job_note_parse(struct spot_job_note *note, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
 void spot_job_note_release(struct spot_job_note *note);
 
-/* An empty file DIR/behind-command marks that generations are stored behind a command: without it
- * such a DIR, which has none itself, would look like a new job. Returns 0, or -1 with *err. */
+/* Create or remove the empty file DIR/behind-command, which marks that generations are stored
+ * behind a command. Without it DIR, which has no generations itself, would look like that of a new
+ * job. Returns 0, or -1 with *err. */
 int spot_job_note_mark_behind(const char *dir, bool is_behind, struct spot_err *err);
 bool spot_job_note_is_behind(const char *dir);
 
-/* The shape and the configuration of the job that the note of `dir`, for messages, describes.
- * Return 0, or -1 with *err (SPOT_EDATA). */
+/* Shape and configuration of the described job; `dir` is named in messages. Return 0, or -1 with
+ * *err (SPOT_EDATA). */
 int spot_job_note_shape(const struct spot_job_note *note, const char *dir, struct spot_shape *shape,
                         struct spot_err *err);
 int spot_job_note_config(const struct spot_job_note *note, const char *dir,

@@ -23,18 +23,18 @@ struct spot_meter *spot_meter_new(const char *address, struct spot_err *err);
 void spot_meter_free(struct spot_meter *meter); /* may be NULL */
 const char *spot_meter_url(const struct spot_meter *meter);
 
-/* The functions below do nothing where `meter` is NULL. A step has committed in this epoch, `at`
- * with the time since the previous one: the first step of an epoch ends a pause, of what it took
- * longer than a usual one. */
+/* The functions below do nothing when `meter` is NULL. A step has committed in this epoch; `at` has
+ * the time since the previous one. The first step of an epoch ends a pause, whose length is its
+ * time beyond that of a usual step. */
 void spot_meter_step(struct spot_meter *meter, uint32_t epoch,
                      const struct spot_group_counts *counts, const struct spot_history_point *at);
-/* State went to a member from another one, or from the store. */
+/* State was moved to a member, from another member or from the store. */
 void spot_meter_moved(struct spot_meter *meter, bool from_store, double byte);
 void spot_meter_rolled_back(struct spot_meter *meter, int64_t n_step);
 
-/* Is it time to make documents, or the last time? Then fill both, which are empty; put the counts,
- * of `token` tokens a step, into the metrics; and publish them. made_s: the clock when making them
- * began. */
+/* begin: true if the documents are due or is_last; the caller then fills both, which are empty.
+ * put: write the counts, with `token` tokens a step, to the metrics. publish: made_s is the time
+ * when making the documents began. */
 bool spot_meter_begin(struct spot_meter *meter, bool is_last, struct spot_buf **status,
                       struct spot_buf **metrics);
 void spot_meter_put(const struct spot_meter *meter, double token, struct spot_buf *out);

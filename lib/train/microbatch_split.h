@@ -38,8 +38,9 @@ int spot_split_parse(const char *text, struct spot_split_policy *policy, struct 
 void spot_split_even(int64_t n_microbatch, uint32_t D, uint32_t *share);
 
 /* The split with the minimum makespan max_d m_d * microbatch_s[d], each m_d >= 1: the next
- * microbatch goes where it would end first, ties to the smaller d. microbatch_s[D] > 0, in any
- * unit. Greedy is optimal here: an exchange of two microbatches cannot lower the maximum. */
+ * microbatch is assigned to the pipeline where it would end first, ties to the smaller d.
+ * microbatch_s[D] > 0, in any unit. Greedy is optimal here: an exchange of two microbatches cannot
+ * lower the maximum. */
 void spot_split_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,
                         uint32_t *share);
 
@@ -53,7 +54,8 @@ struct spot_split_drift {
 };
 
 void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
-/* At a commit, counted in n_commit: is a change due from a split that takes now_s to one of best_s?
+/* At a commit, which it counts in n_commit: true if a change is due from a split that takes now_s
+ * to one that takes best_s.
  */
 bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 

@@ -22,14 +22,14 @@ extern "C" {
 
 struct spot_model_dir;
 
-/* Does --save name a directory: an existing one, or a path that does not exist and does not end in
- * .safetensors? */
+/* True if --save names a directory: an existing one, or a path that does not exist and does not end
+ * in .safetensors. */
 bool spot_model_dir_is_meant(const char *path);
 
 /* Before the training: create the directory, check that it is writable, and read the files of the
- * tokenizer (a path of spot_bpe_open, NULL for none), which may be gone at the end. A directory
- * with the index of a model in several files is rejected, since readers would use those. NULL with
- * *err: SPOT_ESYS, SPOT_EUSAGE, SPOT_EDATA. */
+ * tokenizer (a path of spot_bpe_open, NULL for none), which may have been removed by the end of the
+ * training. A directory with the index of a model in several files is rejected, since readers would
+ * use those. NULL with *err: SPOT_ESYS, SPOT_EUSAGE, SPOT_EDATA. */
 struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokenizer,
                                            struct spot_err *err);
 /* Removes the directory if it was created here and is empty. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* movement.h - what this job has seen of moves of state, and how it makes them: at once, while all
- * members wait, or by pre-copy, bundle by bundle beside the steps. */
+/* movement.h - statistics of a job's moves of state, and their pace: at once, while all members
+ * wait, or by pre-copy, bundle by bundle during the steps. */
 #ifndef SPOT_TRAIN_MOVEMENT_H
 #define SPOT_TRAIN_MOVEMENT_H
 
@@ -16,7 +16,7 @@ struct spot_movement {
     double exposed_s, exposed_since_s; /* members times seconds, up to exposed_since_s */
     size_t n_gone;                     /* members lost in that time */
 
-    double form_s;   /* of the last epoch formed with almost nothing to move */
+    double form_s;   /* time to form the last epoch that moved almost nothing */
     double layout_s; /* when the last one began */
     bool is_put_off; /* a larger grid does not pay for its pause yet */
 
@@ -28,16 +28,16 @@ struct spot_movement {
     double usual_s;    /* usual step time, before there were any */
 };
 
-/* The number of members changes from n; one of them goes. */
+/* The number of members changes from n; a member is lost. */
 void spot_movement_members(struct spot_movement *m, size_t n);
-/* Of a grid of n members until the first of them goes: members go at one rate, each by itself.
- * INFINITY: too few have gone to tell. */
+/* Expected time in seconds until a grid of n members loses the first one; members are lost
+ * independently at one rate. INFINITY if too few have been lost to estimate it. */
 double spot_movement_lasts_s(const struct spot_movement *m, double n);
 
-/* The share of a step's time that the first pre-copies may take: for a spare, which no grid waits
- * for, steps must not become longer. */
+/* The share of a step's time that the first pre-copies may take. 0 for a spare, which no grid waits
+ * for. */
 double spot_movement_share(const struct spot_movement *m);
-/* A step with pre-copies took step_s: as many at a time as steps bear. */
+/* A step with pre-copies took step_s: adjust the number of pre-copies at a time. */
 void spot_movement_pace(struct spot_movement *m, double step_s);
 
 #ifdef __cplusplus

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* observe.h - measuring a running job: what is observed of each step, and what can be requested.
- *
- * The same coordinator and workers as in training; only durable state is left out.
+/* observe.h - measures a running job: what an observer receives of each step, and what it can
+ * request. Coordinator and workers are those of training, but without durable state.
  */
 #ifndef SPOT_TRAIN_OBSERVE_H
 #define SPOT_TRAIN_OBSERVE_H
@@ -34,7 +33,7 @@ struct spot_step_seen {
     struct spot_grid grid;
     uint32_t n_commit; /* commits of its epoch, including this one */
     double step_s; /* since the previous commit; for the first of an epoch: including the change */
-    double read_s; /* part of it, the coordinator reading tokens */
+    double read_s; /* part of step_s in which the coordinator read tokens */
     const struct spot_member_seen *member; /* [D * P * M], position (d * P + p) * M + m */
     const struct spot_stage_times *layer;  /* [n_bundle], of one microbatch, slowest replica */
     int n_bundle;
@@ -51,7 +50,7 @@ struct spot_probe_seen {
 
 /* Requests of the observer; zeros: none. */
 struct spot_wish {
-    struct spot_grid grid; /* another one, from the next step on */
+    struct spot_grid grid; /* the grid from the next step on */
     uint64_t local_leaves; /* give this local worker, counted from 1, a notice */
     size_t probe_byte;     /* probe with messages of this size before the next step */
     uint32_t probe_rounds;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* pins.h - the places that a plan gives to members by name (place[] of spot.plan/1). They are of
- * the grid that the plan asks for, and of no other. */
+/* pins.h - the places that a plan gives to members by name (place[] of spot.plan/1). They apply
+ * only to the grid that the plan asks for. */
 #ifndef SPOT_TRAIN_PINS_H
 #define SPOT_TRAIN_PINS_H
 
@@ -27,15 +27,15 @@ struct spot_pins {
     size_t n;
 };
 
-/* Adopt the places of a plan; do they differ from before? */
+/* Adopt the places of a plan; true if they differ from before. */
 bool spot_pins_take(struct spot_pins *pins, const struct spot_plan_doc *plan);
 void spot_pins_release(struct spot_pins *pins);
 
 /* By position of the grid. */
 size_t spot_pin_position(const struct spot_grid *grid, const struct spot_pin *pin);
 
-/* Put `node` at a position of node_of_position[n]; the previous one goes to the node's old place,
- * if it had one. False: it was there. */
+/* Put `node` at a position of node_of_position[n]; the node that was there gets its old place, if
+ * it had one. False if it was already there. */
 bool spot_pin_put(int *node_of_position, size_t n, size_t position, int node);
 
 #ifdef __cplusplus

@@ -29,11 +29,11 @@ struct spot_pipeline {
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };
 
-/* What is checked of a step, see verify.h. */
+/* The part of a step that is checked, see verify.h. */
 struct spot_pipeline_check {
     struct spot_verify_order order;
     const uint32_t *token;   /* of the microbatches `again`, for first and last stage */
-    struct spot_buf *report; /* appended: of `again`, then of `first`, if there are any */
+    struct spot_buf *report; /* the reports of `again`, then of `first`, are appended, if any */
 };
 
 /* Time spent in a step, in seconds of the clock. */
@@ -56,14 +56,15 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
                        double *loss, const struct spot_pipeline_check *check,
                        struct spot_pipeline_times *times, struct spot_err *err);
 
-/* The microbatches `order.again` by one member that holds all stages and has no place: through
- * stage[P], an object of a slot over each, which begin anew. Appends the reports of all stages to
- * check->report. Of pl comm, stage, at and bundle_elem are not used. Returns 0, or -1 with *err. */
+/* Compute the microbatches `order.again` on one member that holds all stages and has no place.
+ * stage[P] has an object with one slot for each stage; each is reset first. Appends the reports of
+ * all stages to check->report. The fields comm, stage, at and bundle_elem of pl are not used.
+ * Returns 0, or -1 with *err. */
 int spot_pipeline_alone(const struct spot_pipeline *pl, struct spot_stage *const *stage,
                         const struct spot_pipeline_check *check, struct spot_err *err);
 
-/* Forward only, for the same microbatches: the losses of the current weights. Does not affect what
- * a step uses; otherwise as above. */
+/* Forward only, for the same microbatches: compute the losses of the current weights. Does not
+ * change the state of a step; parameters and result as of spot_pipeline_step. */
 int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                            double *loss, struct spot_err *err);
 

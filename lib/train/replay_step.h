@@ -17,18 +17,17 @@ extern "C" {
 
 struct spot_replay;
 
-/* Over bundle[n_bundle], borrowed, all at one step; the configuration and the sampler too. NULL
- * with *err. */
+/* bundle[n_bundle], all at one step, the configuration and the sampler are borrowed. Returns NULL
+ * with *err on failure. */
 struct spot_replay *spot_replay_new(const struct spot_job_config *config,
                                     const struct spot_sampler *sampler,
                                     struct spot_bundle *const *bundle, int n_thread,
                                     struct spot_err *err);
 void spot_replay_free(struct spot_replay *replay);
 
-/* What a commit would have said. */
+/* The values that a commit of the step reports. */
 struct spot_replayed {
-    struct spot_evidence
-        *evidence; /* [n_bundle], the caller's; the state is that before the step */
+    struct spot_evidence *evidence; /* [n_bundle], owned by the caller; the state before the step */
     uint64_t samples;
     struct spot_step_parameters parameters;
     float loss;

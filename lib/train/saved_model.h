@@ -16,14 +16,14 @@ enum { SPOT_NEWEST_STEP = -1 };
 
 struct spot_frame;
 
-/* bundle[L + 2] have only the plane of the weights. Text is owned. */
+/* bundle[L + 2] have only the plane of weights. Strings are owned. */
 struct spot_saved_model {
     struct spot_shape shape;
     int64_t step;
     int n_bundle;
     struct spot_bundle **bundle;
-    /* of a model that is followed: [n_bundle] hashes of the planes, compared; the messages in which
-     * these lie, aligned as floats are */
+    /* of a followed model: [n_bundle] verified hashes of the planes; the messages that contain the
+     * planes, aligned for float */
     uint64_t *hash;
     struct spot_frame **frame;
     char *tokens;    /* the job's kind of data: "bytes", "u16", "u32" */
@@ -37,13 +37,13 @@ struct spot_saved_place {
     double timeout_s;
 };
 
-/* For messages: the directory, or that it is behind the command. */
+/* For messages: the directory, or words for the command. */
 const char *spot_saved_place_name(const struct spot_saved_place *place);
 
-/* Read a step that has a generation, or the newest valid one: then `warn` (may be NULL) gets what
- * is wrong with a newer one. Nothing is changed or locked: the job may be running. Returns 0, or -1
- * with *err: SPOT_EUSAGE when there is no such directory or step, SPOT_EDATA when there is no valid
- * generation, SPOT_ESYS. Release it in both cases. */
+/* Read a step that has a generation, or the newest valid one; then `warn` (may be NULL) is called
+ * with the defect of each newer one. Nothing is changed or locked, so the job may be running.
+ * Returns 0, or -1 with *err: SPOT_EUSAGE when there is no such directory or step, SPOT_EDATA when
+ * there is no valid generation, SPOT_ESYS. Release it in both cases. */
 int spot_saved_model_read(struct spot_saved_model *model, const struct spot_saved_place *place,
                           int64_t step, void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
                           struct spot_err *err);
@@ -55,16 +55,17 @@ int spot_saved_model_read(struct spot_saved_model *model, const struct spot_save
 int spot_saved_model_fetch(struct spot_saved_model *model, const char *join, const char *key_file,
                            double wait_s, double patience_s, struct spot_err *err);
 
-/* A running job that is followed: a step's weights come from the memory of its workers, and nothing
- * becomes durable for it. */
+/* A running job that is followed: weights come from the memory of its workers; nothing becomes
+ * durable. */
 struct spot_followed {
     const char *join, *key_file;
-    int64_t every, step; /* commits between; the newest step that was had, -1: none */
+    int64_t every,
+        step; /* minimum number of steps between two versions; newest step received, -1: none */
 };
 
-/* The weights of a step, at least `every` behind the last one, as soon as they are there: asked now
- * and then. A job that went back, or another, begins anew. Returns 1 with *model, to be released; 0
- * if there are none yet; -1 with *err as spot_client_ask. */
+/* Poll for the weights of a step at least `every` after the last one. If the job was rolled back,
+ * or is another job, start over. Returns 1 with *model, to be released; 0 if there are none yet; -1
+ * with *err as spot_client_ask. */
 int spot_saved_model_follow(struct spot_saved_model *model, struct spot_followed *followed,
                             struct spot_err *err);
 

@@ -44,9 +44,9 @@ int spot_tuning_check(const struct spot_tuning *tuning, struct spot_err *err);
  *   else        min + (lr - min) f(t), t = (s - W) / (N - W), at most 1
  *   f           cosine (1 + cos(pi t)) / 2, line 1 - t */
 double spot_tuning_lr(const struct spot_tuning *tuning, int64_t step);
-/* Does it differ between any steps? */
+/* True if the rate differs between steps. */
 bool spot_tuning_is_scheduled(const struct spot_tuning *tuning);
-/* Equal except for `after`? */
+/* True if equal except for `after`. */
 bool spot_tuning_equal(const struct spot_tuning *a, const struct spot_tuning *b);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* self_test.h - does this machine compute what its kernel kind is known to compute? A fixed step of
- * a small model, forward, backward and update, whose hash is known for each kind of the CPU. */
+/* self_test.h - checks that this machine's arithmetic is right: computes a fixed step of a small
+ * model, forward, backward and update, whose hash is known for each CPU kernel kind. */
 #ifndef SPOT_TRAIN_SELF_TEST_H
 #define SPOT_TRAIN_SELF_TEST_H
 
@@ -13,13 +13,13 @@
 extern "C" {
 #endif
 
-/* Behind the name of a kind in the list of those that a worker offers: it failed the test. */
+/* Follows the name of a kernel kind that failed the test in a worker's list of kinds. */
 #define SPOT_SELF_TEST_FAILED "(failed)"
 
-/* The hash of the step here, 0: no memory for it. */
+/* The hash of the step as computed here; 0 if out of memory. */
 uint64_t spot_self_test_hash(const struct spot_kernel *kernel);
 
-/* Is it the known one? True for a kind of which none is known. Computed once in a process. */
+/* True if the hash is the known one, or none is known for the kind. Computed once in a process. */
 bool spot_self_test_passes(const char *kernel);
 
 #ifdef __cplusplus

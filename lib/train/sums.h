@@ -31,23 +31,23 @@ struct spot_sums {
     bool is_fast;              /* sums as floats, only on a device */
     int64_t step;
 
-    uint32_t n_gone; /* number of last bundles of the stage already sent */
+    uint32_t n_gone; /* bundles already sent, counted from the end of the stage */
     int rc;          /* result of the watched calls */
     struct spot_err err;
 };
 
-/* Call around the last backward call of a step. */
+/* Call before the last backward call of a step. */
 void spot_sums_watch(struct spot_sums *sums);
 void spot_sums_unwatch(struct spot_sums *sums);
 
-/* After the last backward call: when it returns, spot_stage_sum is the sum over all replicas, for a
- * tied shape those of wte and head.w are both the sum of the two, and in host memory, the first
- * replica's has been sent to the stage's buddy and receivers. Returns 0, or -1 with *err of
+/* Call after the last backward call. On return spot_stage_sum is the sum over all replicas, in host
+ * memory; for a tied shape the sums of wte and head.w are both the sum of the two. The first
+ * replica has sent it to the stage's buddy and receivers. Returns 0, or -1 with *err of
  * comm/comm.h. */
 int spot_sums_finish(struct spot_sums *sums, struct spot_err *err);
 
-/* The exponent of a tied head is that of wte: where a mask of the first or last bundle has one of
- * them, both have it. */
+/* A tied head has the exponent of wte: where a mask of the first or last bundle has the bit of one
+ * of them, set the bit of both. */
 void spot_sums_tie_overflow(const struct spot_shape *shape, uint32_t *first, uint32_t *last);
 
 struct spot_mirror {
@@ -59,8 +59,8 @@ struct spot_mirror {
     const size_t *bundle_elem;
 };
 
-/* The mirrors' part of a step: with the sums of a step a mirror can apply its update. Receives
- * those of the stages mirrored here, and sends its own if memory is a device's. Returns as
+/* The mirrors' part of a step: receive the sums of the stages mirrored here, with which a mirror
+ * can apply the step's update; send this stage's own if its memory is a device's. Returns as
  * above. */
 int spot_sums_mirror(const struct spot_mirror *mirror, int64_t step, struct spot_err *err);
 

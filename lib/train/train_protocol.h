@@ -3,7 +3,7 @@
  * those parts that are left to the workload.
  *
  *   HELLO    kernels, u64 job, held bundles
- *   WELCOME  u32 whether what was held counts, job config, state_sources.h
+ *   WELCOME u32 1 if the held bundles are valid, else 0, job config, state_sources.h
  *   REPORT   held bundles
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
@@ -29,7 +29,7 @@ enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 enum spot_train_message {
     /* worker to coordinator */
     SPOT_MSG_SNAPSHOT = 8, /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
-    SPOT_MSG_UNREAD = 13,  /* tag: bundle that it cannot read itself; answered by RESTORE */
+    SPOT_MSG_UNREAD = 13,  /* tag: bundle that the worker cannot read itself; answered by RESTORE */
     SPOT_MSG_WRITTEN = 14, /* answer to SAVE; tag: bundle; i64 step, u64 nonce, u64 bytes, u64 u64
                               hash; bytes 0: it is not held here */
     SPOT_MSG_SHOWN = 15,   /* answer to SHOW; tag: bundle; i64 step, u64 hash of the f32 weights
@@ -43,18 +43,20 @@ enum spot_train_message {
     /* tag: step; bundles to write to a directory: text, "" none, in which this u64 is found, else
      * to send as SNAPSHOT */
     SPOT_MSG_SAVE = 40,
-    SPOT_MSG_SHOW = 49,  /* tag: step; u32 n, of each u32 bundle whose weights somebody follows */
-    SPOT_MSG_PROBE = 41, /* tag: bytes; u32 count: measure messages of this size */
+    SPOT_MSG_SHOW =
+        49, /* tag: step; u32 n, then n times u32 bundle, whose weights a follower wants */
+    SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 count: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward only, before that step */
     SPOT_MSG_CONFIRM = 50,  /* tag: step; vote on the state, after the last step */
-    /* tag: this many pre-copies of the form are in effect from this step on */
+    /* tag: number of the form's pre-copies in effect from this step on */
     SPOT_MSG_PRECOPY = 44,
 
     /* worker to worker */
     SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */
     SPOT_MSG_BACKWARD = 66, /* tag: step and microbatch; their gradients */
-    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; my contribution to your share of its sums */
-    SPOT_MSG_GATHER = 68,   /* tag: step and bundle; my share, summed */
+    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; the sender's contribution to the receiver's
+                               share of its sums */
+    SPOT_MSG_GATHER = 68,   /* tag: step and bundle; the sender's share, summed */
     SPOT_MSG_MIRROR = 69,   /* tag: step and bundle; all its sums, for the buddy */
     SPOT_MSG_BUNDLE = 70,   /* tag: bundle; bytes of bundle_io.h */
     SPOT_MSG_PROBING = 71,  /* tag: round; meaningless bytes */
@@ -67,10 +69,11 @@ enum spot_train_message {
      * durable step, tokens, tokenizer, job config */
     SPOT_MSG_EXPORT = SPOT_MSG_CLIENT_FIRST,
     SPOT_MSG_FETCH, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */
-    /* i64 step whose weights are wanted as soon as it, or a later one, commits (0: none); answered
-     * as EXPORT, with the newest step that can be looked at in place of the durable one, or -1 */
+    /* i64 step: its weights, or a later step's, are wanted as soon as it commits (0: none);
+     * answered as EXPORT, with the newest step available for LOOK, or -1, in place of the durable
+     * one */
     SPOT_MSG_WATCH,
-    SPOT_MSG_LOOK, /* i64 such a step, u32 bundle; answered as SHOWN */
+    SPOT_MSG_LOOK, /* i64 step from WATCH, u32 bundle; answered as SHOWN */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

@@ -37,25 +37,26 @@ struct spot_trainer_options {
     const char *weights_of_samples; /* a file, see text/token_weights.h; NULL: none */
     const char *const *val_data;    /* [n_val_data], validation data of the same kind */
     size_t n_val_data;
-    int64_t val_every, val_batches; /* every so many steps, over so many global batches of it */
+    int64_t val_every, val_batches; /* steps between validations, and global batches of each */
     int token_byte;                 /* of it, see text/corpus.h */
     const char *load;               /* weights to start from, NULL for none */
     struct spot_bpe *bpe;           /* NULL: data are tokens; else text for this tokenizer */
-    const char *tokenizer;          /* where that came from */
-    const char *name;               /* that a private directory begins with; NULL: "spot" */
+    const char *tokenizer;          /* path of the tokenizer */
+    const char *name;               /* prefix of the name of a private directory; NULL: "spot" */
     const char *listen;             /* NULL: a private Unix socket */
     const char *key_file;           /* TLS with this key, on every connection; NULL: none */
-    const char *store;     /* etcd://...: where coordinators agree on who leads; NULL: alone */
-    double store_lease_s;  /* of who leads */
+    const char
+        *store; /* etcd://... at which coordinators elect a leader; NULL: this is the only one */
+    double store_lease_s;  /* lease of the leader */
     uint64_t n_local;      /* worker processes to start and keep */
     uint64_t n_thread;     /* of each local worker */
     int recompute;         /* enum spot_recompute, of each local worker */
     const char *device;    /* CUDA's, of each local worker: NULL is "auto" */
     struct spot_grid grid; /* wanted grid; zeros: not given */
-    /* of the microbatches of a step over the pipelines */
+    /* division of the microbatches of a step among the pipelines */
     struct spot_split_policy shares;
-    const char *old_plan_hint; /* appended to the refusal of a plan that is too old: how to force
-                                  it; NULL */
+    const char *old_plan_hint; /* appended to the error for an outdated plan: how to force it; may
+                                  be NULL */
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
     const char *
@@ -78,12 +79,15 @@ struct spot_trainer_options {
     double lease_s;         /* a member not heard from for this long is lost */
     double stall_s;         /* a member that makes no progress for this long is lost */
     double settle_s;        /* wait this long after a join before the first epoch */
-    uint64_t n_first;       /* and until so many have joined */
+    uint64_t n_first;       /* and until this many members have joined */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* listening addresses; NULL */
-    void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
-    /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
-     * Does not return; if it does, the process exits with status 127. NULL if n_local is 0. */
+    void (*note)(const char *fmt, ...)
+        SPOT_PRINTF(1, 2); /* called with listening addresses; may be NULL */
+    void (*progress)(
+        const struct spot_progress *progress); /* called a few times a second; may be NULL */
+    /* Called in a new process, which becomes local worker `index` of this job, joins at `address`
+     * and computes on a backend. If it returns, the process exits with status 127. NULL if n_local
+     * is 0. */
     void (*become_worker)(const struct spot_trainer_options *options, uint64_t index,
                           const char *address, const char *backend);
 };
@@ -91,13 +95,13 @@ struct spot_trainer_options {
 struct spot_trainer_result {
     int64_t step;
     char state_hex[40]; /* hash of the final state */
-    bool knows_loss; /* false: a resumed job had nothing left to do, and there is no log to read it
-                        from */
+    bool knows_loss; /* false if a resumed job had nothing left to do and there is no log with the
+                        loss */
     float loss;
 };
 
-/* A directory that does not exist is probably a typing error: returns 0 if it exists, or -1 with
- * *err. */
+/* Check that the directory to resume from exists: a missing one is probably a typing error. Returns
+ * 0, or -1 with *err. */
 int spot_trainer_check_resume(const char *state, struct spot_err *err);
 
 /* Run until the last step has committed, by this coordinator or an earlier leader. Returns 0, or -1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trainer_member_state.h - what is known of members, and what they send; private to
+/* trainer_member_state.h - members and the messages that they send; private to
  * lib/train/trainer*.c. */
 #ifndef SPOT_TRAIN_TRAINER_MEMBER_STATE_H
 #define SPOT_TRAIN_TRAINER_MEMBER_STATE_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* trainer_member.c: the entries of the table about members; NULL for one that is gone. */
+/* trainer_member.c: the trainer's object of a member; NULL for one that has left. */
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id);
 bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id);
 int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *in,

@@ -39,9 +39,9 @@ struct spot_trainer_member {
     bool keeps;      /* the state it held when it joined is valid */
     char device[32]; /* PCI address of its CUDA device, "" if it has none */
     bool cannot_mirror;
-    bool cannot_check; /* it has no room to compute, beside what it mirrors */
-    bool sends;        /* it sends bundles that it was asked to write */
-    double warm_byte;  /* of sums, as a warm spare: more did not fit; 0: no limit known */
+    bool cannot_check; /* its memory does not suffice to compute beside what it mirrors */
+    bool sends;        /* it sends bundles instead of writing them */
+    double warm_byte;  /* bytes of sums that fit as a warm spare; 0: no limit known */
     int64_t *held;     /* [n_bundle], step of its copy, -1 */
     int64_t *vouched;  /* [n_bundle], step of the state on which it last agreed with all */
     struct spot_trainer_reported *reported; /* [n_bundle] of its last vote */
@@ -51,7 +51,7 @@ struct spot_trainer_member {
         paced_s; /* recent work, in units of spot_grid_cost, and its duration; 0: not known */
 };
 
-/* What a member says of a bundle that it keeps. */
+/* A member's report on a bundle that it keeps. */
 struct spot_trainer_reported {
     struct spot_evidence evidence;
     double norm2;
@@ -60,24 +60,24 @@ struct spot_trainer_reported {
 /* Microbatches that are computed again, see trainer_verify.c. */
 struct spot_trainer_verify {
     struct spot_verify_rate rate; /* of the form */
-    /* of the step; behind the pipelines, as one more that checks, an idle member */
+    /* of the step, by pipeline; the last one is of an idle member that checks */
     struct spot_verify_order *order;          /* [n_pipeline + 1] */
     struct spot_verify_report *first, *again; /* [(n_pipeline + 1) * n_stage] */
-    uint32_t spare;                           /* that member, 0: none */
-    bool has_declined;                        /* it has no room */
+    uint32_t spare;                           /* the idle member, 0: none */
+    bool has_declined;                        /* the idle member has too little memory */
     uint32_t n_pipeline, n_stage;             /* of the form; 0: nothing is allocated */
-    bool is_checked, is_judged; /* the step that runs: two compare, all compute again */
+    bool is_checked, is_judged; /* in the current step: two members compare; all compute again */
     uint32_t turn;              /* pipeline d is checked by d + turn */
-    struct {                    /* that is being judged */
+    struct {                    /* the check that is being decided */
         struct spot_verify_set set;
         uint32_t owner, checker, stage;
         struct spot_verify_report reported[2]; /* of owner and checker, at first */
         int n_try;
     } dispute;
-    bool is_confirming;     /* the round that runs is a vote on the state, no step */
-    int64_t confirmed_step; /* of the epoch's members, on the state of this step; 0: none */
+    bool is_confirming;     /* the current round is a vote on the state, not a step */
+    int64_t confirmed_step; /* step on whose state the epoch's members have agreed; 0: none */
     bool must_break;        /* a member was convicted: the epoch ends */
-    int n_redo;             /* of the step, for sums that nobody can be accused of */
+    int n_redo;             /* repetitions of the step because sums differed without a majority */
     uint64_t n_checked, n_difference, n_convicted;
 };
 
@@ -126,7 +126,8 @@ struct spot_trainer {
     struct spot_form form; /* of machine->epoch */
     struct spot_state_sources sources;
     struct spot_frame_relay relay; /* of the form's transfers */
-    double await_until_s; /* after a restart, no step is chosen before: the holders' leases end */
+    double await_until_s; /* after a restart: no step is chosen before this time, when the holders'
+                             leases end */
     double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
     uint64_t samples_xxh3;          /* of the tokens of the step */
@@ -137,7 +138,7 @@ struct spot_trainer {
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
     bool is_damage_reported;      /* the reason for the next epoch's rollback was reported */
-    double keep_until_s;          /* what only members set aside hold is made durable until then */
+    double keep_until_s; /* until then state that only members set aside hold is made durable */
     struct spot_grid formed_want; /* `want` when the form was made */
     bool is_redoing;              /* the step is repeated with smaller exponents */
     double read_s;                /* time to read the tokens of the step */
@@ -151,9 +152,8 @@ struct spot_trainer {
     size_t n_precopied;       /* pre-copies of the form that it has counted */
 };
 
-/* trainer_open.c: open earlier state, which is used with --resume and rejected without. State
- * behind a command is first only read, then claimed from its previous writer. Return 0, or -1 with
- * *err. */
+/* trainer_open.c: open earlier state, which requires --resume. State behind a command is first only
+ * read, then claimed from its previous writer. Return 0, or -1 with *err. */
 int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err);
 int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* trainer_step_state.h - what a round is, and validation between rounds; private to
- * lib/train/trainer*.c. */
+/* trainer_step_state.h - rounds, and validation between rounds; private to lib/train/trainer*.c. */
 #ifndef SPOT_TRAIN_TRAINER_STEP_STATE_H
 #define SPOT_TRAIN_TRAINER_STEP_STATE_H
 
@@ -14,11 +13,11 @@ extern "C" {
 void spot_trainer_observe(struct spot_trainer *c, double step_s);
 int spot_trainer_probed(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame);
 
-/* trainer_validate.c: the validation data, if any; and what is known of their loss. */
+/* trainer_validate.c: open the validation data, if any; report the validation loss. */
 int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err);
 void spot_trainer_recall_val(struct spot_trainer *c);
-/* Between two steps: is the validation loss of the current weights due? Then begin the next batch;
- * it has been computed. Return 0, or -1 with *err. */
+/* Between two steps: whether the validation loss of the current weights is due; begin the next
+ * batch; take a computed one. Those that return int return 0, or -1 with *err. */
 bool spot_trainer_val_is_due(const struct spot_trainer *c);
 int spot_trainer_validate(struct spot_trainer *c, struct spot_err *err);
 int spot_trainer_validated(struct spot_trainer *c, struct spot_err *err);

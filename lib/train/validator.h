@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* validator.h - the loss on validation data, every so many steps.
+/* validator.h - the loss on validation data, computed at regular intervals of steps.
  *
  * It is computed by the grid that computes the steps, forward only, between two of them: a round
  * that is voted for and then repeated as a step. Which sequences are read is a function of the
@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 struct spot_validator {
-    struct spot_corpus corpus; /* no source: there are no such data */
+    struct spot_corpus corpus; /* without a source: there are no validation data */
     struct spot_sampler sampler;
     int64_t every, n_batch; /* steps between validations, global batches of one */
     int64_t batch_size;     /* sequences of a global batch */
@@ -33,7 +33,7 @@ struct spot_validator {
     double began_s;
 };
 
-/* The corpus has been opened: are there sequences enough? Returns 0, or -1 with *err. */
+/* Check that the opened corpus has enough sequences. Returns 0, or -1 with *err. */
 int spot_validator_init(struct spot_validator *v, int64_t seq, struct spot_err *err);
 
 int64_t spot_validator_sequences(const struct spot_validator *v); /* of one validation */
@@ -41,9 +41,9 @@ bool spot_validator_is_due(const struct spot_validator *v, int64_t step, bool is
 /* The state is rolled back to a step: results of later ones are void. */
 void spot_validator_void(struct spot_validator *v, int64_t step);
 
-/* The next batch begins; the tokens of its sequence i; its losses, loss[n], are in: 1 when that was
- * the last batch of the weights of `step`, with *took_s since the first; 0, or -1 with *err where
- * they are not finite. */
+/* Begin the next batch; read the tokens of its sequence i; take its losses loss[n]: returns 1 after
+ * the last batch of the weights of `step`, with *took_s since the first, 0 after any other, -1 with
+ * *err if a loss is not finite. */
 void spot_validator_begin(struct spot_validator *v);
 int spot_validator_read(const struct spot_validator *v, int64_t i, uint32_t *token,
                         struct spot_err *err);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* verify.h - which microbatches of a step are computed again, by whom, and what the two of them
- * report: docs/design/33-evidence.md. Pure: no clock, no sockets.
- *
- * A report is that of one stage, after the microbatches of a set: hashes of what crossed its
- * boundaries, and for each tensor a print of its gradient sums.
+/* verify.h - which microbatches of a step are computed a second time, by which member, and the
+ * reports that are compared: docs/design/33-evidence.md. Pure: no clock, no sockets. A report is of
+ * one stage, after the microbatches of a set: hashes of what crossed its boundaries, and for each
+ * tensor a print of its gradient sums.
  */
 #ifndef SPOT_TRAIN_VERIFY_H
 #define SPOT_TRAIN_VERIFY_H
@@ -33,9 +32,9 @@ struct spot_verify_rate {
     int64_t every, n;
 };
 struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uint32_t D);
-/* What an idle member computes again, of one pipeline in turn: a quarter of that one's
- * microbatches, so that it need not be as fast, and so seldom that the hashes, of which each costs
- * as much as a few tokens, are a hundredth of a step. Each member is covered in every `every` D
+/* The rate for an idle member, which checks one pipeline in turn: a quarter of that pipeline's
+ * microbatches, so that it need not be as fast, and so seldom that the hashes, each of which costs
+ * as much as a few tokens, take a hundredth of a step. Each member is covered in every `every` D
  * steps. n_token: of a microbatch. */
 struct spot_verify_rate spot_verify_spare_rate(int64_t n_microbatch, int64_t n_token, uint32_t D);
 
@@ -53,8 +52,8 @@ uint32_t spot_verify_turn(uint32_t D, uint64_t seed, int64_t step);
 
 /* --- the order to a member: at the end of ROUND ------------------------------ */
 
-/* Compute `first` of one's own before the rest, and `again`, whoever's they are, before all; report
- * on both. */
+/* Compute `again`, microbatches of another pipeline, before all others, and `first`, of one's own,
+ * before the rest; report on both. */
 struct spot_verify_order {
     struct spot_verify_set first, again;
 };
@@ -65,18 +64,19 @@ void spot_verify_order_get(struct spot_wire_in *in, const struct spot_form *form
 
 /* --- reports ------------------------------------------------------------------- */
 
-/* Of a tensor's sums s[i], by which a single one that differs can be told from two prints: a hash,
- * and, modulo 2^64, the sums of s[i], (i mod 4096) s[i] and (i / 4096) s[i]. */
+/* Fingerprint of a tensor's sums s[i]: a hash, and, modulo 2^64, the sums of s[i], (i mod 4096)
+ * s[i] and (i / 4096) s[i]. Two prints identify a single element that differs. */
 struct spot_sum_print {
     uint64_t hash, total, low, high;
 };
 struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64_t *sum, int t);
-/* The only element that differs, of n, and the difference; -1: there are several. */
+/* Returns the index, below n, of the only element that differs, and the difference; -1 if several
+ * differ. */
 int64_t spot_sum_print_element(const struct spot_sum_print *a, const struct spot_sum_print *b,
                                int64_t n, int64_t *difference);
 
-/* What crosses the boundaries of a stage; 0 where there is none. Tokens are the act_in of the first
- * and the dact_out of the last. */
+/* Hashes of the data that cross the boundaries of a stage; 0 where there is no boundary. Tokens are
+ * the act_in of the first and the dact_out of the last. */
 struct spot_verify_edge {
     uint64_t act_in, act_out, dact_out, dact_in; /* dact_out comes in, dact_in leaves */
 };
@@ -87,17 +87,18 @@ struct spot_verify_report {
     struct spot_sum_print *print; /* [n_print], by bundle and tensor of the stage */
 };
 void spot_verify_report_put(struct spot_buf *out, const struct spot_verify_report *report);
-/* Of n_print prints. Release it in any case. */
+/* Reads a report of n_print prints. Release it in any case. */
 void spot_verify_report_get(struct spot_wire_in *in, size_t n_print,
                             struct spot_verify_report *report);
 void spot_verify_report_release(struct spot_verify_report *report);
 void spot_verify_report_copy(struct spot_verify_report *to, const struct spot_verify_report *from);
 
-/* Are two reports of a stage on one set equal? */
+/* True if two reports of a stage on the same set are equal. */
 bool spot_verify_report_equal(const struct spot_verify_report *a,
                               const struct spot_verify_report *b);
-/* Of two pipelines' reports on one set, a[P] and b[P] by stage: one that was sent other tokens, or
- * the stage that computed another thing from equal inputs; -1: all reports are equal. */
+/* a[P] and b[P]: the reports of two pipelines on the same set, by stage. Returns the stage that
+ * received other tokens, or whose outputs differ although its inputs are equal; -1 if all reports
+ * are equal. */
 int spot_verify_stage(const struct spot_verify_report *a, const struct spot_verify_report *b,
                       uint32_t P);
 

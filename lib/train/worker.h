@@ -21,27 +21,29 @@ struct spot_worker_options {
     const char *device;      /* of CUDA: "auto" or a number, see spot_cuda_choose */
     int n_thread;
     int recompute;             /* enum spot_recompute */
-    const char *state_command; /* of this instance's user: access to durable state that is behind
-                                  one, see state_command.h; NULL: through the coordinator */
-    double state_timeout_s;    /* maximum time of a run of it without a byte moved */
+    const char *state_command; /* command on this instance that accesses durable state, see
+                                  state_command.h; NULL: through the coordinator */
+    double state_timeout_s;    /* maximum time that a run of it may move no byte */
     double join_timeout_s;     /* time limit for joining or rejoining */
-    /* Set aside, or no longer; cannot write state. From any thread; NULL. */
+    /* Called when the worker is set aside or used again, or cannot write state; from any thread.
+     * May be NULL. */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 };
 
 /* Work until the job is done. Returns 0, or -1 with *err: SPOT_EPREEMPTED after a notice with all
- * state sent on, SPOT_EINFEASIBLE when refused, SPOT_ESYS when the coordinator is gone or has
- * dismissed it, SPOT_EGPU when there is no device for backend "cuda" or it failed: what it held is
- * lost. */
+ * state sent on, SPOT_EINFEASIBLE when refused, SPOT_ESYS when the connection to the coordinator is
+ * lost or the coordinator has dismissed it, SPOT_EGPU when there is no device for backend "cuda" or
+ * the device failed: the state on it is lost. */
 int spot_worker_run(const struct spot_worker_options *options, struct spot_err *err);
 
-/* Has a coordinator dismissed it because it and other members cannot reach each other? */
+/* True if the coordinator dismissed this worker because it and other members cannot reach each
+ * other. */
 bool spot_worker_was_dismissed(void);
 
-/* Has a coordinator accepted it? */
+/* True if a coordinator has accepted this worker. */
 bool spot_worker_has_joined(void);
 
-/* Was it refused by a coordinator that serves? */
+/* True if this worker was refused because the coordinator serves a model. */
 bool spot_worker_is_for_serving(void);
 
 /* Async-signal-safe: this instance will be taken away. */

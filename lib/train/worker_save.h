@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_save.h - writes bundles that this worker is asked to make durable, while steps continue.
+/* worker_save.h - makes bundles durable on request, while steps continue.
  *
  * A bundle is copied when it is requested, since the next step changes it; a thread encodes the
- * copy, writes it if the coordinator's directory is accessible from here, and reports. What cannot
- * be written here is sent to the coordinator, with a warning once until a write succeeds.
+ * copy, writes it if the coordinator's directory is accessible from here, and reports. Bundles that
+ * cannot be written here are sent to the coordinator; one warning is given until a write succeeds.
  */
 #ifndef SPOT_TRAIN_WORKER_SAVE_H
 #define SPOT_TRAIN_WORKER_SAVE_H
@@ -32,16 +32,16 @@ struct spot_save_order {
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* called by the thread; NULL */
 };
 
-/* Copy the bundle, to be written. Returns 0, or -1 with *err: no memory, no thread; then nothing
- * was done. */
+/* Copy the bundle and queue the copy for writing. Returns 0, or -1 with *err if out of memory or
+ * threads; then nothing was done. */
 int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *order,
                    const struct spot_shape *shape, const struct spot_bundle *bundle,
                    struct spot_err *err);
 
-/* Has it been told to stop? From any thread. */
+/* True if spot_saver_stop was called. From any thread. */
 bool spot_saver_stops(const struct spot_saver *saver);
 
-/* Drop what is not written, and wait for the thread: it does not use the mesh afterwards. */
+/* Drop queued bundles and wait for the thread; afterwards it does not use the mesh. */
 void spot_saver_stop(struct spot_saver **saver);
 
 #ifdef __cplusplus

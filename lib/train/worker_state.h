@@ -46,8 +46,8 @@ struct spot_worker {
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
                                    bundle received by pre-copy */
     size_t n_precopied;         /* completed pre-copies of the form */
-    struct spot_stage **alone;  /* [n_alone] stages of the form, over what is mirrored, to compute
-                                   it again; NULL: not yet asked to, or no room */
+    struct spot_stage **alone;  /* [n_alone] stages of the form over the mirrored bundles, for
+                                   recomputation; NULL: not yet requested, or too little memory */
     uint32_t n_alone;
     double *loss; /* [G] */
     int32_t (
@@ -63,7 +63,7 @@ int spot_worker_sync_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_stage(struct spot_worker *worker);
 /* The epoch is over, and the stage may be reused in the next: drop the connections and mirrors. */
 void spot_worker_leave_place(struct spot_worker *worker);
-/* Report what went wrong with an epoch; 0 if the worker can continue with the next. */
+/* Report the failure of an epoch; 0 if the worker can continue with the next. */
 int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
                        struct spot_err *err);
 
@@ -76,8 +76,9 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
-/* Send a held bundle to a member, while steps continue: all of it is queued, without waiting.
- * Receive one of a step from a member, to hold it instead of an older copy; as above. */
+/* Send a held bundle to a member while steps continue: all of it is queued, without waiting.
+ * Receive a bundle of a step from a member and hold it instead of an older copy. Return 0, or -1
+ * with *err. */
 int spot_worker_send_bundle(struct spot_worker *worker, uint32_t to, uint32_t bundle,
                             struct spot_err *err);
 int spot_worker_take_bundle(struct spot_worker *worker, uint32_t from, uint32_t bundle,
@@ -90,7 +91,7 @@ void spot_worker_hold(struct spot_worker *worker, struct spot_bundle *bundle_tak
  * Returns 0, or -1 with *err. */
 int spot_worker_restore(struct spot_worker *worker, struct spot_err *err);
 
-/* worker_mirror.c: what is mirrored here, from the start of an epoch on, or from a pre-copy on.
+/* worker_mirror.c: the mirrors of this worker, from the start of an epoch or from a pre-copy on.
  * Those that return int return 0, or -1 with *err. */
 int spot_worker_check_mirrors(struct spot_worker *worker, struct spot_err *err);
 int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
@@ -103,9 +104,9 @@ int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *fra
 /* In that step: receive the pre-copies for this worker. */
 int spot_worker_take_precopies(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
-/* worker_alone.c: a member without a place that mirrors all stages computes what the order of a
- * step says, and appends to the reports: u32 1, and those of all stages, or u32 0: no room for
- * that. Returns 0, or -1 with *err. */
+/* worker_alone.c: a member without a place that mirrors all stages computes the microbatches of a
+ * step's order again, and appends to the reports u32 1 and those of all stages, or u32 0 if it has
+ * too little memory. Returns 0, or -1 with *err. */
 int spot_worker_compute_alone(struct spot_worker *worker, const struct spot_frame *frame,
                               struct spot_buf *reports, struct spot_err *err);
 void spot_worker_drop_alone(struct spot_worker *worker);
@@ -119,12 +120,12 @@ struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, 
 struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, int begin, int end,
                                                   int n_slot);
 
-/* worker_show.c: weights for those who follow the job. */
+/* worker_show.c: send weights for clients that follow the job. */
 int spot_worker_show(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
 
-/* worker_step.c: the orders of a running epoch. A token is an index into the embedding: none may
- * come that is not of the vocabulary. */
+/* worker_step.c: the orders of a running epoch. A token is an index into the embedding, so those
+ * outside the vocabulary are rejected. */
 int spot_worker_check_tokens(const struct spot_worker *worker, const void *data, size_t n_byte,
                              size_t n_token, struct spot_err *err);
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
