@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/* Of a rank. */
+/* The pace of a rank. */
 struct spot_exec_rank_pace {
     uint64_t step;
-    double one_s; /* that a step takes; 0: not known */
+    double one_s; /* time of a step; 0: not known */
 };
 
-/* At the end of the job: does a node have the last commit where the script looks for it? */
+/* At the end of the job: whether a node has the last commit where the script looks for it. */
 enum spot_exec_laid {
     SPOT_EXEC_LAID_NOT,
     SPOT_EXEC_LAID_ASKED,
@@ -44,15 +44,15 @@ struct spot_exec_member {
     bool has_had_place; /* in a round */
     enum spot_exec_laid laid;
 
-    struct spot_exec_rank_pace *pace; /* [n_rank]; NULL: it has told none in this round */
-    double slow_s; /* since when one of its ranks has been slow, by spot_clock_s; 0: none is */
-    bool was_told_slow, is_slow; /* warned of; gets no place if there are enough others */
+    struct spot_exec_rank_pace *pace; /* [n_rank]; NULL: none reported in this round */
+    double slow_s; /* since when one of its ranks has been slow, by spot_clock_s; 0: none is slow */
+    bool was_told_slow, is_slow; /* a warning was given; gets no place if there are enough others */
 
     struct spot_exec_holdings has; /* states that it holds, as it reported and as learned since */
-    uint32_t entered; /* the newest epoch that it was told of, with or without a place */
-    bool has_took;    /* it has announced a step that is not decided: */
+    uint32_t entered;              /* the newest epoch announced to it, with or without a place */
+    bool has_took;                 /* it has announced a step that is not decided */
     enum spot_exec_scope scope;
-    uint64_t took; /* which one, */
+    uint64_t took; /* that step */
     uint64_t took_byte;
     struct spot_state_saved took_saved;
     double took_s; /* and when, by spot_clock_s */
@@ -63,7 +63,7 @@ struct spot_exec_point {
     bool is_set;
     struct spot_state_id id;
     uint32_t world;      /* number of its places */
-    double agreed_s;     /* when, by spot_clock_s; 0: under another coordinator */
+    double agreed_s;     /* when it was agreed, by spot_clock_s; 0: under another coordinator */
     uint64_t moved_byte; /* bytes moved to make it safe */
     struct spot_state_saved saved;
 };
@@ -81,32 +81,36 @@ struct spot_exec_states {
     uint64_t key;
     bool has_floor; /* steps of it up to the floor are decided */
     uint64_t floor;
-    char refused[SPOT_WHY_MAX]; /* why the last refused one was refused */
-    double late_s; /* the next warning; twice as late each time, since some ranks save for long */
+    char refused[SPOT_WHY_MAX]; /* why the last refused step was refused */
+    double late_s; /* time of the next warning; the delay doubles each time, since some ranks save
+                      for long */
 
-    uint32_t writer; /* of the newest commit: its only node with files, UINT32_MAX: several */
-    bool has_asked;  /* nodes were ordered to take a step that is not decided: */
+    uint32_t writer; /* the only node with files in the newest commit, UINT32_MAX: several */
+    bool has_asked;  /* nodes were ordered to take a step that is not decided */
     uint64_t asked;
     enum spot_exec_scope scope;
 
-    /* in a node's directory before the first round, which begins from it; no commit yet */
+    /* a checkpoint found in a node's directory before the first round, which begins from it; not
+     * yet a commit */
     struct spot_exec_point found;
-    bool has_begun; /* a round of this coordinator: none is the first any more */
+    bool has_begun; /* a round of this coordinator has begun */
     char found_by[SPOT_NAME_MAX];
-    uint32_t found_round; /* the newest that began from it: commits of earlier ones are older */
+    uint32_t found_round; /* the newest round that began from `found`; commits of earlier rounds are
+                             older */
 
     struct spot_state_id tried; /* the newest rounds began from it, and failed, */
-    uint32_t n_tried;           /* so many in a row, before they had saved anything */
-    struct spot_state_id doubted[SPOT_EXEC_DOUBTED_MAX]; /* [n_doubted]: an older one is tried */
+    uint32_t n_tried; /* number of rounds in a row that failed before they had saved anything */
+    struct spot_state_id doubted[SPOT_EXEC_DOUBTED_MAX]; /* [n_doubted] commits that are passed over
+                                                            for an older one */
     size_t n_doubted;
-    bool has_warned_anew; /* of ranks that do not go on from what they were given */
+    bool has_warned_anew; /* of ranks that do not continue from the given state */
 
-    struct spot_exec_point newest; /* agreed: what a new round would begin with */
+    struct spot_exec_point newest; /* the newest agreed commit: a new round would begin with it */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
     struct spot_exec_point target; /* the one being made safe */
     bool is_alone;                 /* there is no other node to hold it */
-    bool is_stale;                 /* a member came, left or got a state: examine it again */
-    size_t n_stayer;               /* number of members expected to stay, at that time */
+    bool is_stale;                 /* a member joined, left or received a state: examine it again */
+    size_t n_stayer;               /* number of members expected to stay at the last examination */
     bool has_news;                 /* members must be told which states to keep */
 
     bool has_standing; /* the step of the log's last commit */
@@ -146,18 +150,18 @@ struct spot_exec_job {
     bool is_kept;                        /* the epoch continues with the ranks that ran before it */
     bool *is_done;                       /* [group_world] */
 
-    struct spot_ledger_plan plan; /* of samples, the first one that a node reported */
+    struct spot_ledger_plan plan; /* the first plan of samples that a node reported */
     bool has_plan;
 
     bool holds; /* the command supports waiting: newcomers get a place once they are warm */
 
     uint32_t n_failed;      /* rounds that ended because a rank failed */
-    uint32_t n_futile;      /* of these, in a row, that did not stay up */
+    uint32_t n_futile;      /* failed rounds in a row that did not run for long */
     double not_before_s;    /* the next round */
-    uint32_t charged_epoch; /* epoch of the failure counted last, and when; a loss may turn out to
-                               be its cause */
+    uint32_t charged_epoch; /* epoch and time of the failure counted last; the loss of a node may
+                               turn out to be its cause */
     double charged_s;
-    bool gives_up; /* unless it does */
+    bool gives_up; /* the job fails unless that happens */
     char why[SPOT_WHY_MAX];
 
     double watched_s; /* the pace of ranks */
@@ -173,7 +177,7 @@ struct spot_exec_job {
     bool is_finishing;  /* all ranks have ended; the newest commit goes to --state and all nodes */
     double finish_until_s;  /* for the next of them */
     uint64_t finish_serial; /* moves up to it are not retries */
-    size_t n_unfinished;    /* of what goes to nodes */
+    size_t n_unfinished;    /* moves to nodes that are not finished */
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
     bool has_begun;             /* a round, under this coordinator */
@@ -187,7 +191,8 @@ bool spot_exec_may_begin(void *exec, struct spot_view *view);
 int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err);
 bool spot_exec_would_change(void *exec, struct spot_view *view);
 
-/* exec_states.c: which member holds what. Members of the view in order; NULL for one set aside. */
+/* exec_states.c: the states that members hold. Members of the view in order; NULL for one set
+ * aside. */
 struct spot_exec_member *spot_exec_member_at(const struct spot_exec_job *job, size_t i);
 bool spot_exec_holds(const struct spot_exec_member *member, const struct spot_state_id *id,
                      uint32_t place);
@@ -198,10 +203,11 @@ void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_s
 bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
 /* Set `newest` and `safe` from what members reported. */
 void spot_exec_find_points(struct spot_exec_job *job);
-/* A round failed. It had saved nothing since it began: what it began from may be the cause, and
- * after some of them in a row an older one is tried. */
+/* A round failed before it had saved anything: the commit from which it began may be the cause.
+ * After several such failures in a row an older commit is tried. */
 void spot_exec_doubt(struct spot_exec_job *job);
-/* Ranks have done a step, the first of theirs in the round: it must not be behind where it began.
+/* Ranks have reported their first step of the round: warn if it is before the step at which the
+ * round began.
  */
 void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step);
 void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
@@ -213,7 +219,7 @@ struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place);
 
 /* exec_orders.c: states that are moved. */
-/* What those who have a place in the next round lack of its state. */
+/* Plan moves of the states that members with a place in the next round lack. */
 void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *const *member,
                             size_t n);
 bool spot_exec_restores_all(const struct spot_exec_job *job);
@@ -230,7 +236,7 @@ int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err);
 /* The ranks of a place have ended: the others' pending commits no longer wait for that place. */
 int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err);
-/* Say which nodes a commit has waited for. */
+/* Warn which nodes a commit has been waiting for. */
 void spot_exec_warn_late(struct spot_exec_job *job);
 /* Call before the epoch's layout is sent: no commits are pending in it. */
 void spot_exec_begin_round(struct spot_exec_job *job);
@@ -247,7 +253,8 @@ bool spot_exec_disk_holds(const struct spot_exec_job *job, const struct spot_exe
 void spot_exec_disk_quiesced(struct spot_exec_job *job); /* the epoch is over */
 void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id);
 int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err);
-/* The newest commit is not yet where it survives the loss of all nodes, and may still get there. */
+/* True if the newest commit would not yet survive the loss of all nodes, and its copy may still
+ * succeed. */
 bool spot_exec_disk_is_behind(const struct spot_exec_job *job);
 void spot_exec_disk_hurry(struct spot_exec_job *job); /* the next copy need not wait */
 int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
@@ -264,7 +271,8 @@ void spot_exec_bucket_hurry(struct spot_exec_job *job);
  * one. */
 const struct spot_exec_point *spot_exec_durable(const struct spot_exec_job *job);
 
-/* exec_orders.c: what this member lacks of the newest commit is on its way; 0: nothing is. */
+/* exec_orders.c: order the moves of what nodes lack of the newest commit; returns how many are in
+ * progress. */
 size_t spot_exec_bring_newest(struct spot_exec_job *job, struct spot_exec_member *to);
 
 /* exec_finish.c: all ranks have ended. Lay the newest commit out on all nodes; true: that is done,
@@ -273,7 +281,7 @@ bool spot_exec_hand_out(struct spot_exec_job *job);
 void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
                           const struct spot_frame *frame);
 
-/* exec_news.c: what happens to the job, for people. A member is gone; a round begins. */
+/* exec_news.c: news of the job, for people. A member has left; a round begins. */
 void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n);
@@ -283,30 +291,32 @@ void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_S
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */
 void spot_exec_invite(struct spot_exec_job *job);
 
-/* exec_warm.c: newcomers start their processes while the others work. May it have a place now? */
+/* exec_warm.c: newcomers start their processes while the others work. True if the member may have a
+ * place now. */
 bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member);
 void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *member,
                           uint64_t warmth);
 void spot_exec_keep_warm(struct spot_exec_job *job);
 
-/* exec_slow.c: ranks that others wait for. */
+/* exec_slow.c: slow ranks, for which others wait. */
 void spot_exec_heard_pace(struct spot_exec_job *job, struct spot_peer *peer,
                           const struct spot_frame *frame);
 void spot_exec_watch_pace(struct spot_exec_job *job);
-void spot_exec_forget_pace(struct spot_exec_member *member); /* another round, or it is gone */
+void spot_exec_forget_pace(
+    struct spot_exec_member *member); /* a new round begins, or the member has left */
 void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw); /* in status */
 
 /* exec_plan.c: a node reported the plan of samples that its ranks declared. */
 int spot_exec_heard_plan(struct spot_exec_job *job, struct spot_peer *peer,
                          const struct spot_frame *frame, struct spot_err *err);
 
-/* exec_end.c: how rounds end. Have all ranks ended? Then the job ends, as soon as its newest commit
- * is copied to --state, or that has failed. */
+/* exec_end.c: the ends of rounds. True if all ranks have ended, and the newest commit has been
+ * copied to --state or the copy has failed: then the job ends. */
 bool spot_exec_check_done(struct spot_exec_job *job);
 int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_frame *frame,
                       struct spot_err *err);
 int spot_exec_tick(void *exec, struct spot_err *err);
-/* A member is gone: was it the cause of the failure that was counted? */
+/* A member has left: if it caused the failure counted last, do not count that failure. */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member);
 
 #ifdef __cplusplus

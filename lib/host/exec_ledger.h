@@ -5,8 +5,8 @@
  * An agent computes samples from the plan alone. But two nodes that read different sets, or
  * different batches, would lose samples and use others twice. So the plan that a rank declares
  * first is sent to the coordinator, which answers with the plan of the job: the first that it
- * received. Until then requests wait; once an agent has the plan it asks no one. A new coordinator
- * is told by the agents.
+ * received. Until then requests wait; afterwards an agent needs nobody else. Agents report the plan
+ * to a new coordinator.
  */
 #ifndef SPOT_HOST_EXEC_LEDGER_H
 #define SPOT_HOST_EXEC_LEDGER_H
@@ -33,8 +33,8 @@ struct spot_exec_asker {
 struct spot_exec_ledger {
     struct spot_ledger *ledger; /* its plan is that of the job */
     struct spot_ledger_plan proposed;
-    bool has_proposed, is_told;    /* this coordinator has it, or will */
-    char conflict[256];            /* the coordinator's plan differs from this agent's; "": no */
+    bool has_proposed, is_told; /* the plan was, or is about to be, reported to this coordinator */
+    char conflict[256];         /* the coordinator's plan differs from this agent's; "": no */
     struct spot_exec_asker *asker; /* [n_asker] */
     size_t n_asker, asker_cap;
 };
@@ -53,14 +53,14 @@ void spot_exec_ledger_gone(void *user, uint64_t ticket);
 
 /* The plan that must be sent to the coordinator now, and then counts as sent; NULL: none. */
 const struct spot_ledger_plan *spot_exec_ledger_news(struct spot_exec_ledger *ledger);
-/* There is a new coordinator, which has no plan. */
+/* There is a new coordinator, which has no plan yet. */
 void spot_exec_ledger_tell_again(struct spot_exec_ledger *ledger);
 /* The coordinator answered with the plan of the job: answer the waiting requests. */
 void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_socket *socket,
                              const struct spot_ledger_plan *plan);
 
 /* The plan is part of each state, as a file in the program's directory: a job that continues from a
- * state on disk reads the same samples, or is told that it does not. */
+ * state on disk reads the same samples, or its ranks get an error. */
 #define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
 /* Returns 0, also when there is no plan, or -1 with *err (SPOT_ESYS). */
 int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, int dir_fd, struct spot_err *err);

@@ -50,11 +50,12 @@ const struct spot_ledger_plan *spot_ledger_plan(const struct spot_ledger *ledger
 int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, int64_t step,
                      struct spot_ledger_share *share, struct spot_err *err);
 
-/* May a state be committed in which `step` steps are done? All ranks that asked in this round must
- * have taken those before it, and no more may be committed already; a round in which no rank asked
- * may commit any step. Returns 0, or -1 with *err (SPOT_EDATA), which names rank and step. */
+/* Check that a state with `step` completed steps may be committed. All ranks that requested samples
+ * in this round must have taken all steps before it, and no later step may be committed already. A
+ * round without requests may commit any step. Returns 0, or -1 with *err (SPOT_EDATA), which names
+ * rank and step. */
 int spot_ledger_may_commit(const struct spot_ledger *ledger, int64_t step, struct spot_err *err);
-/* It has been committed. */
+/* The state with `step` completed steps has been committed. */
 void spot_ledger_committed(struct spot_ledger *ledger, int64_t step);
 
 #ifdef __cplusplus

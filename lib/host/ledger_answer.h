@@ -37,13 +37,13 @@ int spot_ledger_question_read(struct spot_ledger_question *question,
                               const struct spot_json_doc *doc, const struct spot_ledger_plan *known,
                               struct spot_err *err);
 
-/* Declare its plan and take its share. Returns 0, or -1 with *err (SPOT_EDATA): as
+/* Declare the plan of a request and take its share. Returns 0, or -1 with *err (SPOT_EDATA): as
  * spot_ledger_declare and spot_ledger_take, also for a share of more than SPOT_LEDGER_LISTED_MAX
  * samples if they are to be listed. */
 int spot_ledger_question_take(const struct spot_ledger_question *question,
                               struct spot_ledger *ledger, struct spot_ledger_share *share,
                               struct spot_err *err);
-/* Write what was taken, as members of the object open in jw. */
+/* Write the share, as members of the object open in jw. */
 void spot_ledger_question_answer(const struct spot_ledger_question *question,
                                  const struct spot_ledger *ledger,
                                  const struct spot_ledger_share *share, struct spot_jw *jw);

@@ -24,9 +24,9 @@ extern "C" {
 struct spot_ledger_audit {
     struct spot_ledger_plan plan; /* from the log, if has_plan */
     bool has_plan;
-    int64_t first;          /* steps in the state where the log begins: these are in another log */
-    int64_t steps;          /* in the final state */
-    int64_t commits;        /* that were agreed */
+    int64_t first;   /* steps in the state at the beginning of the log; they are in another log */
+    int64_t steps;   /* in the final state */
+    int64_t commits; /* agreed commits */
     int64_t rolled_back;    /* committed steps that no round continued from: they were repeated */
     int64_t lost, repeated; /* steps */
     int64_t samples, lost_samples, repeated_samples; /* of the plan; 0 without one */

@@ -30,16 +30,16 @@ struct spot_rank_env {
     uint32_t master_port;                 /* free on the node of rank 0 when it was chosen */
     char master_address[SPOT_MASTER_MAX]; /* of that node, without the port */
     char run_id[SPOT_RUN_ID_MAX];         /* of the job */
-    bool has_state;                       /* its directory holds a commit: of this step, */
+    bool has_state; /* its directory holds a commit, of state_step and state_world */
     uint64_t state_step;
     uint32_t state_world; /* made by this many nodes */
 };
 
 /* Set it in the environment of this process, which is to become the local rank. */
 void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank);
-/* Set only what is the same in every round, and unset the rest. */
+/* Set only the variables that are the same in every round, and unset the rest. */
 void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank);
-/* Print the rest of it, one NAME=VALUE per line. Returns the bytes. */
+/* Print the other variables, one NAME=VALUE per line. Returns the number of bytes. */
 size_t spot_rank_env_print(const struct spot_rank_env *env, uint32_t local_rank, char *text,
                            size_t n);
 

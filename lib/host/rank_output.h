@@ -2,8 +2,8 @@
 /* rank_output.h - the output of ranks: read by a thread as long as this process lives, written to
  * files unchanged, and to the terminal line by line, prefixed with the rank.
  *
- * A terminal that is not read holds up no rank: after a second in which it takes nothing, lines are
- * left out there, with a note (common/outlet.h). Beginning a round never waits for it.
+ * A terminal that is not read holds up no rank: after a second in which it accepts nothing, lines
+ * are left out there, with a note (common/outlet.h). Beginning a round never waits for it.
  */
 #ifndef SPOT_HOST_RANK_OUTPUT_H
 #define SPOT_HOST_RANK_OUTPUT_H

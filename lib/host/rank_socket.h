@@ -9,9 +9,9 @@
  * Nothing here blocks: the caller polls the descriptors together with its own, and calls turn.
  *
  * Clients run as our user (the socket has mode 0600), but are not trusted: the length of a line,
- * the number of connections and the memory for each are bounded, and where all are taken the rank
- * that has most of them loses one to another rank; closing a connection cancels its request, and a
- * partial line is not a request. A rank of another round is refused if it gives its
+ * the number of connections and the memory for each are bounded; when all connections are in use,
+ * the rank with the most of them loses one to another rank; closing a connection cancels its
+ * request, and a partial line is not a request. A rank of another round is refused if it gives its
  * round (TORCHELASTIC_RESTART_COUNT). Not thread-safe; ignore SIGPIPE. A function of the table may
  * answer only its own request: waiting ones are answered elsewhere.
  */
@@ -33,8 +33,8 @@ extern "C" {
 
 enum {
     SPOT_RANK_LINE_MAX = 1 << 16, /* bytes of a request; a longer one ends its connection */
-    SPOT_RANK_CLIENTS_MAX = 512,  /* at once; further ones wait to be accepted, */
-    SPOT_RANK_SHARE_MAX = 64,     /* unless a session (a rank leads one) has more than these */
+    SPOT_RANK_CLIENTS_MAX = 512,  /* connections at a time; further ones wait to be accepted, */
+    SPOT_RANK_SHARE_MAX = 64, /* unless a session (each rank leads one) has more than this number */
 };
 
 struct spot_rank_request {

@@ -32,7 +32,7 @@ extern "C" {
 
 /* Channel by which a process gets its variables. */
 struct spot_hold {
-    int fd; /* of the pipe of its answers, both ends; -1: cannot wait, or no longer waits */
+    int fd; /* both ends of the pipe for its answer; -1: cannot wait, or no longer waits */
     uint32_t token;
     bool has_asked;
 };
@@ -41,15 +41,16 @@ struct spot_twin_seat {
     struct spot_hold rank, twin;
     struct spot_hold copy; /* for a copy of the rank; closed when it is too late for one */
     pid_t pid;             /* of the twin; 0: none */
-    double start_s;        /* not started before; INFINITY: not known to support waiting */
-    uint32_t n_died;       /* twins that died in a row */
+    double start_s;  /* earliest time to start it; INFINITY: the command is not known to support
+                        waiting */
+    uint32_t n_died; /* twins that died in a row */
 };
 
 struct spot_twins {
     uint32_t n;
     int ask[2];        /* read end, write end; -1: waiting is impossible */
     bool holds;        /* a process has asked */
-    bool is_wanted;    /* that, or it is known from elsewhere that the command supports waiting */
+    bool is_wanted;    /* the command is known, from here or elsewhere, to support waiting */
     bool is_nice;      /* a twin's niceness can be reset */
     uint32_t n_token;  /* number of tokens given out */
     uint32_t heard[2]; /* the message being read: token and id */
@@ -65,8 +66,8 @@ void spot_twins_init(struct spot_twins *twins, uint32_t n, bool is_cold);
 bool spot_twins_prepare(struct spot_twins *twins, uint32_t local, bool is_twin);
 void spot_twins_enter(const struct spot_twins *twins, uint32_t local, bool is_twin);
 
-/* A round begins. Returns the process that becomes its rank, 0: none, so start one; after
- * spot_twins_prepare it is given its variables too. */
+/* A round begins. Returns the process that becomes the rank, 0 if none waits and one must be
+ * started; such a process, after spot_twins_prepare, receives its variables the same way. */
 pid_t spot_twins_take(struct spot_twins *twins, uint32_t local, const struct spot_rank_env *env);
 void spot_twins_tell(struct spot_twins *twins, uint32_t local, const struct spot_rank_env *env);
 
@@ -75,15 +76,15 @@ void spot_twins_tell(struct spot_twins *twins, uint32_t local, const struct spot
 uint32_t spot_twins_due(const struct spot_twins *twins, double now_s);
 double spot_twins_next_s(const struct spot_twins *twins);
 void spot_twins_started(struct spot_twins *twins, uint32_t local, pid_t pid);
-/* The command supports waiting, as other nodes have seen. */
+/* Other nodes have found that the command supports waiting. */
 void spot_twins_keep(struct spot_twins *twins);
 
 /* Read the requests to wait. */
 void spot_twins_hear(struct spot_twins *twins);
-/* Does a twin wait for every seat? */
+/* True if a twin waits for every seat. */
 bool spot_twins_are_warm(const struct spot_twins *twins);
 
-/* Is it a twin? One that has ended is restarted after increasing delays. */
+/* True if the process, which has ended, is a twin. It is restarted after increasing delays. */
 bool spot_twins_has(const struct spot_twins *twins, pid_t pid);
 void spot_twins_ended(struct spot_twins *twins, pid_t pid);
 /* The rank of the seat has ended. */

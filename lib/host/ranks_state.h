@@ -23,33 +23,33 @@ struct spot_rank_command {
 /* What the guard inherits from us. */
 struct spot_rank_guard {
     const struct spot_ranks_options *options;
-    int command_fd, event_fd; /* end of file on the first one: we are gone */
+    int command_fd, event_fd; /* end of file on command_fd means that the agent has ended */
     int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: node */
 };
 
-/* Never returns: exits with 0, or this where a process did not end. */
+/* Exit status of the guard, which otherwise exits with 0: a process did not end. */
 enum { SPOT_GUARD_LEFT_ONE = 3 };
 void spot_rank_guard_run(const struct spot_rank_guard *guard);
 
-/* rank_kill.c: SIGKILL to every child of this process except these, and to those it adopts as a
- * result. Returns 0, or one that was there after limit_s all the same: it waits in the kernel, for
- * a disk or a device, and ends when that answers. */
+/* rank_kill.c: send SIGKILL to every child of this process except `keep`, and to those it adopts as
+ * a result. Returns 0, or a process that still exists after limit_s: it waits in the kernel for a
+ * disk or a device. */
 pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s);
-/* SIGUSR1 to the process if it catches that, else to its descendants that do; where none does, the
- * same with SIGTERM. Returns how many got it. */
+/* Send SIGUSR1 to the process if it catches that, else to its descendants that do; if none does,
+ * the same with SIGTERM. Returns the number of processes signalled. */
 size_t spot_rank_tell(pid_t pid);
 enum { SPOT_RANK_CHILDREN_MAX = 1024 };
 size_t spot_rank_children(pid_t pid, pid_t child[SPOT_RANK_CHILDREN_MAX]);
 
-/* rank_pulse.c: does a rank stand still? */
+/* rank_pulse.c: detects ranks without progress. */
 struct spot_rank_pulse {
     pid_t pid;
     unsigned long long ticks, byte;
     double looked_s, since_s, killed_s;
 };
-/* True when it has not moved for limit_s. */
+/* True when the rank has made no progress for limit_s. */
 bool spot_rank_pulse_look(struct spot_rank_pulse *pulse, pid_t pid, double limit_s);
-/* Write down what it waits in. */
+/* Write to fd where in the kernel its threads wait. */
 void spot_rank_pulse_tell(int fd, pid_t pid, uint32_t rank, double limit_s);
 void spot_rank_pulse_probe(pid_t pid) __attribute__((noreturn));
 

@@ -6,9 +6,9 @@
  *   bundle-0001, ...  each of their chunks once, in order; an object that has reached pack_byte is
  *                     followed by the next
  *
- * Replicas are stored once. Chunks are not shared between generations: of a state in training
- * nearly all change, and a store that two coordinators write for a moment stays valid only if
- * neither relies on what the other may delete. The two newest generations are kept.
+ * Replicas are stored once. Chunks are not shared between generations: in training nearly all of
+ * them change, and if two coordinators write for a moment, the store stays valid only if neither
+ * relies on objects that the other may delete. The two newest generations are kept.
  *
  * All functions block on the command. A bucket may be used by one thread at a time.
  */
@@ -35,7 +35,7 @@ struct spot_state_copy {
     char run_id[SPOT_RUN_ID_MAX]; /* 16 hex digits */
     struct spot_state_id id;
     uint32_t world;   /* number of its places */
-    size_t pack_byte; /* target size of its objects, of one to be put */
+    size_t pack_byte; /* target size of the objects of a copy to be put */
 };
 
 /* The command is borrowed. Runs nothing yet. */
@@ -45,8 +45,8 @@ void spot_state_bucket_free(struct spot_state_bucket *bucket); /* may be NULL */
 /* The run that owns the commits; "": none. Returns 0, or -1 with *err. */
 int spot_state_bucket_owner(struct spot_state_bucket *bucket, char run_id[SPOT_RUN_ID_MAX],
                             struct spot_err *err);
-/* Become the writer of that run's commits. Returns 0, or -1 with *err: SPOT_EUSAGE when they are
- * another run's. */
+/* Become the writer of that run's commits. Returns 0, or -1 with *err: SPOT_EUSAGE when the bucket
+ * has commits of another run. */
 int spot_state_bucket_claim(struct spot_state_bucket *bucket, const char *run_id,
                             struct spot_err *err);
 
@@ -54,8 +54,8 @@ int spot_state_bucket_claim(struct spot_state_bucket *bucket, const char *run_id
  * -1 with *err. */
 int spot_state_bucket_find(struct spot_state_bucket *bucket, struct spot_state_copy *copy,
                            struct spot_err *err);
-/* Add all of it to the store. If it is damaged it is set aside. Returns 0, or -1 with *err:
- * SPOT_EDATA when it was. */
+/* Add all of a commit to the store. A damaged commit is set aside. Returns 0, or -1 with *err:
+ * SPOT_EDATA if it was damaged. */
 int spot_state_bucket_get(struct spot_state_bucket *bucket, struct spot_state_store *store,
                           struct spot_err *err);
 
@@ -65,7 +65,7 @@ void spot_state_bucket_add(struct spot_buf *records, const struct spot_state_rec
  * are those of copy->world places, added in order. Chunks are read by spot_state_store_read:
  * another thread may use the store, if it does not remove them. Returns 0, or -1 with *err:
  * SPOT_ESYS, SPOT_EDATA if the store's bytes are damaged, SPOT_EPREEMPTED if the command was
- * aborted. The commit is then either complete or not there. */
+ * aborted. After an error the commit is either complete or absent. */
 int spot_state_bucket_put(struct spot_state_bucket *bucket, const struct spot_state_store *store,
                           const struct spot_state_copy *copy, const struct spot_buf *records,
                           struct spot_err *err);

@@ -12,10 +12,10 @@
  * name it is the first of NAME/0, NAME/1, ... that no other agent uses, and it is kept: a restarted
  * agent finds what it held.
  *
- * Ranks are the same user, and may put anything in the place of these: a link to a larger disk, or
- * a directory of their own. Nothing of that is emptied. Both directories are reached by descriptors
- * alone, and are left as they are when they are no longer what the paths lead to; `lock` says which
- * directory was ROOT/live, for the agent that finds the rest of one that was killed.
+ * Ranks run as the same user and may replace these directories, by a link to a larger disk or by a
+ * directory of their own. Such replacements are never emptied: both directories are accessed only
+ * through descriptors, and are left alone when the paths no longer lead to them. `lock` identifies
+ * the directory that was ROOT/live, for the next agent after a killed one.
  */
 #ifndef SPOT_HOST_STATE_DIR_H
 #define SPOT_HOST_STATE_DIR_H
@@ -33,8 +33,8 @@ extern "C" {
 struct spot_state_dir {
     char *root, *live;
     char *socket;                  /* a path at which no process listens */
-    char *aside;                   /* a directory made for it; NULL */
-    int base_fd, root_fd, live_fd; /* the directory of root, and both of them; -1: not open */
+    char *aside;                   /* a directory created for the socket, or NULL */
+    int base_fd, root_fd, live_fd; /* parent of root, root, and live; -1: not open */
     int aside_fd, lock_fd;
     bool is_kept;
 };
@@ -43,8 +43,8 @@ struct spot_state_dir {
 int spot_state_dir_open(struct spot_state_dir *dir, const char *name, struct spot_err *err);
 void spot_state_dir_release(struct spot_state_dir *dir);
 
-/* Is ROOT/live still the directory that was made there? Ask before it is emptied, filled or read.
- * Returns 0, or -1 with *err (SPOT_ESYS) that says what is there instead. */
+/* Check that ROOT/live is still the directory that was created; call this before emptying, filling
+ * or reading it. Returns 0, or -1 with *err (SPOT_ESYS), which describes what is there instead. */
 int spot_state_dir_check(const struct spot_state_dir *dir, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -32,8 +32,8 @@ enum {
 
 enum spot_state_step {
     SPOT_STATE_FAILED = -1, /* with *err: SPOT_EPREEMPTED when the epoch is over, SPOT_ESYS when the
-                               other one is gone, or there is no space; SPOT_EDATA: damaged */
-    SPOT_STATE_WAITS,       /* for the other one */
+                               other side has left or there is no space, SPOT_EDATA when damaged */
+    SPOT_STATE_WAITS,       /* waits for the other side */
     SPOT_STATE_MOVED,
     SPOT_STATE_COMPLETE,
 };
@@ -57,7 +57,7 @@ int spot_state_pull_begin(struct spot_state_pull *pull, struct spot_err *err);
 /* A RECORD or PIECES with its serial was received. When complete, the state is in the store. */
 enum spot_state_step spot_state_pull_take(struct spot_state_pull *pull,
                                           const struct spot_frame *frame, struct spot_err *err);
-/* The same with what the mesh has received. */
+/* The same for messages that the mesh has received. */
 enum spot_state_step spot_state_pull_step(struct spot_state_pull *pull, struct spot_err *err);
 uint64_t spot_state_pull_taken(const struct spot_state_pull *pull); /* bytes of pieces */
 void spot_state_pull_free(struct spot_state_pull *pull);            /* may be NULL */
@@ -68,7 +68,8 @@ void spot_state_pull_free(struct spot_state_pull *pull);            /* may be NU
  * malformed. */
 int spot_state_serve(struct spot_state_store *store, const struct spot_frame *frame,
                      spot_state_say_fn say, void *user, struct spot_err *err);
-/* The next request of member `peer` that the mesh has received. Complete when it has all. */
+/* Answer the next request of member `peer` that the mesh has received. Complete when that member
+ * has everything. */
 enum spot_state_step spot_state_serve_step(struct spot_state_store *store, struct spot_mesh *mesh,
                                            uint32_t peer, uint64_t serial, struct spot_err *err);
 

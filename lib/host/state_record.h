@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* state_record.h - what one place of a round has committed: files, cut into chunks that are named
- * by their hash.
+/* state_record.h - the commit of one place of a round: files, cut into chunks that are named by
+ * their hash.
  *
  * A commit is identified by its round and its step. It is valid only if all places of the round
  * have a record of it: a restore takes every place from the same commit.
@@ -29,7 +29,7 @@ enum {
     SPOT_STATE_LINK = 0120777, /* as a mode: a symbolic link, its text is the content */
 };
 
-/* Is it a relative path that stays within its directory? */
+/* True for a relative path that stays within its directory. */
 bool spot_state_path_is_below(const char *path);
 
 struct spot_state_id {
@@ -47,14 +47,14 @@ struct spot_state_file {
     char *path; /* relative to the state directory */
     uint32_t mode;
     uint64_t n_byte;
-    uint64_t at_ns; /* when it was written, by the clock of its node */
+    uint64_t at_ns; /* modification time, by the clock of its node */
     size_t first_chunk;
 };
 
-/* What was written last, as a user knows it. */
+/* The newest file of a state, for messages. */
 struct spot_state_saved {
     uint64_t at_ns; /* 0: not known */
-    char what[128]; /* the file, or the directory that it is in; "": not known */
+    char what[128]; /* name of the file, or of the directory that contains it; "": not known */
 };
 
 struct spot_state_record {
@@ -86,7 +86,7 @@ struct spot_state_piece {
     struct spot_hash128 hash;
     size_t n_byte;
 };
-/* *n gets how many; freed by the caller. */
+/* *n gets the number of pieces; freed by the caller. */
 struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record *record,
                                                   size_t n_record, size_t *n);
 

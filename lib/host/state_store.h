@@ -23,9 +23,9 @@ extern "C" {
 
 struct spot_state_store;
 
-/* In the directory open as dir_fd, which is called DIR in messages; an existing store is reopened,
- * without what is damaged. At most limit_byte of chunks. With is_durable, additions are synced.
- * NULL with *err. */
+/* Open a store in the directory dir_fd, called DIR in messages; damaged states of an existing store
+ * are removed. limit_byte: maximum bytes of chunks. With is_durable, additions are synced. NULL
+ * with *err. */
 struct spot_state_store *spot_state_store_open(int dir_fd, const char *dir, uint64_t limit_byte,
                                                bool is_durable, struct spot_err *err);
 void spot_state_store_free(struct spot_state_store *store); /* the files stay; may be NULL */
@@ -35,7 +35,8 @@ uint64_t spot_state_store_used(const struct spot_state_store *store);
 /* --- states ------------------------------------------------------------------------ */
 
 size_t spot_state_store_count(const struct spot_state_store *store);
-/* How many were damaged when it was opened, as by a power failure: they are removed. */
+/* Number of states that were damaged, as by a power failure, and removed when the store was
+ * opened. */
 size_t spot_state_store_damaged(const struct spot_state_store *store);
 const struct spot_state_record *spot_state_store_at(const struct spot_state_store *store, size_t i);
 /* NULL: not held */
@@ -43,8 +44,9 @@ const struct spot_state_record *spot_state_store_find(const struct spot_state_st
                                                       const struct spot_state_id *id,
                                                       uint32_t place);
 
-/* All its chunks must be here. The record is taken over in any case; a held one of the same id is
- * replaced. Returns 0, or -1 with *err: SPOT_EDATA for a missing chunk, SPOT_ESYS. */
+/* Add a state, all of whose chunks must be in the store. The record is taken over in any case; a
+ * held one of the same id is replaced. Returns 0, or -1 with *err: SPOT_EDATA for a missing chunk,
+ * SPOT_ESYS. */
 int spot_state_store_add(struct spot_state_store *store, struct spot_state_record *record_take,
                          struct spot_err *err);
 /* Its chunks are kept until the sweep. */
@@ -69,25 +71,26 @@ int spot_state_store_put(struct spot_state_store *store, const struct spot_state
  * damaged: a damaged one is removed, and so is every state that contains it. */
 int spot_state_store_get(struct spot_state_store *store, const struct spot_state_piece *piece,
                          void *data, struct spot_err *err);
-/* The same from another thread than the store's, while that one drops no state with the chunk: a
- * damaged one is kept. */
+/* The same from another thread, while the store's thread drops no state with the chunk. A damaged
+ * chunk is kept. */
 int spot_state_store_read(const struct spot_state_store *store,
                           const struct spot_state_piece *piece, void *data, struct spot_err *err);
 
 /* --- the directory of a program, open as dir_fd ----------------------------------------- */
 
 /* Store the files below it as they are: those in `only` [n_only], or NULL: all of them except
- * SPOT_STATE_PLACES at its top. *record has run_id, id, place
- * and world, and gets files and chunks, which are then stored; add it afterwards. No link is
- * followed and no mount entered; a link is an error, or taken as what it leads to, by a caller that
- * has looked where. Returns 0, or -1 with *err: SPOT_EDATA for something that is not a file or
- * changes meanwhile, SPOT_ESYS when there is no space. */
+ * SPOT_STATE_PLACES at its top. *record has run_id, id, place and world, and gets files and chunks,
+ * which are then stored; add it afterwards. No link is followed and no mount entered. A link is an
+ * error, or, if the caller has checked its target, stored as a link. Returns 0, or -1 with *err:
+ * SPOT_EDATA for something that is not a file or changes meanwhile, SPOT_ESYS when there is no
+ * space. */
 int spot_state_take(struct spot_state_store *store, int dir_fd, const char *const *only,
                     size_t n_only, bool with_links, struct spot_state_record *record,
                     struct spot_err *err);
 
-/* Make it contain these files and nothing else; NULL: nothing. Returns 0, or -1 with *err:
- * SPOT_EDATA when the state is damaged, and then no longer held; SPOT_ESYS. */
+/* Make the directory contain the files of a record and nothing else; NULL: empty it. Returns 0, or
+ * -1 with *err: SPOT_EDATA when the state is damaged, after which it is no longer held;
+ * SPOT_ESYS. */
 int spot_state_lay_out(struct spot_state_store *store, int dir_fd,
                        const struct spot_state_record *record, struct spot_err *err);
 
