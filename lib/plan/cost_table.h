@@ -39,7 +39,7 @@ struct spot_cost_table {
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
     struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
     double *resume;                 /* [n_grid]: from the checkpoint */
-    double most_s;                  /* of spot_cost_most_s; 0: not asked for */
+    double most_s;                  /* of spot_cost_most_s; 0: not computed yet */
     int *by_p;                      /* [n_grid] grids by number of stages */
     /* computed when outcomes are needed, else NULL: `same` and `other` for every number of victims
      * of the worst hit stage, [... * (lost_max + 1)] */
@@ -86,12 +86,12 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n
                                             int lost);
 double spot_cost_find(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
 
-/* What the changes from one grid have in common, and their prices as asked for. */
+/* Values common to the changes from one grid, and their costs, computed on demand. */
 struct spot_cost_changes {
     int from, lost, n;
     bool is_full;
     double restore_s, prob, *weight; /* [lost + 1] */
-    double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
+    double cost_s[]; /* [n_grid]; 0: not computed yet, or no cost, which is recomputed quickly */
 };
 
 /* Of its arrays: same, other and row. */
@@ -128,20 +128,19 @@ double spot_cost_most_s(struct spot_cost_table *table);
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
 
-/* Spares beside a grid of n instances that mirror stages, as no stage is too much for them.
- * Samples per second of a grid that has them: what they are sent makes steps longer.
- * samples_per_s[] itself without. */
+/* Number of spares, beside a grid of n instances, that mirror stages. Samples per second of a grid
+ * with that many: sending to them makes steps longer; samples_per_s[] without spares. */
 int spot_cost_mirroring(struct spot_cost_table *table, int n, int grid);
 double spot_cost_rate(struct spot_cost_table *table, int n, int grid);
-/* Seconds of a change that the spares beside `from` save: the transfers to places that they take.
- * If P changes none are counted. That their state need not be read back is not included here, but
- * is part of the cost. */
+/* Seconds of a change that the spares beside `from` save: the transfers to places that they take. 0
+ * if P changes. The saving of not reading their state back is not included here, but in the
+ * cost. */
 double spot_cost_warm_saves_s(struct spot_cost_table *table, int n, int from, int lost, int to);
 
 /* The start of a run on a grid. */
 double spot_cost_start_s(const struct spot_cost_table *table, int to);
 
-/* The cost when it is known who died: dead[k] of stage k's replicas. */
+/* The cost for known victims: dead[k] of stage k's replicas. */
 double spot_cost_drawn_s(struct spot_cost_table *table, int from, int lost, const int *dead,
                          int to);
 

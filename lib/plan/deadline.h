@@ -18,10 +18,10 @@
  * more places it goes by the cheapest place with spot instead of the state of each
  * (spot_market_many_solve).
  *
- * No step is taken after which on demand, with the longest restart and the longest move to where
- * it runs, could not finish in time: no distribution can make a job late. The objective is the
- * cost. Where nobody sells on demand nothing is sure: a job that is late then counts as
- * spot_market_late_usd in the objective.
+ * No step is taken after which on demand, with the longest restart and the longest move to where it
+ * runs, could not finish in time: no distribution can make a job late. The objective is the cost.
+ * Without any offer of on demand nothing is guaranteed; then a late job adds spot_market_late_usd
+ * to the objective.
  */
 #ifndef SPOT_PLAN_DEADLINE_H
 #define SPOT_PLAN_DEADLINE_H
@@ -79,10 +79,10 @@ struct spot_market {
 /* At the start of a tick. */
 struct spot_market_now {
     double elapsed_s, left_s;
-    enum spot_deadline_mode mode; /* what ran and was not lost */
-    size_t place;    /* where it ran last; before the first launch no place costs egress */
-    bool is_new;     /* nothing launched yet: no egress */
-    int64_t pending; /* ticks since a launch in progress; 0: none */
+    enum spot_deadline_mode mode; /* mode in the last tick, if not lost */
+    size_t place;                 /* last place; before the first launch no place costs egress */
+    bool is_new;                  /* nothing launched yet: no egress */
+    int64_t pending;              /* ticks since a launch in progress; 0: none */
     bool has_spot[SPOT_MARKET_PLACES_MAX];
     size_t age[SPOT_MARKET_PLACES_MAX]; /* ticks of each place's run, 1.. */
 };
@@ -96,10 +96,10 @@ struct spot_market_step {
 int spot_market_check(const struct spot_market *market, const struct spot_market_now *now,
                       struct spot_err *err);
 
-/* The longest that a launch at a place can take, whence ever the state comes. */
+/* The longest time that a launch at a place can take, for any origin of the state. */
 double spot_market_longest(const struct spot_market *market, size_t place);
 
-/* What a launch at a place costs and takes because the job was elsewhere. */
+/* Cost and time of moving the state for a launch at a place. */
 double spot_market_move_usd(const struct spot_market *market, const struct spot_market_now *now,
                             size_t place);
 double spot_market_move_s(const struct spot_market *market, const struct spot_market_now *now,
@@ -116,11 +116,12 @@ double spot_market_usd_per_h(const struct spot_market *market, struct spot_marke
 double spot_market_take(const struct spot_market *market, struct spot_market_now *now,
                         struct spot_market_step step, double restart_s);
 
-/* Can on demand still finish in time after a tick of `step`, in any case? */
+/* True if on demand can finish in time after a tick of `step`, in any case. */
 bool spot_market_is_safe(const struct spot_market *market, const struct spot_market_now *now,
                          struct spot_market_step step);
 
-/* The step if it is safe and there; else what runs if that is; else on demand at the refuge. */
+/* Returns the step if it is safe and available; else the running one if that is; else on demand at
+ * the refuge. */
 struct spot_market_step spot_market_settle(const struct spot_market *market,
                                            const struct spot_market_now *now,
                                            struct spot_market_step step);
@@ -128,22 +129,23 @@ struct spot_market_step spot_market_settle(const struct spot_market *market,
 /* The place where on demand finishes first, ties to the cheaper; n_place if it is not sold. */
 size_t spot_market_refuge(const struct spot_market *market);
 
-/* 0 where on demand is sold; else ten times what the work costs at the dearest price of spot and on
- * the slowest place: so much less is it worth to be late. */
+/* The penalty for a late job: 0 if on demand is offered; else ten times the cost of the work at the
+ * highest spot price and the lowest speed. */
 double spot_market_late_usd(const struct spot_market *market);
 
 struct spot_market_table {
     int64_t n_tick, n_keep, n_level, n_mode, n_state, n_stage;
     double unit_s;
-    uint8_t *action;                            /* [n_keep][n_state][n_mode][n_level] */
-    double usd;                                 /* expected from now on, of the objective */
-    double step_usd[SPOT_MARKET_PLACES_MAX][3]; /* for each step taken now; INFINITY: not
- allowed. Of spot that is not there: if it were granted */
+    uint8_t *action; /* [n_keep][n_state][n_mode][n_level] */
+    double usd;      /* expected objective from now on */
+    double step_usd[SPOT_MARKET_PLACES_MAX]
+                   [3]; /* for each step taken now; INFINITY: not allowed. For unavailable spot: its
+                           value if it were granted */
 };
 
 /* Exact if restarts are multiples of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are
- * made coarser to fit the table, values between two levels are interpolated. How coarse is a matter
- * of the whole job, so that a table of later is the table of now. Returns 0, or -1 with *err
+ * made coarser to fit the table, values between two levels are interpolated. The coarseness depends
+ * on the whole job only, so that later tables agree with earlier ones. Returns 0, or -1 with *err
  * (SPOT_EUSAGE: too large). */
 int spot_market_solve(struct spot_market_table *table, const struct spot_market *market,
                       const struct spot_market_now *now, const struct spot_deadline_effort *effort,
@@ -156,9 +158,10 @@ struct spot_market_step spot_market_ask(const struct spot_market_table *table,
                                         const struct spot_market_now *now);
 
 /* The least objective with has_spot [n_tick][n_place] known and each restart of the shortest time:
- * a lower bound for every policy. INFINITY: too late; NAN: too large, a longer tick may do. step
- * (NULL: not wanted) [n_tick] costs as much where restarts, moves and speeds are multiples of some
- * tick's 1/29 .. 1, else more by what rounding work makes: up for the bound, down for the steps. */
+ * a lower bound for every policy. INFINITY if the deadline cannot be met; NAN if the problem is too
+ * large, where a longer tick may help. step[n_tick], may be NULL, has exactly that cost if
+ * restarts, moves and speeds are multiples of 1/29 .. 1 of a tick, else more, by rounding of work:
+ * up for the bound, down for the steps. */
 double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
                            struct spot_market_step *step);
 

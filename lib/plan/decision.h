@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* decision.h - one decision, whoever asks for it: spot-plan once, spot-replay at every tick, a live
- * loop when something changed.
- *
- * A decider observes what is there and decides what to do. It has no clock, does no I/O and is told
- * nothing of later; what it decides is a function of its rule, of its state and of what it observed
- * last. The state is what it assumes to have been carried out; it can be saved and read.
+/* decision.h - the interface of decisions, common to spot-plan (one decision), spot-replay (one per
+ * tick) and live loops (one per change). A decider observes the current situation and returns a
+ * decision. It has no clock, does no I/O and knows nothing of the future; the decision is a
+ * function of its rule, its state and the last observation. The state records the decisions assumed
+ * to be carried out; it can be saved and loaded.
  */
 #ifndef SPOT_PLAN_DECISION_H
 #define SPOT_PLAN_DECISION_H
@@ -26,7 +25,7 @@ struct spot_share_rule;
 struct spot_share_seen;
 struct spot_share_plan;
 
-/* Everything of the question that observations do not tell: that of the kind. */
+/* The constant part of the question, by kind. */
 struct spot_rule {
     const struct spot_train_question *train;
     const struct spot_deadline_rule *deadline;
@@ -35,22 +34,24 @@ struct spot_rule {
     const struct spot_share_rule *share;
 };
 
-/* What is known at a time. */
+/* An observation. */
 struct spot_seen {
     double time_s;
     /* train */
-    const struct spot_forecast *forecast; /* made of what was seen so far; NULL: nothing changes */
-    int there;                            /* instances; -1: those of the forecast */
+    const struct spot_forecast
+        *forecast;        /* computed from the observations so far; NULL: nothing changes */
+    int there;            /* instances; -1: those of the forecast */
     const int *announced; /* [n_announced], < 0 lost: changes of the coming intervals, if known */
     int n_announced;
-    /* What runs, where it is known better than what was decided; D 0: it is not. */
+    /* The running grid, if it is known; D 0: assume that the last decision was carried out. */
     struct spot_grid runs;
-    double pending_s; /* of a change to it, still to be waited for */
+    double pending_s; /* remaining time of the change to it */
     /* deadline: a tick, also of those before the job */
-    const bool *has_spot;              /* [n_place] */
-    const double *spot_usd_per_h;      /* [n_place] now; NULL: as before */
-    const struct spot_market_now *now; /* of the job, without what spot is there; NULL: before it */
-    const struct spot_hold_now *fleet; /* what runs; what can be had is the forecast's */
+    const bool *has_spot;         /* [n_place] */
+    const double *spot_usd_per_h; /* [n_place] now; NULL: as before */
+    const struct spot_market_now
+        *now; /* state of the job, without has_spot; NULL: the job has not begun */
+    const struct spot_hold_now *fleet; /* running replicas; availability is in the forecast */
     const struct spot_serve_seen *serve;
     const struct spot_share_seen *share;
 };
@@ -60,10 +61,12 @@ struct spot_action {
     struct spot_market_step step; /* deadline */
     struct spot_hold_step fleet;
     struct spot_serve_offer serve;
-    const struct spot_share_plan *share; /* the decider's, until it observes anew */
+    const struct spot_share_plan
+        *share; /* owned by the decider, valid until its next observation */
 };
 
-/* What else a decision tells, unless NULL: the document and its reasons, the caller's to release.
+/* Further results of a decision, each may be NULL: the document and its reasons, which the caller
+ * releases.
  */
 struct spot_told {
     struct spot_train_plan *train;
@@ -80,8 +83,9 @@ struct spot_policy {
                    struct spot_err *err);
     int (*decide)(struct spot_decider *decider, struct spot_action *action,
                   const struct spot_told *told, struct spot_err *err);
-    /* One line of text of at most SPOT_DECISION_STATE_MAX - 1 bytes; "" is what a decider begins
-     * with. Returns 0, or -1 with *err (SPOT_EDATA). NULL: what was observed is all of it. */
+    /* Save and load the state as one line of at most SPOT_DECISION_STATE_MAX - 1 bytes; "" is the
+     * initial state. load returns 0, or -1 with *err (SPOT_EDATA). NULL: the decider has no
+     * state. */
     void (*save)(const struct spot_decider *decider, char *line);
     int (*restore)(struct spot_decider *decider, const char *line, struct spot_err *err);
     void (*close)(struct spot_decider *decider);
@@ -94,8 +98,8 @@ extern const struct spot_policy spot_policy_train, spot_policy_deadline, spot_po
 extern const struct spot_policy
     spot_policy_share[]; /* by enum spot_share_aim; ends with a NULL name */
 
-/* The one parser of --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which
- * names those there are. */
+/* Parse --policy: the row of that kind and name, or NULL with *err (SPOT_EUSAGE), which lists the
+ * valid names. */
 const struct spot_policy *spot_policy_find(const char *kind, const char *name,
                                            struct spot_err *err);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_hold.h - a number of replicas that is held on spot of several zones and on demand: the
- * question and the answer of the decision of kind `fleet` (plan/decision.h).
- *
- * What may be had of each zone, and how long it stays, is the forecast's; zones are numbered as its
- * series are. A step of the forecast is a tick. Where the forecast tells the chance that a request
- * is granted (`start`), what would have to be launched there counts with it.
+/* fleet_hold.h - holds a number of replicas on spot in several zones and on demand: question and
+ * answer of the decision of kind `fleet` (plan/decision.h). The forecast gives the availability of
+ * each zone and the lifetimes there; zones are numbered like its series. A step of the forecast is
+ * a tick. If the forecast has the probability that a request is granted (`start`), replicas still
+ * to be launched count with it.
  */
 #ifndef SPOT_PLAN_FLEET_HOLD_H
 #define SPOT_PLAN_FLEET_HOLD_H
@@ -16,17 +15,17 @@ extern "C" {
 enum {
     SPOT_HOLD_ZONES_MAX = 256,
     SPOT_HOLD_REPLICAS_MAX = 256,
-    SPOT_HOLD_LOAD_TICKS = 4, /* whose largest load is prepared for */
+    SPOT_HOLD_LOAD_TICKS = 4, /* ticks whose largest load counts */
 };
 
 struct spot_hold_rule {
     double on_demand_usd_per_h;
     int cold;            /* ticks from a launch to the first answer, 0 or more */
-    double availability; /* share of ticks in which all that are wanted answer, (0, 1) */
+    double availability; /* share of ticks in which all wanted replicas answer, (0, 1) */
 };
 
-/* What runs, after losses. Of a zone's replicas the oldest answer first, and the newest are lost
- * and ended first. */
+/* The running replicas, after losses. Of a zone's replicas the oldest answer first, and the newest
+ * are lost and ended first. */
 struct spot_hold_now {
     int wanted; /* 1..SPOT_HOLD_REPLICAS_MAX; unless a load says how many */
     /* In replicas: the load of the tick that has passed, and the largest of the last
@@ -44,9 +43,10 @@ struct spot_hold_now {
 
 struct spot_hold_step {
     int wanted;
-    int spot[SPOT_HOLD_ZONES_MAX]; /* that are to run */
+    int spot[SPOT_HOLD_ZONES_MAX]; /* replicas that are to run */
     int on_demand;
-    double miss; /* P(fewer than are wanted answer when a launch of now does) */
+    double miss; /* probability that fewer than the wanted replicas answer when a replica launched
+                    now would */
 };
 
 #ifdef __cplusplus

@@ -2,8 +2,8 @@
 /* fleet_risk.h - the cheapest fleet whose unserved load is bounded over joint scenarios of
  * availability.
  *
- * In scenario w, of x_k machines of offer k min(x_k, there_kw) run. Their sum by type is a vector
- * of capacity c, and the share of the load that cannot be served with it is
+ * In scenario w, min(x_k, there_kw) of the x_k machines of offer k run. Their sum by type is a
+ * vector of capacity c, and the share of the load that cannot be served with it is
  *   Q(c) = min sum_b rate_b u_b / sum_b rate_b,
  *   sum_g y_bg + u_b = 1,  sum_b rate_b y_bg / per_s_bg <= rho c_g,
  * one convex function for all scenarios: a dual price beta >= 0 of the types gives the cut
@@ -62,8 +62,8 @@ struct spot_fleet_risk_answer {
     size_t n_cut, n_node, n_recourse;
 };
 
-/* Returns 0; or -1 with *err: SPOT_EINFEASIBLE naming what binds and the feasible load, SPOT_ESYS
- * if limit_s passed without any fleet. */
+/* Returns 0; or -1 with *err: SPOT_EINFEASIBLE, naming the binding limit and the feasible load, or
+ * SPOT_ESYS if no fleet was found within limit_s. */
 int spot_fleet_risk_solve(const struct spot_fleet_risk *risk, struct spot_fleet_risk_answer *answer,
                           struct spot_err *err);
 void spot_fleet_risk_release(struct spot_fleet_risk_answer *answer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_route.h - the minimum that a router leaves unserved of requests of several sizes.
+/* fleet_route.h - the minimum load that a router leaves unserved, for requests of several sizes.
  *
  * Loads and capacities may change from call to call. Prices beta >= 0 of the types prove
  *   unserved >= sum_b load_b min(1, min_g beta_g / per_s_bg) - sum_g beta_g capacity_g
@@ -21,8 +21,8 @@ struct spot_fleet_route;
 struct spot_fleet_route *spot_fleet_route_new(const double *per_s, size_t n_bucket, size_t n_type);
 void spot_fleet_route_free(struct spot_fleet_route *route);
 
-/* Requests per second that the best split leaves unserved, for load_per_s [n_bucket] with capacity
- * [n_type] machines: exact; the prices that prove it are added to the pool. */
+/* The minimum of requests per second left unserved, for load_per_s [n_bucket] and capacity [n_type]
+ * in machines. Exact; the prices that prove it are added to the pool. */
 double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_per_s,
                              const double *capacity);
 
@@ -30,12 +30,12 @@ double spot_fleet_route_left(struct spot_fleet_route *route, const double *load_
 double spot_fleet_route_below(const struct spot_fleet_route *route, const double *load_per_s,
                               const double *capacity);
 
-/* Of the last answer: requests per second of bucket b that type g takes, [n_bucket][n_type]. NULL:
- * it had none. */
+/* Of the last answer: requests per second of bucket b assigned to type g, [n_bucket][n_type]. NULL
+ * if there is no split. */
 const double *spot_fleet_route_split(const struct spot_fleet_route *route);
 
 /* The prices of bound i of the pool, [n_type], and min(1, min_g price_g / per_s_bg), [n_bucket];
- * false behind the last. */
+ * false after the last. */
 bool spot_fleet_route_cut(const struct spot_fleet_route *route, size_t i, const double **price,
                           const double **level);
 

@@ -23,8 +23,8 @@ struct spot_fleet_scale {
     double since_s; /* of the first decision on that side */
 };
 
-/* At time_s the wanted fleet is on `side` of the current one. Returns whether to adopt it, which
- * restarts the clock. */
+/* At time_s the wanted fleet is on `side` of the current one. Returns true if it should be adopted,
+ * which restarts the clock. */
 bool spot_fleet_scale_step(struct spot_fleet_scale *scale, enum spot_fleet_side side, bool is_empty,
                            double time_s, double up_s, double down_s);
 

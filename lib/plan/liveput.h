@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* liveput.h - what survives of a grid when instances vanish: exact distributions, no sampling.
+/* liveput.h - the pipelines of a grid that survive a loss of instances: exact distributions, no
+ * sampling.
  *
  * A grid has D pipelines of P stages on one instance each, and s spares: N = D*P + s. Of the N, v
  * uniformly chosen ones vanish. r_k of stage k's D replicas survive. Then

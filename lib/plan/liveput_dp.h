@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-/* Context 0 whatever happened, or 1 until something happens: the calm that there is. */
+/* One context in all cases, or two: context 1 lasts until the first change. */
 enum { SPOT_LIVEPUT_TAIL_CONTEXTS = 2 };
 
 struct spot_liveput_dp {

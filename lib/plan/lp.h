@@ -21,7 +21,7 @@ enum spot_lp_sense { SPOT_LP_AT_MOST, SPOT_LP_AT_LEAST, SPOT_LP_EQUAL };
 
 enum spot_lp_status {
     SPOT_LP_OPTIMAL,
-    SPOT_LP_FOUND, /* a limit was reached with an answer, or the requested gap was */
+    SPOT_LP_FOUND, /* a limit was reached with an answer, or the requested gap was met */
     SPOT_LP_INFEASIBLE,
     SPOT_LP_UNBOUNDED,
     SPOT_LP_FAILED, /* a limit was reached without an answer, or numerical failure */

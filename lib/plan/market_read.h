@@ -16,7 +16,7 @@ extern "C" {
  * (SPOT_EUSAGE). */
 int spot_market_parse_restart(struct spot_market *market, const char *text, struct spot_err *err);
 
-/* Is the zone among those of a list, apart by commas? NULL: all are. */
+/* True if the zone is in a comma-separated list; NULL: all zones. */
 bool spot_market_takes_zone(const char *list, const char *zone);
 
 /* Add a place, in the region of its zone's name. Returns 0, or -1 with *err (SPOT_EUSAGE: too
@@ -37,13 +37,13 @@ void spot_market_sort_series(const struct spot_trace *trace,
 bool spot_market_read_prices(const struct spot_trace_series *series, double start_s, double tick_s,
                              size_t n, double else_usd, double *usd_per_h, size_t stride);
 
-/* Ticks after which runs are learned anew; learn_s 0: a day, of many places two hours. */
+/* Ticks after which runs are learned again; learn_s 0: a day, with many places two hours. */
 int64_t spot_market_learn_ticks(const struct spot_market *market, double learn_s);
 
-/* Read prices, speeds, quotas, and what it costs and takes state_gb to leave a region from a catalogue
- * (model/catalogue.h). Every place needs a row of its type, and of its zone if the row names one,
- * with a spot price; where a place has one already, the row need not. `source` named the places,
- * for messages; NULL: none. Returns 0, or -1 with *err. */
+/* Read prices, speeds, quotas, and the cost and time to move state_gb out of a region from a
+ * catalogue (model/catalogue.h). Every place needs a row of its type, and of its zone if the row
+ * names one, with a spot price unless the place has one already. `source` names the origin of the
+ * places in messages; may be NULL. Returns 0, or -1 with *err. */
 int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
                                double state_gb, const char *path, const char *source,
                                struct spot_prov *prov, struct spot_err *err);

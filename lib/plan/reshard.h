@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* reshard.h - what must be moved between two layouts, in exact integers.
+/* reshard.h - the data that must be moved between two layouts, in exact integers.
  *
  * Cuts every tensor group where the old or the new layout cuts it. Elements between two cuts with
  * the same old holders and the same new owners form one part: the finest unit that a plan needs.

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* run_dist.h - the hazard of a change by its age: how long what is there stays, and what is away.
- *
- * The lengths of runs, periods with or without, have a distribution in stages: an age of 2^j ticks
- * and more is stage j, and in each stage a run ends with a probability of its own. That is a Markov
- * chain, which a dynamic program can go by.
+/* run_dist.h - the distribution of the lengths of runs, that is periods with or without spot: the
+ * probability that a run ends depends on its age in stages. Ages of 2^j ticks and more are stage j,
+ * and each stage has its own probability of an end. The result is a Markov chain, which a dynamic
+ * program can use.
  */
 #ifndef SPOT_PLAN_RUN_DIST_H
 #define SPOT_PLAN_RUN_DIST_H
@@ -21,13 +20,13 @@ enum { SPOT_RUN_STAGES = 7 };
 struct spot_run_count {
     double ended[2][SPOT_RUN_STAGES],
         seen[2][SPOT_RUN_STAGES]; /* ticks that ended a run, all ticks */
-    bool is_up;                   /* in the newest tick */
-    size_t age;                   /* of its run, ticks; 0: none yet */
+    bool is_up;                   /* spot was available in the newest tick */
+    size_t age;                   /* age of the current run in ticks; 0: no tick was observed */
 };
 void spot_run_count_add(struct spot_run_count *count, bool is_up);
 
 struct spot_run_dist {
-    double end_prob[2][SPOT_RUN_STAGES]; /* that the next tick does not belong to this run */
+    double end_prob[2][SPOT_RUN_STAGES]; /* probability that the run ends before the next tick */
 };
 
 /* Observed runs, with the runs of eight other zones, of other years (deadline/run_dist.c), as a
@@ -36,15 +35,15 @@ struct spot_run_dist {
 void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
                               double tick_s);
 
-/* The two-state chain whose P(spot is available), compared with `up` [n] after 1, 2, .. ticks from
- * now, is nearest in least squares: the runs implied by a forecast. */
+/* Fit the two-state chain whose probability of spot after 1, 2, .. ticks is nearest to `up` [n] in
+ * least squares: the runs implied by a forecast. */
 void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up, size_t n);
 
-/* Ends of runs as the chance `stays` [n] tells them that what is there is so after 1, 2, .. ticks
- * of its run; those of ages beyond are as at the end. Runs away stay as they are. */
+/* Set the ends of runs with spot from stays[n], the probability that a run lasts 1, 2, .. ticks;
+ * older ages get the last value. Runs without spot are unchanged. */
 void spot_run_dist_fit_stays(struct spot_run_dist *dist, const double *stays, size_t n);
 
-/* The mean over the ticks of a run of its chance to end; is_up: of one that is there. */
+/* The mean probability of an end over the ticks of a run; is_up: of a run with spot. */
 double spot_run_dist_mean_end(const struct spot_run_dist *dist, bool is_up);
 
 /* The stage of an age in ticks, 1.. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_decide.h - what the decision of serving (plan/decision.h, kind "serve") is made of: how
- * many pipelines of which shape, and spares, by plan/serve_solver.h.
- *
- * An answer is kept for ten minutes unless the rule, instances, what runs, the rate of arrivals,
- * their dispersion or lengths, that of losses, the pause of a change or the backlog are others:
- * what is estimated moves a little at every look.
+/* serve_decide.h - the decision of kind "serve" (plan/decision.h): the number and shape of
+ * pipelines, and spares, by plan/serve_solver.h. Since estimates vary slightly at every call, an
+ * answer is kept for ten minutes unless the rule, the instances, the running shape, the rate,
+ * dispersion or lengths of arrivals, the rate of losses, the pause of a change or the backlog
+ * differ.
  */
 #ifndef SPOT_PLAN_SERVE_DECIDE_H
 #define SPOT_PLAN_SERVE_DECIDE_H
@@ -23,33 +22,34 @@ extern "C" {
 
 enum { SPOT_SERVE_WINDOW_S = 300 };
 
-/* Everything of the question that observations do not tell. */
+/* The constant part of the question. */
 struct spot_serve_rule {
     const struct spot_job_doc *job; /* of kind serve */
     struct spot_serve_slo slo;
-    double window_s; /* the rate is that of the last window_s; > 0 */
-    /* While fewer seconds were seen this rate is taken for the rest of the window; 0: half of the
-     * most that what is there can answer. */
+    double window_s; /* window over which the rate is measured; > 0 */
+    /* Rate assumed for the part of the window before observation began; 0: half of the capacity of
+     * the instances. */
     double rate_per_s;
-    double boot_s, switch_s; /* a lost instance is replaced in their sum */
+    double boot_s, switch_s; /* a lost instance is replaced after their sum */
     double stay_s;           /* until the next change; 0: from the losses, a minute to an hour */
 };
 
-/* What is known at a time; struct spot_seen has the instances that are there, without those that
- * are announced to leave. */
+/* An observation. The number of instances, without those announced to leave, is in struct
+ * spot_seen. */
 struct spot_serve_seen {
     double since_s;                /* when watching began */
-    bool is_timeless;              /* nothing says what time it is: no answer is kept */
-    const struct spot_load *load;  /* later arrivals, and answers that go on, are not looked at */
+    bool is_timeless;              /* time_s is not given: no answer is kept */
+    const struct spot_load *load;  /* later arrivals, and unfinished answers, are ignored */
     const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
     double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
-    double lost, instance_s; /* since then: instances lost, and seconds of all that were there */
-    double loss_per_s;       /* of an instance, if that is known; negative: learned from these */
-    const struct spot_serve_place *place; /* [n_place], how neighbours fall; n_place 0: alone */
+    double lost, instance_s; /* since then: instances lost, and sum of seconds of all instances */
+    double loss_per_s;       /* losses per instance, if known; negative: estimated from these */
+    const struct spot_serve_place
+        *place; /* [n_place], joint losses; n_place 0: losses are independent */
     size_t n_place;
-    bool is_forewarned;    /* losses are known early enough: none needs a spare */
-    double waiting;        /* requests that are in no batch */
-    struct spot_grid runs; /* D 0: nothing; negative: what was decided last */
+    bool is_forewarned;    /* losses are announced early enough that no spare is needed */
+    double waiting;        /* requests waiting, in no batch */
+    struct spot_grid runs; /* running grid; D 0: nothing runs; negative: the last decision */
     double switch_s;       /* the pause of a change to another shape */
 };
 

@@ -23,19 +23,19 @@ struct spot_serve_plan {
     const char **why;
 };
 
-/* The first of offers [n], n >= 1, with its reasons; the others are alternatives. The time is the
- * caller's to set. */
+/* Make the plan from offers [n], n >= 1: the first with its reasons, the others as alternatives.
+ * The caller sets the time. */
 void spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_job_doc *job,
                           const struct spot_serve_ask *ask, const struct spot_serve_offer *offer,
                           size_t n);
 
-/* A sentence owned by the plan; _why adds one to its reasons. */
+/* Returns a sentence owned by the plan; _why also adds it to the reasons. */
 SPOT_PRINTF(2, 3)
 const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...);
 SPOT_PRINTF(2, 3)
 void spot_serve_plan_why(struct spot_serve_plan *plan, const char *fmt, ...);
 
-/* Says how many instances would hold the model; -1 with *err (SPOT_EINFEASIBLE). */
+/* Returns -1 with *err (SPOT_EINFEASIBLE), which states how many instances the model needs. */
 int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err);
 
 void spot_serve_plan_release(struct spot_serve_plan *plan);

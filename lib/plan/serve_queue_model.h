@@ -27,29 +27,28 @@ struct spot_serve_station {
     double dispersion;       /* variance over mean of arrivals in several S; 1: Poisson */
 };
 
-/* The probability that all replicas are busy when a request comes. */
+/* The probability that all replicas are busy when a request arrives. */
 double spot_serve_station_busy(const struct spot_serve_station *station);
 
 /* The distribution of the wait for a batch to start; from spot_serve_waits_of. */
 struct spot_serve_waits {
     double service_s, period_s, replicas;
-    double load;   /* of the station */
-    double spread; /* 1: replicas start independently of each other; 0: in turn */
-    double busy;   /* probability that all replicas are busy when a request arrives */
-    double behind,
-        stay; /* probability of a full batch ahead; and of another one behind each such batch */
+    double load;         /* of the station */
+    double spread;       /* 1: replicas start independently of each other; 0: in turn */
+    double busy;         /* probability that all replicas are busy when a request arrives */
+    double behind, stay; /* probability that a full batch is ahead, and that another one follows
+                            each such batch */
 };
 
 struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *station);
 
-/* The wait that a share `percentile` (0..1, below 1) of requests does not exceed; INFINITY if the
- * queue grows. */
+/* The percentile of the wait, 0 <= percentile < 1; INFINITY if the queue grows. */
 double spot_serve_waits_percentile(const struct spot_serve_waits *waits, double percentile);
 
 double spot_serve_waits_mean(const struct spot_serve_waits *waits);
 
-/* The time from arrival to departure that a share `percentile` of requests does not exceed, if the
- * time after the wait is after_s [n] with the probabilities share [n], n >= 1. */
+/* The percentile of the time from arrival to departure, if the time after the wait is after_s [n]
+ * with the probabilities share [n], n >= 1. */
 double spot_serve_waits_sojourn(const struct spot_serve_waits *waits, const double *after_s,
                                 const double *share, size_t n, double percentile);
 

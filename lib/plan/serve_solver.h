@@ -6,9 +6,9 @@
  * model (plan/serve_queue_model.h): one queue, batches of waiting requests up to max_batch, each
  * with the parts that answer soonest. With an SLO the cheapest that meets it wins, and if none does
  * the one that misses it least. Without one a percent of price equals a percent of latency: the
- * minimum of price x P99. Spares are held if losses, neighbours falling together, would otherwise
- * outnumber them for a larger share of time than the percentile allows. Instances that are not
- * needed are released.
+ * minimum of price x P99. Spares are held so that losses, including joint ones, do not outnumber
+ * them for a larger share of time than the percentile allows. Instances that are not needed are
+ * released.
  */
 #ifndef SPOT_PLAN_SERVE_SOLVER_H
 #define SPOT_PLAN_SERVE_SOLVER_H
@@ -66,12 +66,14 @@ struct spot_serve_ask {
     const struct spot_serve_length *length; /* [n_length], up to SPOT_SERVE_LENGTHS_MAX */
     size_t n_length;
     double loss_per_s; /* of an instance */
-    /* Where they are; what is used is there in the same shares. n_place 0: each is lost alone. */
+    /* The places of the instances; used ones are distributed in the same shares. n_place 0: losses
+     * are independent. */
     const struct spot_serve_place *place; /* [n_place] */
     size_t n_place;
-    double repair_s; /* until a lost one is replaced by one that was not held as a spare */
-    /* What runs, if current_D > 0: another shape pauses everything for switch_s, which counts for
-     * the requests that arrive until the next change. */
+    double
+        repair_s; /* time until a lost instance is replaced by one that was not held as a spare */
+    /* The running shape, if current_D > 0: a change to another shape pauses everything for
+     * switch_s, which counts for the requests that arrive until the next change. */
     int64_t current_D;
     struct spot_serve_shape current; /* P and M */
     double switch_s, stay_s;
@@ -113,14 +115,14 @@ struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, siz
 /* The first of them. Returns 0, or -1. */
 int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_offer *best);
 
-/* Of *offer D, P, M, spares and pace_s are known: the rest by this question. Returns 0, or -1 if
- * the job has no such pipelines. */
+/* Compute the other fields of *offer from D, P, M, spares and pace_s. Returns 0, or -1 if the job
+ * has no such pipelines. */
 int spot_serve_offer_complete(const struct spot_serve_ask *ask, struct spot_serve_offer *offer);
 
-/* Requests per second that so many GPUs answer at most; 0: they do not hold the model. */
+/* Maximum requests per second of this number of GPUs; 0 if the model does not fit on them. */
 double spot_serve_most(const struct spot_job_serve *serve, int64_t gpus);
 
-/* Fewest GPUs that hold the model; 0: none, for any M. */
+/* Minimum number of GPUs that hold the model; 0 if no number does, for any M. */
 int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
 
 #ifdef __cplusplus

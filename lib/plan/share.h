@@ -46,7 +46,7 @@ struct spot_share_problem {
 
 struct spot_share_answer {
     double *x;        /* [n_job][n_type] */
-    double objective; /* s; of other programs what they say */
+    double objective; /* seconds; for other programs the value that they define */
     double bound;  /* no allocation has a better objective: proven by the prices; NAN: not proven */
     double *price; /* [n_type]: gain of the objective per additional worker; NAN if unknown */
     bool is_slo_dropped;

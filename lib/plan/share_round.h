@@ -48,7 +48,7 @@ struct spot_share_choice {
 
 /* The ways of jobs->job[job[k]], k < n_job, on the available workers (count[type]): its scale, and
  * if that may change, all from scale_min to scale_max that have a speed. rate as in
- * spot_share_rates. Returns how many; *way is the caller's to free. */
+ * spot_share_rates. Returns how many; the caller frees *way. */
 size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
                        const struct spot_share_cluster *cluster, const int64_t *count,
                        const struct spot_job_rates *throughput, const double *rate,
@@ -71,24 +71,25 @@ struct spot_share_rule {
     const struct spot_share_cluster *cluster;
     const struct spot_job_rates *speeds; /* NULL: none but rate */
     const double *rate;                  /* [jobs->n][cluster->n], of spot_share_rates */
-    struct spot_share_terms terms;       /* but the aim, which is the row's */
+    struct spot_share_terms terms;       /* without the aim, which is that of the row */
 };
 
-/* What is known of a job at a time. */
+/* The state of a job. */
 struct spot_share_job_now {
     bool is_there; /* it has arrived, and has steps left */
     double left, unsaved;
-    double isolated_s; /* as of spot_share_want; < 0: what is done, on an isolated part of now */
+    double isolated_s; /* as in spot_share_want; < 0: computed from the completed work and the
+                          current isolated part */
     int on;            /* its current type, -1: none */
     int64_t on_scale;
 };
 
 struct spot_share_seen {
     const struct spot_share_job_now *job; /* [jobs->n] */
-    const int64_t *count;                 /* [cluster->n] workers that are there */
+    const int64_t *count;                 /* [cluster->n] available workers */
 };
 
-/* Those that are there, as a problem. */
+/* The present jobs, as a problem. */
 struct spot_share_view {
     struct spot_share_problem problem;
     size_t *job; /* [problem.n_job] of the rule's jobs */
@@ -101,7 +102,7 @@ void spot_share_view_init(struct spot_share_view *view, const struct spot_share_
                           const struct spot_share_seen *seen, double time_s);
 void spot_share_view_release(struct spot_share_view *view);
 
-/* What is decided. */
+/* The decision. */
 struct spot_share_plan {
     struct spot_share_view view;
     struct spot_share_way *way; /* jobs as in view */

@@ -41,21 +41,22 @@ struct spot_train_question {
     enum spot_train_solver solver;
     enum spot_train_objective objective;
     double usd_per_sample; /* SPOT_OBJECTIVE_MIX: value of a sample */
-    /* What runs now; 0: nothing, a start is free. A grid of more than dist->now instances has just
-     * lost the rest, it is not known which: the cost of the change from it includes that loss. At
-     * most throughput->n_max instances. */
+    /* The current grid; 0: nothing runs, a start is free. A grid of more than dist->now instances
+     * has just lost the rest, it is not known which: the cost of the change from it includes that
+     * loss. At most throughput->n_max instances. */
     int current_d, current_p;
     bool carries_rest; /* a change that meets an unfinished one, cost_table.h */
-    double pending_s;  /* of the change to what runs now, still to be waited for */
-    /* When the grid begins to run. Now: with the instances that are there. Or with the next
-     * interval, whose changes come as it begins: `announced` are those of the coming intervals that
-     * are known, < 0 lost, [n_announced]; of each kind, losses and gains, changes are told before
-     * the grid is chosen, or not. What does not fit when it begins is cut to fewer pipelines. */
+    double pending_s;  /* remaining time of the change to the current grid */
+    /* When the grid begins to run: now, with the present instances, or with the next interval,
+     * whose changes occur at its beginning. announced[n_announced] are the known changes of the
+     * coming intervals, < 0 lost. tells_losses, tells_gains: whether changes of that kind are known
+     * before the grid is chosen. A grid that does not fit at its beginning is cut to fewer
+     * pipelines. */
     bool is_next, tells_losses, tells_gains;
     const int *announced;
     int n_announced;
-    bool is_terse; /* only what to run: expectations and sentences are left out */
-    struct spot_train_memory *memory; /* what calls about one job share; NULL: nothing */
+    bool is_terse; /* compute only the grid, without expectations and sentences */
+    struct spot_train_memory *memory; /* memory shared by calls about one job; may be NULL */
     int warm;      /* maximum spares that mirror stages, now and later (train/warm_spare.h) */
     int leaving;   /* instances of `now` that are under notice */
     int horizon;   /* intervals that expectations refer to; the job's look-ahead */
@@ -71,9 +72,9 @@ struct spot_train_choice {
     int warm;   /* of the spares, those that mirror stages */
     double mirror_share;  /* share of a step's time for sending to them */
     double warm_saves_s;  /* average saving in the change after one loss */
-    double cost_s;        /* of the change from what runs now */
+    double cost_s;        /* seconds of the change from the current grid */
     double usd_per_h;     /* of the grid and its spares; -1 without a price */
-    double score;         /* what is maximised */
+    double score;         /* the maximised objective */
     double samples_per_s; /* expected: after the next interval's losses, or over the horizon */
     double loss_prob;     /* some stage loses every replica in the next interval */
     double break_prob;    /* fewer than d pipelines are recoverable */
@@ -90,8 +91,8 @@ struct spot_train_plan {
     size_t n_text, text_cap;
 };
 
-/* Tables and values that further questions about one job and throughput need again. An answer does
- * not depend on it. */
+/* Cached tables and values for further questions about one job and throughput. Answers do not
+ * depend on it. */
 struct spot_train_memory *spot_train_memory_new(void);
 void spot_train_memory_free(struct spot_train_memory *memory);
 
@@ -105,9 +106,9 @@ void spot_train_memory_free(struct spot_train_memory *memory);
 int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
                          struct spot_err *err);
 
-/* Would all grids and counts take too long? Then only a window of them is considered, as for more
- * than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts * grids^2 *
- * outcomes, with up to 100 sweeps; counts * grids^2 is what is bounded. */
+/* True if all grids and counts would take too long, so that only a window of them is considered, as
+ * for more than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts *
+ * grids^2 * outcomes, with up to 100 sweeps; counts * grids^2 is what is bounded. */
 bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
 

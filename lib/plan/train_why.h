@@ -12,7 +12,7 @@ extern "C" {
 /* Instances that a grid can use: those not under notice. */
 int spot_train_staying(const struct spot_train_question *q);
 
-/* A sentence owned by the plan; one more of doc.why. */
+/* Returns a sentence owned by the plan; _why also adds it to doc.why. */
 const char *spot_train_say(struct spot_train_plan *plan, const char *fmt, ...) SPOT_PRINTF(2, 3);
 void spot_train_because(struct spot_train_plan *plan, const char *sentence);
 

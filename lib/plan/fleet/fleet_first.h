@@ -20,7 +20,8 @@ bool spot_fleet_first_greedy(const struct spot_fleet_demand *demand,
 bool spot_fleet_first_round(const struct spot_fleet_demand *demand, const double *count,
                             double deadline_s, struct spot_fleet_answer *answer);
 
-/* Do these numbers of machines suffice? Then `answer` has as many of each kind, and a split. */
+/* True if these numbers of machines suffice; then `answer` has that many of each kind, and a
+ * split. */
 bool spot_fleet_first_split(const struct spot_fleet_demand *demand, const int64_t *count,
                             double deadline_s, struct spot_fleet_answer *answer);
 

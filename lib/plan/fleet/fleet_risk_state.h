@@ -37,8 +37,8 @@ double spot_fleet_scenes_evaluate(struct spot_fleet_scenes *scenes, struct spot_
 double spot_fleet_scenes_below(struct spot_fleet_scenes *scenes,
                                const struct spot_fleet_recourse *r, const double *x);
 
-/* Do the scenarios that lost most at the last counts prove more than `limit`? Their mean is a lower
- * bound of CVaR, for any x. Most fleets that are too small are detected by these few. */
+/* True if the scenarios with the largest losses at the last counts prove a CVaR above `limit`:
+ * their mean is a lower bound for any x. These few detect most fleets that are too small. */
 bool spot_fleet_scenes_is_over(const struct spot_fleet_scenes *scenes,
                                const struct spot_fleet_recourse *r, const double *x, double limit);
 

@@ -40,7 +40,7 @@ struct spot_migration {
     int n_node;
     double *out, *in;   /* [n_node] */
     double *taken_s;    /* [n_node] time to receive, if links are shared; else NULL */
-    double *limit;      /* [n_node] bytes that it can send before it is gone; INFINITY: it stays */
+    double *limit;      /* [n_node] bytes that it can send before it leaves; INFINITY: it stays */
     double *deadline_s; /* [n_node] of those with a limit */
     uint8_t *can_place; /* [n_node] */
     int64_t *slots;     /* [n_node] */
@@ -89,7 +89,7 @@ static inline int spot_set_size(const struct spot_migration *s, int set)
     return s->set_begin[set + 1] - s->set_begin[set];
 }
 
-/* Is one copy sent to the first node that wants it, which forwards it to the others? */
+/* True if one copy is sent to the first node that wants it, which forwards it to the others. */
 static inline bool spot_migration_is_relayed(const struct spot_migration *s, size_t part)
 {
     return s->is_exclusive[part] && !s->problem->is_whole;
@@ -136,12 +136,12 @@ void spot_migration_gates_release(struct spot_migration_gates *g);
 /* The gate of `in` through which an exclusive part is received, index + 1; 0 without placement. */
 int spot_migration_gate_of(const struct spot_migration_gates *g, size_t part);
 
-/* Can everything that only leaving nodes hold be sent and received in time? If not, a choice is
- * needed. node_of_position as above. */
+/* True if all parts that only leaving nodes hold can be sent and received in time; if not, a choice
+ * is needed. node_of_position as above. */
 bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_position);
 
-/* Decide what is not moved: fills is_out and the plan's losses. Can be called again after caches
- * were given up, to save more in the freed time. node_of_position as above. */
+/* Choose the parts that are not moved: fills is_out and the plan's losses. Can be called again
+ * after caches were given up, to save more in the freed time. node_of_position as above. */
 void spot_migration_evacuate(struct spot_migration *s, struct spot_migration_plan *plan,
                              const int *node_of_position);
 

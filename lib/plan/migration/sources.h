@@ -26,7 +26,7 @@ struct spot_sources {
     struct spot_source_job *job; /* [n_job] */
     int n_job, n_node;
     const double *out_byte_per_s; /* [n_node] */
-    const double *limit_byte;     /* [n_node] bytes that a node can send before it is gone */
+    const double *limit_byte;     /* [n_node] bytes that a node can send before it leaves */
     double target_s;              /* sufficient time of the busiest sender (the receivers' bound) */
     long look_max;                /* maximum jobs examined for swaps */
     long step_max;                /* maximum branch and bound steps */

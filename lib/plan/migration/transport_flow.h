@@ -36,10 +36,10 @@ struct spot_transport {
     int n_node, n_demand;
     const double *out_byte_per_s; /* [n_node] */
     const double *taken_s;        /* [n_node] of time_s that a link is otherwise busy; NULL: none */
-    const double *limit_byte;    /* [n_node] maximum bytes that a node can send before it is gone */
-    const struct spot_gate *in;  /* [n_in] at the receivers; only spot_transport_most uses gates */
-    const struct spot_gate *out; /* [n_out] behind the holders */
-    const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
+    const double *limit_byte;     /* [n_node] maximum bytes that a node can send before it leaves */
+    const struct spot_gate *in;   /* [n_in] at the receivers; only spot_transport_most uses gates */
+    const struct spot_gate *out;  /* [n_out] behind the holders */
+    const int *out_gate;          /* [n_node] index + 1, 0: none; NULL without `out` */
     int n_in, n_out;
     struct spot_demand *demand;
     double floor_s;   /* sufficient time: the busiest receiver; >= any taken_s */
@@ -55,7 +55,7 @@ void spot_transport_time(struct spot_transport *s);
  * into that time (they do), -1 otherwise. */
 int spot_transport_split(struct spot_transport *s);
 
-/* How many bytes of all demands can be sent in time_s. */
+/* Returns the maximum bytes of all demands that can be sent in time_s. */
 int64_t spot_transport_most(const struct spot_transport *s);
 
 #ifdef __cplusplus

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_losses.h - how many instances are being replaced at a time, when neighbours fall together.
+/* serve_losses.h - how many instances are being replaced at a time, when instances of a place are
+ * lost together.
  *
  * Losses come in batches: of one, or a shock that takes each instance of a place with its reach.
- * Batches are Poisson, each lost instance is away for repair_s, so what is away is compound
- * Poisson (a queue M^X/D/inf): exact by Panjer's recursion (1981), spares being lost like others.
+ * Batches are Poisson, each lost instance is away for repair_s, so what is away is compound Poisson
+ * (a queue M^X/D/inf): exact by Panjer's recursion (1981), spares being lost like others.
  */
 #ifndef SPOT_PLAN_SERVE_SERVE_LOSSES_H
 #define SPOT_PLAN_SERVE_SERVE_LOSSES_H
@@ -19,8 +20,8 @@ extern "C" {
 /* Share of the time in which more than `spares` of used + spares instances, >= 1, are away. */
 double spot_serve_share_beyond(const struct spot_serve_ask *ask, int64_t used, int64_t spares);
 
-/* The fewest, at most all that are there, with which that is no more than `share`. Where even all
- * are too few, as spares of a place fall with it: as if each was lost alone. */
+/* The fewest spares, at most all instances, with which that share is at most `share`. If even all
+ * are too few, because spares are lost with their place: the number for independent losses. */
 int64_t spot_serve_spares(const struct spot_serve_ask *ask, int64_t used, double share);
 
 #ifdef __cplusplus

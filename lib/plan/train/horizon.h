@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* horizon.h - which count follows which in every step of a forecast.
- *
- * A forecast gives the distribution of the count after each step. Of all chains with these
- * distributions we take the one nearest to what the counts were seen to follow: the least relative
- * entropy with regard to the chain (count_chain.h), found by iterative proportional fitting over
- * the steps (Csiszar 1975). The chain's contexts enter as the mean over what they are at each count
- * and step; sizes that were never seen have a chance of UNSEEN each, so that a forecast may tell of
- * any change.
+/* horizon.h - transition probabilities of the count in every step of a forecast. A forecast gives
+ * the distribution of the count after each step. Of all chains with these distributions we take the
+ * one nearest to the chain learned from observed counts: the least relative entropy with regard to
+ * the chain (count_chain.h), found by iterative proportional fitting over the steps (Csiszar 1975).
+ * The chain's contexts enter as the mean over what they are at each count and step; sizes that were
+ * never observed have the probability UNSEEN each, so that a forecast may contain any change.
  */
 #ifndef SPOT_PLAN_TRAIN_HORIZON_H
 #define SPOT_PLAN_TRAIN_HORIZON_H
@@ -21,7 +19,7 @@ struct spot_horizon {
     int n_low, n_max, n_step;
     int start;       /* the count before the first step */
     int n_context;   /* of the chain */
-    double *next;    /* [n_step][count][count]: chance of the second from the first */
+    double *next;    /* [n_step][count][count]: probability of the second count after the first */
     double *mass;    /* [n_step + 1][count]: the distribution of the count */
     double *context; /* [count][n_context] after the last step, each count sums to 1 */
     double missed;   /* the most by which a distribution of the forecast is not met */
@@ -44,7 +42,7 @@ void spot_horizon_release(struct spot_horizon *h);
 /* The chances from `count` in step `step` (1..): [n_max - n_low + 1], of n_low first. */
 const double *spot_horizon_next(const struct spot_horizon *h, int step, int count);
 
-/* How likely a count is after `step` steps (0..). */
+/* The probability of a count after `step` steps (0..). */
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count);
 
 #ifdef __cplusplus

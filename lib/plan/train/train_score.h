@@ -15,20 +15,21 @@ extern "C" {
  * few of every count within WINDOW of the current one. Returns how many. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
 
-/* Instances of the current grid that are gone: the grid is larger than `now`. */
+/* Instances of the current grid that are lost: by how much the grid exceeds `now`. */
 int spot_train_missing(const struct spot_train_question *q);
 
-/* No more come, whatever the profile has grids for, than by the forecast, than is announced, or
- * than there are or just were. */
+/* Upper bound of the number of instances: by the forecast, the announcements, and the present or
+ * recent count. */
 int spot_train_most(const struct spot_train_question *q);
 
-/* Is the plan carried out with named instances that leave, few enough to tell them apart? */
+/* True if the leaving instances are named and few enough to be distinguished. */
 bool spot_train_sees_victims(const struct spot_train_question *q);
 
-/* May a grid be larger than what is there, as gains may come when it begins? */
+/* True if a grid may be larger than the present count, because instances may be gained when it
+ * begins. */
 bool spot_train_may_exceed(const struct spot_train_question *q);
 
-/* What is kept between questions about one job. */
+/* Data kept between questions about one job. */
 struct spot_train_memory {
     bool has_table, has_dp, has_tail;
     struct spot_cost_table table;

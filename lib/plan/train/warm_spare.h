@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* warm_spare.h - spares that mirror stages: what they save when instances die, and their cost.
+/* warm_spare.h - spares that mirror stages: the time that they save when instances are lost, and
+ * their cost.
  *
  * A training job lets its spares follow the sums of stages (lib/train/trainer_warm.c), so that one
  * of them takes the place of a replica that died and nothing moves. The assignment is the same as
