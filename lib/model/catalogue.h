@@ -44,7 +44,7 @@ struct spot_catalogue_row {
     int64_t gpus;            /* 1 if not given */
     double speed;            /* 1 if not given */
     double egress_usd_per_gb, egress_byte_per_s; /* 0 if not given: free, no time */
-    double notice_s; /* that spot is told to leave ahead of its loss; 0 if not given */
+    double notice_s; /* notice before a spot instance is lost; 0 if not given */
     const struct spot_csv_row *csv;
 };
 typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
@@ -52,8 +52,8 @@ typedef int spot_catalogue_fn(const struct spot_catalogue_row *row, void *user,
 
 /* Read every row of the file; NULL and "-" are standard input. The path and its hash are added to
  * prov (may be NULL). Returns 0, or -1 with *err: SPOT_EDATA with its place for an invalid row, for
- * one that offers what a row before it does (a type in a zone, on one market), or if there are no
- * rows. */
+ * one that repeats the offer of an earlier row (a type in a zone, on one market), or if there are
+ * no rows. */
 int spot_catalogue_read(const char *path, spot_catalogue_fn *on_row, void *user,
                         struct spot_prov *prov, struct spot_err *err);
 

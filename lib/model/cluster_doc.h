@@ -21,7 +21,7 @@ struct spot_cluster_node {
     double out_byte_per_s, in_byte_per_s;
     int64_t slots;     /* positions it can take */
     bool is_leaving;   /* it may send state, but gets no position */
-    double deadline_s; /* when it is gone, from now; INFINITY if it stays */
+    double deadline_s; /* seconds until it leaves; INFINITY if it stays */
 };
 
 /* Price of a byte from zone to zone; pairs that are not listed are free. */

@@ -31,8 +31,8 @@ enum {
     SPOT_CHAIN_CONTEXTS = SPOT_CHAIN_RECENT + SPOT_CHAIN_CALMS,
 };
 
-/* The chances of a chain, as a forecast tells them (series[].chain): of a loss and of a gain in
- * every context, and how sizes are distributed, [1..SIZE_MAX], each summing to 1. */
+/* The probabilities of a chain, as in a forecast (series[].chain): of a loss and of a gain in every
+ * context, and the distributions of sizes, [1..SIZE_MAX], each summing to 1. */
 struct spot_count_law {
     int context; /* of the newest count */
     double loss[SPOT_CHAIN_CONTEXTS], gain[SPOT_CHAIN_CONTEXTS];
@@ -40,13 +40,14 @@ struct spot_count_law {
 };
 
 struct spot_count_chain {
-    const struct spot_count_law *law;    /* its chances in place of what is learned; NULL: none */
-    int cap;                             /* largest count observed or given */
-    int context;                         /* of the newest count */
-    int recent;                          /* the same, ignoring calms */
-    int calm;                            /* intervals since the last change */
-    int size_max;                        /* larger sizes have probability 0 */
-    double seen[SPOT_CHAIN_CONTEXTS][3]; /* [0] no change, [1] lost, [2] gained */
+    const struct spot_count_law
+        *law;     /* its probabilities are used in place of the learned ones; NULL: none */
+    int cap;      /* largest count observed or given */
+    int context;  /* of the newest count */
+    int recent;   /* the same, ignoring calms */
+    int calm;     /* intervals since the last change */
+    int size_max; /* larger sizes have probability 0 */
+    double seen[SPOT_CHAIN_CONTEXTS][3];     /* [0] no change, [1] lost, [2] gained */
     double size[2][SPOT_CHAIN_SIZE_MAX + 1]; /* [0] of losses, [1] of gains */
 };
 
@@ -66,7 +67,7 @@ void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_coun
 /* The count changed from `before` to `now` in one interval. */
 void spot_count_chain_observe(struct spot_count_chain *chain, int before, int now);
 
-/* What the chain has learned. */
+/* Write the learned probabilities. */
 void spot_count_chain_law(const struct spot_count_chain *chain, struct spot_count_law *law);
 
 /* A chain that follows `law`, borrowed, for counts up to cap. */

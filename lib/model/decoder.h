@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* decoder.h - what the layers of a decoder are made of: a description without sizes.
- *
- * Everything that computes, counts, loads or saves a model reads these features, and none asks for
- * a vendor's name. All zeros are GPT-2's layers. Members are 64 bits wide, so a description may be
- * compared, hashed and sent as an array of words.
+/* decoder.h - the features of a decoder's layers, without sizes. All code that computes, counts,
+ * loads or saves a model reads these features, never a vendor's name. All zeros are GPT-2's layers.
+ * Members are 64 bits wide, so a description may be compared, hashed and sent as an array of words.
  */
 #ifndef SPOT_MODEL_DECODER_H
 #define SPOT_MODEL_DECODER_H
@@ -22,7 +20,7 @@ enum spot_norm { SPOT_NORM_LAYER, SPOT_NORM_RMS };
 /* Where a half of a layer, f, has norms: x + f(norm(x)), x + norm(f(x)), x + norm(f(norm(x))). */
 enum spot_norm_place { SPOT_NORM_BEFORE, SPOT_NORM_AFTER, SPOT_NORM_AROUND };
 
-/* RMS norms of queries and keys before they turn: of each head, or of all heads together. */
+/* RMS norms of queries and keys before the rotation: of each head, or of all heads together. */
 enum spot_qk_norm { SPOT_QK_PLAIN, SPOT_QK_HEAD, SPOT_QK_WHOLE };
 
 /* Products that have no bias, as a set. */
@@ -35,8 +33,8 @@ enum spot_rope_scaling {
     SPOT_ROPE_LINEAR, /* positions are divided by `factor` */
     SPOT_ROPE_LLAMA3, /* slow pairs are divided, those between two wavelengths in part */
     SPOT_ROPE_YARN,   /* the same by rotations, and all are scaled: Peng et al., arXiv:2309.00071 */
-    SPOT_ROPE_LONG,   /* each pair is divided by a number of its own: longrope within the original
-                         positions (Ding et al., arXiv:2402.13753), which are all that there are */
+    SPOT_ROPE_LONG,   /* each pair has its own divisor: longrope (Ding et al., arXiv:2402.13753),
+                         limited to the original positions */
     SPOT_ROPE_SCALINGS
 };
 enum { SPOT_ROPE_DIVISORS = 64 };
@@ -54,7 +52,7 @@ struct spot_decoder {
     int64_t norm, norm_place, qk_norm, bare, positions;
     int64_t activation, is_gated;
     /* rotary positions; the base is rope_theta of the shape */
-    int64_t rotary_dim; /* numbers of a head that turn; 0: all */
+    int64_t rotary_dim; /* rotated numbers of a head; 0: all */
     int64_t rope_scaling;
     double rope_factor, rope_low, rope_high; /* llama3: frequency factors; yarn: slow, fast beta */
     double rope_gain;                        /* of cosines and sines; 0: 1 */
@@ -80,7 +78,7 @@ struct spot_decoder {
     int64_t dense_ffn;           /* its width */
 };
 
-/* The layers that `--arch` of training names: GPT-2's and those of the first Llamas. */
+/* The layers that `--arch` of training can name: GPT-2's and those of the first Llamas. */
 #define SPOT_DECODER_GPT2 \
     {                     \
         0                 \
@@ -101,7 +99,7 @@ static inline bool spot_layer_in(const struct spot_layer_set *set, int64_t layer
 /* The set of the layers with is_in[i], of n. Returns 0, or -1 if no period up to 64 gives it. */
 int spot_layer_set_of(struct spot_layer_set *set, const bool *is_in, int64_t n);
 
-/* What an engine may lack, as a set of bits in the order of spot_feature_name. */
+/* Features that an engine may lack, as a set of bits in the order of spot_feature_name. */
 enum spot_feature {
     SPOT_NEEDS_MIXED,  /* norms, positions, biases and activation neither GPT-2's nor Llama's */
     SPOT_NEEDS_BIASES, /* biases of a Llama's products */
@@ -122,8 +120,8 @@ enum spot_feature {
 };
 #define SPOT_NEED(feature) (UINT64_C(1) << (feature))
 
-/* Reject what no engine computes: unknown values, factors that are no positive numbers. Returns 0,
- * or -1 with *err (SPOT_EDATA). */
+/* Reject descriptions that no engine computes: unknown values, factors that are not positive
+ * numbers. Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_decoder_check(const struct spot_decoder *d, int64_t head_dim, int64_t n_shard,
                        struct spot_err *err);
 

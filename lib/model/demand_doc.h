@@ -30,8 +30,8 @@ struct spot_demand_doc {
 /* What docs/schema/demand.json is made from. */
 extern const struct spot_doc_part spot_demand_part[];
 
-/* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA:
- * the place of what is wrong). Release it either way. */
+/* Fill *out from a loaded document, which must outlive it. Returns 0, or -1 with *err (SPOT_EDATA
+ * with the place of the error). Release it either way. */
 int spot_demand_read(const struct spot_json_doc *doc, struct spot_demand_doc *out,
                      struct spot_err *err);
 void spot_demand_release(struct spot_demand_doc *doc);

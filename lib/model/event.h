@@ -38,12 +38,12 @@ enum spot_event_kind {
     SPOT_EVENT_QUIESCE,
     SPOT_EVENT_STEP,
     SPOT_EVENT_DURABLE,
-    SPOT_EVENT_DIFFERS, /* a microbatch computed twice is not the same */
-    SPOT_EVENT_CORRUPT, /* a member is proved to be at fault */
-    SPOT_EVENT_SERVING, /* this and the following: of a serving job */
+    SPOT_EVENT_DIFFERS, /* two computations of a microbatch differ */
+    SPOT_EVENT_CORRUPT, /* a member was convicted of a fault */
+    SPOT_EVENT_SERVING, /* from here on: of a serving job */
     SPOT_EVENT_REQUEST,
     SPOT_EVENT_TOKEN,
-    SPOT_EVENT_EXEC, /* this and the following: of a job that runs a foreign command */
+    SPOT_EVENT_EXEC, /* from here on: of a job that runs a foreign command */
     SPOT_EVENT_STATE_COMMITTED,
     SPOT_EVENT_STATE_RESTORED,
     SPOT_EVENT_FAILED,
@@ -53,7 +53,7 @@ enum spot_event_kind {
     SPOT_EVENT_KINDS
 };
 
-/* What a commit carries to be computed anew; NULL: not given. */
+/* The data of a commit with which it can be recomputed; NULL: not given. */
 struct spot_event_evidence {
     const char *chain, *samples_hex, *parameters_hex; /* hashes */
     /* 4 hex digits for each tensor, by bundle, of the state before and of the gradient sums */
@@ -61,14 +61,14 @@ struct spot_event_evidence {
     bool is_anew; /* the chain begins here */
 };
 
-/* Where numbers were wrong. */
+/* The place of wrong numbers. */
 struct spot_event_fault {
     const char *what, *tensor; /* of corrupt; tensor NULL: not given */
     int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
-    /* of a server: which token of which answer; NULL: of a job */
+    /* of a server: the request and its token; NULL: of a job */
     const char *request;
     int64_t choice, position;
-    bool was_told; /* its client has it */
+    bool was_told; /* it was sent to its client */
 };
 
 /* Absent keys are 0 or NULL. Text and samples live until the next event. */

@@ -35,7 +35,7 @@ struct spot_order_member {
 
 /* Of a serving job: members that compute together, and their epochs. */
 struct spot_order_view {
-    bool is_known; /* an event mentioned it */
+    bool is_known; /* an event has mentioned it */
     int64_t epoch, step;
     bool is_quiesced; /* and not formed since */
 };
@@ -60,8 +60,8 @@ struct spot_event_order {
     size_t n_view, cap_view;
 };
 
-/* Check the next event of a job. Returns NULL, or the JSON pointer of what does not fit, with *why;
- * it must not be called after that. */
+/* Check the next event of a job. Returns NULL, or the JSON pointer of the inconsistent field, with
+ * *why; it must not be called after that. */
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY]);
 void spot_event_order_release(struct spot_event_order *order);

@@ -40,18 +40,18 @@ struct spot_forecast_series {
     double time_s;                    /* time of the forecast, that of the newest value */
     int64_t now, cap;                 /* current count and maximum; now <= cap */
     int64_t n_past, n_change_past;    /* intervals and changes it is based on; 0 if not given */
-    /* In the past_s before time_s: instances lost, and seconds of all that were there; 0 if not
-     * given. */
+    /* In the past_s before time_s: instances lost, and sum of the seconds of all instances; 0 if
+     * not given. */
     double past_s, past_lost, past_instance_s;
     double *mean;                        /* [horizon], instances */
     double *prob;                        /* [horizon * (cap + 1)], row-major; each row sums to 1 */
     struct spot_forecast_change *change; /* [n_change], by lost, then gained */
     size_t n_change;
-    /* The chain of counts that the series was seen to follow, for what the marginals do not tell:
-     * which count comes after which. NULL: none. */
+    /* The chain of counts learned from the series: the transition probabilities, which the
+     * marginals do not contain. NULL: none. */
     struct spot_count_law *chain;
-    struct spot_forecast_start *start; /* of asking for one now; NULL: nothing was probed */
-    struct spot_forecast_shock *shock; /* what takes several at once; NULL: not known */
+    struct spot_forecast_start *start; /* prospects of a request made now; NULL: not probed */
+    struct spot_forecast_shock *shock; /* joint losses; NULL: not known */
 };
 
 /* Zones of a region lose instances together: with probability shock_prob in an interval each
@@ -85,7 +85,7 @@ const double *spot_forecast_at(const struct spot_forecast_series *series, int64_
 /* The smallest count that is not exceeded with probability `prob` (0.5: the median). */
 int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t step, double prob);
 
-/* Variance over mean of the count of a step: 1 of Poisson; 1 where nothing is expected. */
+/* Variance over mean of the count of a step: 1 for Poisson, and for a mean of 0. */
 double spot_forecast_dispersion(const struct spot_forecast_series *series, int64_t step);
 
 /* Fill *out from a loaded document, which must outlive it.
@@ -96,7 +96,7 @@ double spot_forecast_dispersion(const struct spot_forecast_series *series, int64
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 
-/* The same for instances: a forecast of load is rejected too. */
+/* The same, but a forecast of load is rejected: only instances are accepted. */
 int spot_forecast_read_instances(const struct spot_json_doc *doc, struct spot_forecast *out,
                                  struct spot_err *err);
 

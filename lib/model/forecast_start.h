@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* forecast_start.h - two parts of a series of spot.forecast/1: what comes of asking for an instance
- * now, and what takes neighbours together. */
+/* forecast_start.h - two parts of a series of spot.forecast/1: the prospects of requesting an
+ * instance now, and joint losses of instances. */
 #ifndef SPOT_MODEL_FORECAST_START_H
 #define SPOT_MODEL_FORECAST_START_H
 
@@ -13,17 +13,17 @@ extern "C" {
 #endif
 
 struct spot_forecast_start {
-    double granted;     /* P(a request of now is granted, and there is capacity) */
-    double stays_1h;    /* P(what is granted now is there an hour later) */
-    double probe_age_s; /* of the newest answer */
-    int64_t probes;     /* answers it is based on; 0: a score alone */
-    double usd_per_h;   /* told last; NaN: never */
+    double granted;     /* probability that a request made now is granted and there is capacity */
+    double stays_1h;    /* probability that an instance granted now still exists an hour later */
+    double probe_age_s; /* age of the newest answer */
+    int64_t probes;     /* number of answers; 0: from a score only */
+    double usd_per_h;   /* the last price given; NaN: none */
     double *stays;      /* [horizon] the same after each step */
 };
 
-/* Instances of one zone and type are lost alone, at own_per_h each, and by shocks, of which there
- * are shock_per_h and each takes an instance with `reach`. together: of the instances lost, the
- * share that another one was lost within three minutes of. */
+/* Instances of one zone and type are lost independently, at own_per_h each, and by shocks, at
+ * shock_per_h, each of which takes every instance with probability `reach`. together: share of the
+ * lost instances for which another loss occurred within three minutes. */
 struct spot_forecast_shock {
     double own_per_h, shock_per_h, reach, together;
 };
@@ -38,7 +38,7 @@ int spot_forecast_start_read(const struct spot_json_doc *doc, const struct spot_
 int spot_forecast_shock_read(const struct spot_json_doc *doc, const struct spot_json_value *series,
                              const char *pointer, struct spot_forecast_shock **out,
                              struct spot_err *err);
-/* NULL: nothing. */
+/* Writes nothing for NULL. */
 void spot_forecast_start_write(struct spot_jw *jw, const struct spot_forecast_start *start,
                                int64_t horizon);
 void spot_forecast_shock_write(struct spot_jw *jw, const struct spot_forecast_shock *shock);

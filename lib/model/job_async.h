@@ -31,7 +31,7 @@ struct spot_job_async {
     double server_byte_per_s, pcie_byte_per_s;
     double alpha, beta; /* contention of the server: alpha sqrt(n) + beta */
     double gamma1, gamma2, gamma3, gamma4, gamma5;
-    const char *name;                 /* of the job */
+    const char *name;                 /* name of the job */
     struct spot_job_async_type *type; /* [n_type] */
     size_t n_type;
     struct spot_json_doc json;

@@ -99,7 +99,7 @@ struct spot_serve_time {
     double join;      /* relative time of a prompt that joins the batch; 1: as alone */
 };
 
-/* Does the profile cover prompts and answers of other lengths? */
+/* True if the profile covers prompts and answers of other lengths. */
 bool spot_serve_knows_lengths(const struct spot_job_serve *serve);
 
 /* The quantile 0..1 of an answer's time relative to the mean; 1 without a spread. */
@@ -107,7 +107,8 @@ double spot_serve_spread_at(const struct spot_job_serve *serve, double quantile)
 
 struct spot_serve_length {
     int64_t prompt_token, output_token;
-    int64_t cached_token; /* of the prompt's begin, found in a cache; below prompt_token */
+    int64_t cached_token; /* tokens at the beginning of the prompt found in a cache; below
+                             prompt_token */
 };
 
 /* With f = ceil(layers / P), the factor on all of it:

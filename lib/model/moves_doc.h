@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts. Programs of
- * others read it.
+/* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts. It is read by
+ * other programs.
  */
 #ifndef SPOT_MODEL_MOVES_DOC_H
 #define SPOT_MODEL_MOVES_DOC_H

@@ -30,7 +30,7 @@ enum {
     SPOT_PLAN_ROUTE_MAX = 16384,
 };
 
-/* Which node is where: pipeline d, stage p, rank m, counted from 0. */
+/* The place of a node: pipeline d, stage p, rank m, counted from 0. */
 struct spot_plan_place {
     const char *node;
     int64_t d, p, m;
@@ -43,7 +43,7 @@ struct spot_plan_weight {
     double weight;    /* 2 takes twice the load of 1, the default */
 };
 
-/* Of a fleet: the share of the requests of a size that such machines take. */
+/* Of a fleet: the share of the requests of one size that such machines serve. */
 struct spot_plan_route {
     const char *bucket, *type;
     const char *zone;                  /* NULL: any */
@@ -128,10 +128,10 @@ static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
     return plan->kind != SPOT_PLAN_FLEET && plan->next.D == 0;
 }
 
-/* Read a plan from memory. Of one of kind fleet it is what a server can obey: there is no `next`,
- * and `buy` is read by plan_buy.h. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan
- * zeroed. A grid beyond SPOT_GRID_MAX, a place outside the grid, a place given twice or a node with
- * two places are rejected. Strings are as in the document; job may be empty. */
+/* Read a plan from memory. A plan of kind fleet is read as far as a server can follow it: without
+ * `next`; `buy` is read by plan_buy.h. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and
+ * *plan zeroed. A grid beyond SPOT_GRID_MAX, a place outside the grid, a place given twice or a
+ * node with two places are rejected. Strings are as in the document; job may be empty. */
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
 

@@ -30,9 +30,9 @@ struct spot_price_step {
 
 struct spot_price_entry {
     const char *zone, *instance_type, *market; /* spot or on_demand; borrowed */
-    const char *model;                         /* that produced it, "" if not given */
+    const char *model; /* name of the model that produced it, "" if not given */
     double time_s, now_usd_per_h;
-    double mean_usd_per_h;        /* over the steps: mean price until the horizon */
+    double mean_usd_per_h;        /* mean price over the steps up to the horizon */
     int64_t n_change;             /* price changes that it is based on */
     struct spot_price_step *step; /* [horizon] */
     double *quantile_usd_per_h;   /* [horizon][n_quantile], never falling in a row */

@@ -52,8 +52,8 @@ struct spot_count_change {
     int64_t n;
 };
 
-/* No grid is possible: from when the last member left, the previous epoch ended or the coordinator
- * was last heard from, until the next grid is formed or the log ends. */
+/* A period in which no grid was possible: from the last member's departure, the end of the previous
+ * epoch or the last sign of the coordinator, until the next grid is formed or the log ends. */
 struct spot_outage {
     double from_s, to_s;
 };
@@ -92,7 +92,7 @@ struct spot_run {
     size_t n_step, cap_step;
     struct spot_outage *outage; /* [n_outage] */
     size_t n_outage, cap_outage;
-    double *resume_s; /* [n_resume], when another coordinator continued */
+    double *resume_s; /* [n_resume], times at which another coordinator continued */
     size_t n_resume, cap_resume;
     struct spot_hole *hole; /* [n_hole] */
     size_t n_hole, cap_hole;
@@ -107,9 +107,10 @@ struct spot_run {
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
-    bool is_served; /* of a serving job: the next member applies, and members and restarts */
+    bool is_served;             /* a serving job: only `served`, members and restarts apply */
     struct spot_serving served; /* all zero for a training job */
-    bool is_hosted; /* of a job that runs a foreign command: the next member applies likewise */
+    bool is_hosted; /* a job that runs a foreign command: only `hosting`, members and restarts apply
+                     */
     struct spot_hosting hosting; /* all zero for others */
     bool is_cut; /* the last line is incomplete (the job is running, or crashed) and ignored */
     char state_hex[40];

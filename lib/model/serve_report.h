@@ -76,8 +76,8 @@ void spot_serving_release(struct spot_serving *r);
 
 enum spot_serving_time { SPOT_SERVING_QUEUE, SPOT_SERVING_TTFT, SPOT_SERVING_E2E };
 
-/* Requests that arrived: at least those that ended, as a killed coordinator may not have counted
- * the last of them. */
+/* Number of requests that arrived: at least those that ended, since a killed coordinator may not
+ * have counted the last ones. */
 int64_t spot_serving_requests(const struct spot_serving *r);
 
 /* Quantile q by nearest rank of a time of the requests that finished within (from_s, to_s],
@@ -85,7 +85,7 @@ int64_t spot_serving_requests(const struct spot_serving *r);
 double spot_serving_quantile_s(const struct spot_serving *r, enum spot_serving_time what,
                                double from_s, double to_s, double q);
 
-/* Committed, from the first to the last; NAN: not known. */
+/* Committed tokens per second, from the first to the last; NAN: not known. */
 double spot_serving_tokens_per_s(const struct spot_serving *r);
 
 #ifdef __cplusplus

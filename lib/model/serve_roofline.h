@@ -11,11 +11,11 @@
  *   decode at context c = max(B (2 E + 4 h d c) / F, (E w + 2 B c k d v) / W) + 2 sum(B C v)
  *   sum(n)              = 2 log2 M latency + 2 (M - 1) / M n / link   (halving and doubling)
  *
- * Of n experts of which a token takes k, E counts k / n in what is multiplied, and in what is read
- * the share that the tokens of a batch take together if each draws its own, 1 - (1 - k / n)^tokens.
- * Where layers have a window of w, c is the mean over the layers of c and min(c, w), and a prompt
- * of more than w has 4 h d p w instead of 2 h d p^2. Memory is that of all experts, and a cache
- * without windows, since pages are kept.
+ * With n experts of which a token takes k, the arithmetic counts k / n of E, and the traffic the
+ * share of experts that the tokens of a batch take together if each draws its own, 1 - (1 - k /
+ * n)^tokens. Where layers have a window of w, c is the mean over the layers of c and min(c, w), and
+ * a prompt of more than w has 4 h d p w instead of 2 h d p^2. Memory is that of all experts, and a
+ * cache without windows, since pages are kept.
  *
  * The head's product is computed for one position per request; its time is divided among the
  * layers. Not modelled: norms, softmax, sampling, kernel launches, and the overlap of links and
@@ -47,7 +47,7 @@ struct spot_roofline {
     int64_t max_M;                      /* maximum ranks of a tensor group; powers of two */
     int64_t max_batch;                  /* a power of two */
     int64_t prompt_token, output_token; /* lengths that prefill_s and decode_s refer to */
-    int64_t context;                    /* tokens of a request that memory is reserved for */
+    int64_t context;                    /* tokens of a request for which memory is reserved */
 };
 
 /* Bytes on the fullest GPU of P stages of M ranks: weights, and the cache of max_batch requests of

@@ -43,11 +43,11 @@ int64_t spot_shape_head_dim(const struct spot_shape *shape); /* d */
 int64_t spot_shape_ffn(const struct spot_shape *shape);      /* F */
 double spot_shape_norm_eps(const struct spot_shape *shape);
 
-/* Numbers of a head that turn, 0 if positions are learnt. */
+/* Rotated numbers of a head, 0 if positions are learnt. */
 int64_t spot_shape_rotary(const struct spot_shape *shape);
 
-/* What of decoder.h a shape needs, as a set of SPOT_NEED; and refuse, by name, what `has` lacks:
- * -1 with *err (SPOT_EDATA), "`who` does not compute ...". */
+/* The features of decoder.h that a shape needs, as a set of SPOT_NEED. Check that `has` contains
+ * them all: -1 with *err (SPOT_EDATA), "`who` does not compute ..." otherwise. */
 uint64_t spot_shape_needs(const struct spot_shape *shape);
 int spot_shape_refuse(const struct spot_shape *shape, uint64_t has, const char *who,
                       struct spot_err *err);
@@ -99,9 +99,10 @@ int64_t spot_shape_cost(const struct spot_shape *shape, int64_t bundle);
 /* Bytes per token in one layer's cache, for n_head of the Hk heads. */
 int64_t spot_shape_kv_byte(const struct spot_shape *shape, int64_t n_head, int64_t elem_byte);
 
-/* What of a layer's forward pass is recomputed in its backward pass, with the same bits, and so not
- * stored for each microbatch in flight: nothing; the inputs of the MLP's activation; everything
- * except the inputs of the layer's two halves. Attention scores are always recomputed here. */
+/* The part of a layer's forward pass that is recomputed in its backward pass, with the same bits,
+ * and so is not stored for each microbatch in flight: nothing; the inputs of the MLP's activation;
+ * everything except the inputs of the layer's two halves. Attention scores are always recomputed
+ * here. */
 enum spot_recompute {
     SPOT_RECOMPUTE_NONE,
     SPOT_RECOMPUTE_MLP,

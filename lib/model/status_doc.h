@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* status_doc.h - spot.status/1 as who asks a running job reads it. */
+/* status_doc.h - reads spot.status/1, the status of a running job. */
 #ifndef SPOT_MODEL_STATUS_DOC_H
 #define SPOT_MODEL_STATUS_DOC_H
 
@@ -16,14 +16,14 @@ extern "C" {
 
 enum { SPOT_STATUS_MEMBERS_MAX = 4096, SPOT_STATUS_EVENTS_MAX = 10 };
 
-/* What the job does. */
+/* The kind of work of the job. */
 enum spot_status_work { SPOT_STATUS_TRAINS, SPOT_STATUS_SERVES, SPOT_STATUS_EXEC };
 
 struct spot_status_member {
     int64_t member, d, p, m; /* d < 0: it has no place */
     const char *name, *role;
     bool is_leaving;
-    double warm;                           /* NAN: not told */
+    double warm;                           /* NAN: not given */
     const struct spot_json_value *mirrors; /* integers; NULL: none */
 };
 
@@ -39,7 +39,7 @@ struct spot_status_event {
 };
 
 struct spot_status_rollout {
-    const char *state, *why; /* state NULL: none was asked for; why: "" */
+    const char *state, *why; /* state NULL: none was requested; why is then "" */
     int64_t replicas, replicas_left, requests_left;
 };
 
@@ -47,12 +47,12 @@ struct spot_status_exec {
     const char *run_id;
     int64_t nodes, world, started, done, warm, failures, moves, mirrored_byte;
     int64_t committed, durable; /* -1: none */
-    double at_risk_s;           /* work behind the newest commit; NAN: not told */
+    double at_risk_s;           /* work since the newest commit; NAN: not given */
 };
 
-/* One of the slowest of a foreign trainer. */
+/* One of the slowest ranks of a foreign trainer. */
 struct spot_status_rank {
-    const char *name; /* of its node */
+    const char *name; /* name of its node */
     int64_t rank, step;
     double step_s;
     bool is_slow;
@@ -62,7 +62,7 @@ struct spot_status_wait {
     double p50_s, p99_s;
 };
 
-/* Text is borrowed from json; a number that is not told is NAN. */
+/* Strings are borrowed from json; a missing number is NAN. */
 struct spot_status {
     enum spot_status_work work;
     const char *phase;
@@ -78,7 +78,7 @@ struct spot_status {
     /* of a server */
     const char *model;
     int64_t replicas, requests, running, queued, tokens, preemptions;
-    int64_t prompt_tokens, cached_tokens; /* of prompts: all; found in caches */
+    int64_t prompt_tokens, cached_tokens; /* tokens of prompts: all; found in caches */
     double kv_use;
     struct spot_status_wait queue, ttft, between, whole;
     struct spot_status_rollout rollout;

@@ -33,8 +33,8 @@ struct spot_step_curve {
     double miss_max;              /* relative, over these and those excluded from the fit */
 };
 
-/* May the curve replace a measurement by default? Not if it misses one by more than 20 %, nor if it
- * is based on so few points that it is a mere proportion. */
+/* True if the curve may replace a measurement by default: it misses none by more than 20 %, and is
+ * based on enough points to be more than a proportion. */
 bool spot_step_curve_is_trusted(const struct spot_step_curve *curve);
 
 enum spot_throughput_source {
@@ -74,7 +74,7 @@ void spot_throughput_release(struct spot_throughput *t);
 /* Samples per second of D x P; 0 if not known, negative if not allowed. */
 double spot_throughput_at(const struct spot_throughput *t, int d, int p);
 
-/* The source of its speed; SPOT_SPEED_UNKNOWN if not known. */
+/* The source of the speed of D x P; SPOT_SPEED_UNKNOWN if not known. */
 enum spot_speed_from spot_throughput_from(const struct spot_throughput *t, int d, int p);
 
 /* The fastest grid of up to n instances, ties to the smaller D, then the smaller P.
@@ -89,13 +89,13 @@ int spot_job_profiled(const struct spot_job_doc *job);
 int spot_job_pipelines_max(const struct spot_job_doc *job);
 int spot_job_stages_max(const struct spot_job_doc *job);
 
-/* Is the entry usable for planning: no tensor groups, and the job's own micro batch? */
+/* True if the entry is usable for planning: no tensor groups, and the job's own micro batch. */
 bool spot_job_is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p);
 
-/* Of an entry: as given by the profile, else from the step time. */
+/* Samples per second of an entry: as given by the profile, else from the step time. */
 double spot_job_samples_per_s(const struct spot_job_doc *job, const struct spot_job_profile *p);
 
-/* Do the job's limits allow P stages and D pipelines? */
+/* True if the job's limits allow P stages and D pipelines. */
 bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p);
 
 /* Fit the curve to the job's profile; n_point is 0 if impossible. is_outlier may be NULL. */
