@@ -42,7 +42,7 @@ int spot_objects_check_job(struct spot_objects *objects, uint64_t job, struct sp
 int spot_objects_claim(struct spot_objects *objects, uint64_t job, struct spot_err *err);
 /* The nonce of that claim; 0: not claimed. */
 uint64_t spot_objects_owner(const struct spot_objects *objects);
-/* Was this store claimed under that nonce? Returns 0, or -1 with *err. */
+/* Check that this store was claimed under that nonce. Returns 0, or -1 with *err. */
 int spot_objects_check_owner(struct spot_objects *objects, uint64_t owner, struct spot_err *err);
 
 /* A text that describes the job, written by the trainer. Put it, unless another process has claimed
@@ -73,12 +73,13 @@ int spot_objects_get(struct spot_objects *objects, int64_t step, int bundle,
                      int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err),
                      void *user, struct spot_err *err);
 
-/* Do objects of written[n_bundle] bytes exist? 0, or -1 with *err (SPOT_EDATA: they do not). */
+/* Check that all objects exist with the sizes of written[n_bundle]. Returns 0, or -1 with *err
+ * (SPOT_EDATA if not). */
 int spot_objects_check(struct spot_objects *objects, int64_t step,
                        const struct spot_written *written, int n_bundle, struct spot_err *err);
 
-/* Store a bundle of a new generation, piece by piece as in state_command.h; *written says what its
- * last try gave. */
+/* Store a bundle of a new generation, piece by piece as in state_command.h; *written gets the size
+ * and hash of the last try. */
 int spot_objects_put(struct spot_objects *objects, int64_t step, uint64_t nonce, int bundle,
                      const struct spot_command_io *io, struct spot_written *written,
                      struct spot_err *err);
@@ -93,7 +94,7 @@ int spot_objects_commit(struct spot_objects *objects, int64_t step, uint64_t non
  * uncommitted one is deleted as far as possible. */
 int spot_objects_drop(struct spot_objects *objects, int64_t step, struct spot_err *err);
 void spot_objects_drop_unfinished(struct spot_objects *objects, int64_t step, uint64_t nonce);
-/* Mark it as damaged. */
+/* Mark the generation of a step as damaged. */
 void spot_objects_set_aside(struct spot_objects *objects, int64_t step);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* deadline_ahead.h - what a job with a deadline is to expect: it is played to its end many times,
- * on places whose runs are drawn from what is known of them. */
+/* deadline_ahead.h - the expected course of a job with a deadline: simulates it to its end many
+ * times, with runs of places drawn from their distributions. */
 #ifndef SPOT_SIM_DEADLINE_AHEAD_H
 #define SPOT_SIM_DEADLINE_AHEAD_H
 
@@ -15,18 +15,18 @@ extern "C" {
 
 struct spot_deadline_ahead {
     const struct spot_market *market;
-    const struct spot_run_dist *law; /* [n_place], of each on its own */
-    const double *has_spot;          /* [n_place] P(it is there now) */
-    struct spot_market_now now;      /* ages of its runs count, has_spot does not */
-    struct spot_market_step first;   /* taken now, and granted */
+    const struct spot_run_dist *law; /* [n_place], independent distributions of runs */
+    const double *has_spot;          /* [n_place] probability that spot is available now */
+    struct spot_market_now now;      /* the ages of its runs are used, has_spot is not */
+    struct spot_market_step first;   /* the step taken now, which was granted */
     size_t plays;
     uint64_t seed;
 };
 
 struct spot_deadline_outlook {
     double usd, late, on_demand; /* means: cost, late or not, share of the paid hours */
-    double moves; /* mean of launches, whether lost or left for a better place; the one that begins
-                   * a job that does not run is none */
+    double moves; /* mean number of launches, after losses or for a better place, without the first
+                     launch of a job */
     size_t few, many; /* 5 % have fewer moves, 5 % more */
 };
 

@@ -16,14 +16,14 @@ extern "C" {
 
 struct spot_deadline_policy {
     const char *name, *about;
-    /* a rule, and what it remembers of a job: all zero at first, of `memory` bytes; NULL: the
-     * decision of that name (plan/decision.h), or one that knows */
+    /* a rule, with `memory` bytes of state for a job, initially zero; NULL: the decision of that
+     * name (plan/decision.h), or one that knows the future */
     struct spot_market_step (*follow)(const struct spot_market *market,
                                       const struct spot_market_now *now, void *memory);
     size_t memory;
     bool knows_law;    /* the run lengths of the whole series */
-    bool knows_series; /* all of it: a bound, which starts in the shortest restart time; where
-                        * work is rounded its steps may cost more */
+    bool knows_series; /* the whole series: a bound, which restarts in the shortest time; if work is
+                          rounded its steps may cost more */
 };
 
 /* on-demand, spot, known-law, offline; ends with a NULL name. */
@@ -36,7 +36,7 @@ struct spot_deadline_play {
     const uint8_t *has_spot;
     const double *spot_usd_per_h; /* [n][n_place]; NULL: as in market */
     size_t n, start;
-    int64_t learn_ticks; /* ours learns anew after this many; 0: never */
+    int64_t learn_ticks; /* ticks after which our policy learns again; 0: never */
     uint64_t seed;       /* of restart times, each a function of it, the tick and the place */
 };
 
@@ -46,7 +46,7 @@ struct spot_deadline_result {
     size_t switches; /* launches except the first */
 };
 
-/* A tick as it was played. */
+/* A simulated tick. */
 struct spot_deadline_tick {
     struct spot_market_step step;
     double left_s;   /* work after it */
@@ -54,8 +54,8 @@ struct spot_deadline_tick {
 };
 
 /* tick (NULL: not wanted) gets each up to the deadline. After the end of the series there is no
- * spot. Where on demand is not sold a job that is late ends at its deadline, and only policies that
- * decide (plan/decision.h) are played. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE).
+ * spot. Without on demand a late job ends at its deadline, and only policies of plan/decision.h are
+ * simulated. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE).
  */
 int spot_deadline_play_run(const struct spot_deadline_play *play,
                            const struct spot_deadline_policy *policy,

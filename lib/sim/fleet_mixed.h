@@ -93,14 +93,14 @@ struct spot_mixed_dist {
     double *per_s;  /* [n_tick][n][n_bucket] */
 };
 
-/* Knowledge of a load limited to what follows what: in each tick the loads of all ticks for which,
- * at the time when a machine had to be launched, the last load had been like the current one. */
+/* A distribution of the load given only the last load: in each tick the loads of all ticks for
+ * which the last load, when a machine had to be launched, was similar to the current one. */
 void spot_mixed_dist_init(const struct spot_mixed_play *play, struct spot_mixed_dist *dist);
 void spot_mixed_dist_release(struct spot_mixed_dist *dist);
 
 /* A proven bound of the omniscient linear program with fractional machines. With a distribution of
- * loads (else NULL) it knows spot, but of the load only that: machines serve what arrives, and the
- * unserved requests are a mean. */
+ * loads (may be NULL) the program knows spot, but of the load only the distribution: the unserved
+ * requests are a mean. */
 struct spot_mixed_bound;
 
 /* `play` and `dist` are borrowed. */
@@ -111,8 +111,8 @@ void spot_mixed_bound_free(struct spot_mixed_bound *bound);
 /* Prove the best bound found for fleets that leave at most `left` requests unserved. */
 void spot_mixed_bound_climb(struct spot_mixed_bound *bound, double left);
 
-/* No fleet, integer or fractional, that leaves at most `left` requests unserved costs less, by
- * everything proven for any amount. */
+/* The best proven lower bound on the cost of any fleet, integer or fractional, that leaves at most
+ * `left` requests unserved. */
 double spot_mixed_bound_at(const struct spot_mixed_bound *bound, double left);
 
 #ifdef __cplusplus

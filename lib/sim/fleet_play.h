@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_play.h - who plays in fleet_sim.h: what a policy is, and what it sees within a tick. */
+/* fleet_play.h - the interface of policies in fleet_sim.h, and the state that they see in a
+ * tick. */
 #ifndef SPOT_SIM_FLEET_PLAY_H
 #define SPOT_SIM_FLEET_PLAY_H
 
@@ -33,13 +34,14 @@ struct spot_fleet_player {
     /* Launch and end in a tick, after losses. Returns 0, or -1 with *err. */
     int (*place)(struct spot_fleet_state *s, struct spot_err *err);
     int kind; /* the player's own */
-    /* With what it was published: replicas in addition, and on demand beside spot. */
+    /* Its published parameters: additional replicas, and on demand beside spot. */
     int extra;
     enum spot_fleet_fallback fallback;
     void (*open)(struct spot_fleet_state *s); /* or NULL, as the two below */
     void (*close)(struct spot_fleet_state *s);
     void (*lost)(struct spot_fleet_state *s, size_t zone); /* a replica of that zone */
-    /* In place of all this, with the whole trace known: fleet_omniscient.c. */
+    /* In place of the functions above, for a policy that knows the whole trace:
+     * fleet_omniscient.c. */
     int (*know)(const struct spot_fleet_play *play, struct spot_fleet_result *result,
                 struct spot_fleet_step *step, int32_t *in_zone, struct spot_err *err);
 };

@@ -5,8 +5,8 @@
  * For each lag of 1 to SPOT_FLEET_LAGS ticks the recent error of predicting the load by the one
  * that long ago is tracked. For each tick ahead the best lag that is long enough is used: one tick
  * if nothing repeats, a day or the period of a job if something does. Its recent errors give the
- * distribution. A second distribution is what followed ticks with a load like the last one; it is
- * used if fleets chosen by it would recently have cost less.
+ * distribution. A second distribution is that of the loads that followed loads similar to the last
+ * one; it is used if fleets chosen by it would recently have cost less.
  */
 #ifndef SPOT_SIM_FLEET_SEASON_H
 #define SPOT_SIM_FLEET_SEASON_H

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fleet_sim.h - a number of replicas wanted, on spot in several zones and on demand, under one
- * policy.
- *
- * In each tick: zones with less capacity than runs there reclaim the newest; the policy launches
- * and ends replicas; a launch in a zone without room fails and costs nothing; running ones are paid
- * for the tick and serve from `cold` ticks after their launch on, or another time that no policy
- * knows of. A tick is served when as many are ready as are wanted. Counts are AVAILABLE instances,
- * not missing ones.
+/* fleet_sim.h - simulates a policy that keeps a number of replicas, on spot in several zones and on
+ * demand. In each tick: zones with less capacity than running replicas reclaim the newest; the
+ * policy launches and ends replicas; a launch in a zone without free capacity fails and costs
+ * nothing; running replicas are paid for the tick and serve from `cold` ticks after their launch
+ * on, or earlier by a time unknown to policies. A tick is served when as many are ready as are
+ * wanted. Counts are AVAILABLE instances, not missing ones.
  */
 #ifndef SPOT_SIM_FLEET_SIM_H
 #define SPOT_SIM_FLEET_SIM_H
@@ -43,10 +41,11 @@ enum spot_fleet_fallback {
 
 struct spot_fleet_play {
     const int32_t *count; /* [n_tick][n_zone], 0 or more */
-    /* Whose counts they are, a series a zone: ours forecasts by its rows. NULL: by the counts. */
+    /* The trace of the counts, one series per zone: our policy forecasts from its rows. NULL: from
+     * the counts. */
     const struct spot_trace *trace;
     const char *const *zone; /* [n_zone] names: regions */
-    const char *const *type; /* [n_zone] of machines; NULL: not told */
+    const char *const *type; /* [n_zone] machine types; NULL: not given */
     const double *usd_per_h; /* [n_zone] of spot, > 0 */
     double on_demand_usd_per_h, tick_s;
     size_t n_zone, n_tick;
@@ -56,9 +55,9 @@ struct spot_fleet_play {
     int wanted;                        /* 1..SPOT_FLEET_REPLICAS_MAX */
     int extra;                         /* of the other policies, in addition to `wanted` */
     enum spot_fleet_fallback fallback; /* of the other policies */
-    size_t cold;                       /* ticks, 0 or more: what policies go by */
-    double early;                      /* ticks before then a launch really serves, at most cold */
-    double availability;               /* target of our policy and of the omniscient one, (0, 1) */
+    size_t cold;                       /* ticks, 0 or more, as known to policies */
+    double early;        /* a launch really serves this many ticks earlier; at most cold */
+    double availability; /* target of our policy and of the omniscient one, (0, 1) */
 };
 
 struct spot_fleet_result {
@@ -74,13 +73,14 @@ struct spot_fleet_result {
 
 struct spot_fleet_step {
     int spot, spot_ready, on_demand, on_demand_ready; /* ready by its end */
-    int ready_first; /* of both, ready in the part of it before spot_fleet_turn_tick */
-    double unserved; /* replicas, in its mean */
+    int ready_first; /* of both kinds, ready in the part of the tick before spot_fleet_turn_tick */
+    double unserved; /* unserved load in replicas, mean over the tick */
     double usd;
-    char state[SPOT_DECISION_STATE_MAX]; /* of the decider, after it; "": the policy has none */
+    char state[SPOT_DECISION_STATE_MAX]; /* state of the decider after the tick; "": the policy has
+                                            none */
 };
 
-/* Within a tick, 0 to 1: when what was launched, in it or before, comes to serve. */
+/* The moment within a tick, 0 to 1, at which launched replicas begin to serve. */
 double spot_fleet_turn_tick(const struct spot_fleet_play *play);
 
 /* Set the extra and fallback that a policy was published with. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* guard.h - a process that outlives us just long enough to kill our children.
+/* guard.h - a process that outlives this one just long enough to kill its children.
  *
  * The parent-death signal reaches only direct children, and only those that did not change their
- * identity. The guard waits for the end of a pipe that only we hold open; when we have ended, for
- * whatever reason, it kills every process group that is still in the table.
+ * identity. The guard waits for the end of a pipe that only this process holds open; when it has
+ * ended, for any reason, the guard kills every process group that is still in the table.
  */
 #ifndef SPOT_SIM_GUARD_H
 #define SPOT_SIM_GUARD_H
@@ -27,7 +27,7 @@ struct spot_guard {
 /* Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_guard_start(struct spot_guard *guard, size_t n_seat, struct spot_err *err);
 
-/* End and reap the guard; it kills what is still in the table. */
+/* End and reap the guard, which kills the groups still in the table. */
 void spot_guard_stop(struct spot_guard *guard);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* live_play.h - plays a trace on a host: copies of a command come and go as its machines do.
  *
- * One loop: apply the trace up to now, start and kill what is due, then wait for the next such
- * moment or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
+ * One loop: apply the trace up to now, perform due starts and kills, then wait for the next due
+ * time or a signal. Which copy leaves depends only on the trace and the seed, never on timing.
  */
 #ifndef SPOT_SIM_LIVE_PLAY_H
 #define SPOT_SIM_LIVE_PLAY_H

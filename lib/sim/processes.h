@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.h - the real host of a supervisor: processes, time and signals of this machine. Every
- * child leads its own process group and is killed with the whole group, also when we die. */
+ * child leads its own process group and is killed with the whole group, also when this process
+ * dies. */
 #ifndef SPOT_SIM_PROCESSES_H
 #define SPOT_SIM_PROCESSES_H
 
@@ -20,7 +21,7 @@ struct spot_processes {
     sigset_t child_mask; /* signal mask that children start with */
     sigset_t wait_for;   /* blocked: received only by `wait` */
     struct spot_guard guard;
-    bool has_foreign; /* we inherited children that must not be killed */
+    bool has_foreign; /* this process inherited children that must not be killed */
 };
 
 extern const struct spot_host spot_processes_host; /* its self is a struct spot_processes */

@@ -22,7 +22,7 @@ struct spot_serve_batches {
      * prompt, and batch sizes between two powers of two are interpolated. NULL: batches are
      * static. */
     const struct spot_served *served;
-    /* What caches found of prompts (cached_token), from that queue; NULL: nothing. */
+    /* Tokens of prompts found in caches (cached_token), from that queue; NULL: none. */
     const struct spot_served *found;
     uint64_t seed; /* of the spread: the same for a request on every replica */
 };

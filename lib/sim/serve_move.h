@@ -35,7 +35,7 @@ struct spot_serve_moves {
     const struct spot_layout *layout; /* the model and its components; borrowed */
     const struct spot_job_serve *serve;
     double byte_per_s; /* of an instance's link, each way */
-    double other_s;    /* if nothing can be planned: more stages than layers, no room */
+    double other_s; /* used if nothing can be planned: more stages than layers, too little memory */
     struct spot_serve_moved *known; /* [n_known] */
     size_t n_known, known_cap;
 };

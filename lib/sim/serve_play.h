@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_play.h - a load served on instances that come and go: what every policy is given,
- * and what comes of it. Ours is sim/serve_spot.h, others' are in lib/peers. */
+/* serve_play.h - a load served on changing instances: the input of every policy, and its result.
+ * Our policy is sim/serve_spot.h, those of other systems are in lib/peers. */
 #ifndef SPOT_SIM_SERVE_PLAY_H
 #define SPOT_SIM_SERVE_PLAY_H
 
@@ -30,7 +30,7 @@ struct spot_serve_event {
 struct spot_serve_play {
     const struct spot_job_doc *job; /* of kind serve */
     const struct spot_load *load;
-    const struct spot_trace *trace; /* that the events are of; NULL: nothing tells of neighbours */
+    const struct spot_trace *trace; /* trace of the events; NULL: joint losses are not known */
     struct spot_serve_event *event; /* [n_event], by time, losses first */
     size_t n_event;
     double start_s, end_s; /* of the trace */
@@ -72,13 +72,13 @@ struct spot_serve_step {
     int64_t D, P, M;     /* D 0: not serving */
 };
 
-/* What `spot` decided: at the end of an interval, or last before it. */
+/* The last decision of `spot` at the end of an interval. */
 struct spot_serve_decided {
     double time_s;
     int64_t there;                       /* instances, without those that were announced to leave */
     int64_t waiting;                     /* requests in no batch */
-    struct spot_grid runs;               /* what ran; D 0: nothing */
-    char state[SPOT_DECISION_STATE_MAX]; /* of the decider, before it saw this */
+    struct spot_grid runs;               /* running grid; D 0: nothing */
+    char state[SPOT_DECISION_STATE_MAX]; /* state of the decider before this observation */
     struct spot_grid asked;              /* D 0: nothing holds the model */
     int64_t spares;
 };

@@ -43,9 +43,10 @@ enum spot_batching {
     SPOT_BATCH_POOLS,  /* each request goes to the least loaded replica at once, and stays */
     SPOT_BATCH_BURSTS, /* pools that take waiting requests by the batch, beyond their limit */
     /* As in our own server: batches form pass by pass. A request goes to the least loaded replica
-     * that has room, which computes its prompt in its next pass, together with a token of each of
-     * the others; each leaves with its last token. Tokens told are never lost: after a loss the
-     * prompt and the tokens so far are recomputed elsewhere, and it continues after them. */
+     * with free capacity, which computes its prompt in its next pass, together with a token of each
+     * other request; each leaves with its last token. Sent tokens are never lost: after a loss the
+     * prompt and the tokens so far are recomputed elsewhere, and the answer continues after
+     * them. */
     SPOT_BATCH_PASSES,
 };
 
@@ -57,10 +58,10 @@ struct spot_serve_queue_rule {
      * last value. It keeps the pace that it began with. NULL: they do not share a machine. */
     const double *sharing; /* [n_sharing] */
     size_t n_sharing;
-    /* Tokens of prompts that each replica keeps (trace/load_cache.h): what it finds of a prompt
-     * when its batch begins need not be computed. A request goes where load with it, half counted
-     * for what is found of its prompt, is least; of idle replicas one queue's goes where most is
-     * found. What a replica keeps is gone with a pause. 0: none. */
+    /* Tokens of prompts that each replica caches (trace/load_cache.h); the cached part of a prompt
+     * is not computed. A request goes to the replica with the least load including it, cached
+     * tokens counting half; with one queue, to the idle replica with most of its prompt. A pause
+     * empties the cache. 0: no cache. */
     int64_t cache_token;
 };
 
@@ -69,7 +70,7 @@ struct spot_served {
     double first_token_s, end_s; /* on the clock; NaN: not yet */
     uint32_t token;              /* produced and kept */
     uint16_t repeats;            /* times that work on it was discarded */
-    int32_t cached_token;        /* of its prompt, that were found when it was computed last */
+    int32_t cached_token; /* tokens of its prompt found in the cache when it was last computed */
 };
 
 struct spot_serve_queue;
@@ -102,13 +103,13 @@ void spot_serve_queue_drain(struct spot_serve_queue *queue, size_t replica, bool
  * turn and an arriving request waits no longer than that for the next one; 0: at once. */
 void spot_serve_queue_pace(struct spot_serve_queue *queue, double pace_s);
 
-/* Is it without a batch? */
+/* True if the replica has no batch. */
 bool spot_serve_queue_is_idle(const struct spot_serve_queue *queue, size_t replica);
 
 /* Requests that have arrived and are in no batch. */
 size_t spot_serve_queue_waiting(const struct spot_serve_queue *queue);
 
-/* It is lost. Requests it was serving start again, elsewhere. */
+/* The replica is lost. Its requests start again, elsewhere. */
 void spot_serve_queue_lose(struct spot_serve_queue *queue, size_t replica);
 
 /* Tokens that the batch of a paused replica has; -1 without a batch. */

@@ -48,14 +48,14 @@ struct spot_serve_queue {
     size_t n_in, n_finished, n_repeated;
 };
 
-/* The request whose turn it is; there must be one. */
+/* Takes the next request; there must be one. */
 size_t spot_serve_queue_take(struct spot_serve_queue *queue);
 
 /* Requests of a batch or a pool wait again, by arrival. */
 void spot_serve_queue_give_back(struct spot_serve_queue *queue, size_t request);
 
-/* Those of its batch from `first` on are computed now: note what is found, and keep all of them.
- * One after another, so that each finds those before it, if in_turn. */
+/* The requests of its batch from `first` on are computed now: note the cached tokens of each, and
+ * cache all of them. in_turn: one after another, so that each finds those before it. */
 void spot_serve_queue_find(struct spot_serve_queue *queue, struct spot_queue_replica *replica,
                            size_t first, bool in_turn);
 

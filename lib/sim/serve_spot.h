@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_spot.h - our own serving policy in the simulator, and one with knowledge of the future.
  *
- * At every change, and each 30 s, it calls the decision that spot-plan serve calls as well
- * (plan/decision.h, kind "serve") with what was seen so far. It holds what that needs and its
- * spares, releases the rest, and requests more when needed. One queue; a batch takes what waits. A
- * replica that loses an instance moves to a spare, whose weights are loaded while it serves, within
- * the notice; without a spare it takes no batch that would not finish, or all change shape, if that
- * is worth its pause.
+ * At every change, and each 30 s, it calls the same decision as spot-plan serve (plan/decision.h,
+ * kind "serve") with the observations so far. It holds the instances and spares of the decision,
+ * releases the rest, and requests more when needed. There is one queue; a batch takes the waiting
+ * requests. A replica that loses an instance moves to a spare, whose weights are loaded within the
+ * notice while the replica serves. Without a spare it takes no batch that would not finish, or all
+ * replicas change shape, if that is worth the pause.
  */
 #ifndef SPOT_SIM_SERVE_SPOT_H
 #define SPOT_SIM_SERVE_SPOT_H

@@ -91,9 +91,10 @@ struct spot_serve_run {
     bool is_reshaping, is_started;
     double there_s;  /* instance-seconds observed, of all available ones */
     size_t n_losses; /* observed */
-    int32_t *cached; /* what a replica's cache would hold of prompts, for the decider; or NULL */
+    int32_t
+        *cached; /* tokens of prompts that a replica's cache would hold, for the decider; or NULL */
     struct spot_seen_trace *seen;   /* of the trace; NULL: none */
-    struct spot_serve_place *place; /* [n_place], how neighbours fall as far as it was seen */
+    struct spot_serve_place *place; /* [n_place], observed joint losses */
     size_t n_place;
     struct spot_serve_rule rule;
     struct spot_decider *decider;
@@ -104,7 +105,8 @@ struct spot_serve_run {
 void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind,
                          size_t a, size_t b, size_t c);
 bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t member);
-size_t spot_serve_run_live_units(const struct spot_serve_run *r); /* that do not drain */
+size_t
+spot_serve_run_live_units(const struct spot_serve_run *r); /* number of units that do not drain */
 void spot_serve_run_set_up(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drop(struct spot_serve_run *r, size_t k);
 void spot_serve_run_drain(struct spot_serve_run *r, size_t k, bool drains);
@@ -121,7 +123,7 @@ void spot_serve_run_release(struct spot_serve_run *r);
 double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
                              int64_t lost);
 
-/* serve_spot_decide.c: what should run, and how to get there */
+/* serve_spot_decide.c: choose a shape, and change to it */
 void spot_serve_run_decide(struct spot_serve_run *r);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* share_play.h - who plays in share_sim.h: what a policy is, and what it sees of the cluster. */
+/* share_play.h - the interface of policies in share_sim.h, and the state of the cluster that they
+ * see. */
 #ifndef SPOT_SIM_SHARE_PLAY_H
 #define SPOT_SIM_SHARE_PLAY_H
 
@@ -26,7 +27,7 @@ struct spot_share_run {
     size_t step, n_step; /* of the outcome, in this round */
 };
 
-/* What is to run in the next round, in the order of selection. */
+/* The jobs to run in the next round, in the order of selection. */
 struct spot_share_pick {
     size_t job;
     int type;
@@ -71,7 +72,7 @@ extern const struct spot_share_player spot_share_players[]; /* ours; ends with a
 /* Active jobs as a problem. */
 struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s);
 void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view *view);
-/* What is known of each job, [n_job]; the caller's to free. */
+/* The state of each job, [n_job]; freed by the caller. */
 struct spot_share_job_now *spot_share_jobs_now(const struct spot_share_state *s);
 
 #ifdef __cplusplus

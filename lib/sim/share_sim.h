@@ -40,13 +40,13 @@ struct spot_share_play {
 
 struct spot_share_player; /* share_play.h */
 
-/* A round of a job that is there: on consecutive workers (on others: a row more), or it waits. */
+/* A round of a present job: on consecutive workers (one row for each group), or waiting. */
 struct spot_share_step {
     size_t job;
     int type; /* -1: it waits */
     int64_t first_worker, scale;
     double start_s, end_s;
-    /* before the round: what is left, what a stop would lose, where it was */
+    /* before the round: steps left, steps that a stop would lose, isolated time */
     double left, unsaved, isolated_s;
     int on;
     int64_t on_scale;

@@ -3,8 +3,8 @@
  *
  * Time advances in intervals. At the start of interval i the count changes from n[i-1] to n[i]
  * (gained or lost, net); a policy answers with the grid for the interval, pays the cost of the
- * change, and trains for the rest. What it may know of the change beforehand depends on the notices
- * of losses and of gains. Every machine-second of the trace belongs to exactly one class.
+ * change, and trains for the rest. What it knows of the change in advance depends on the notices of
+ * losses and of gains. Every machine-second of the trace belongs to exactly one class.
  */
 #ifndef SPOT_SIM_TRAIN_SIM_H
 #define SPOT_SIM_TRAIN_SIM_H
@@ -37,7 +37,7 @@ enum spot_sim_class {
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
-    int asked_d, asked_p; /* what a migrating policy chose, before it is cut to fit; 0: nothing */
+    int asked_d, asked_p; /* choice of a migrating policy, before it is cut to fit; 0: nothing */
     double carry_s;       /* of a migration that is unfinished after the interval */
     double cost_s;        /* charged for the change of this interval */
     double samples;       /* committed in it */
@@ -65,8 +65,8 @@ struct spot_sim_train {
     uint64_t seed;
 };
 
-/* The instances that a policy plans for when `seen` is the maximum that it has seen: those of the
- * job's profile, or one, doubled until they suffice, but no more than a cost table allows. */
+/* The number of instances for which a policy plans when `seen` is the maximum observed: those of
+ * the job's profile, or one, doubled until they suffice, but no more than a cost table allows. */
 int spot_sim_cap(const struct spot_job_doc *job, int seen);
 
 struct spot_sim_policy {
