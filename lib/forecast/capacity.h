@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* capacity.h - whether an instance can be had now, and how long it stays, from probes.
- *
- * A place (zone and type) has capacity or none, in continuous time. Capacity that has come is
- * short-lived or lasting, so that what has been there for long is the surer; each kind is lost at
- * its rate. Answers are wrong at times: a request is refused though there is capacity (`missed`),
- * or granted though there is none (`false_yes`). The state is filtered exactly from answers at any
+/* capacity.h - estimates from probes whether an instance is available now, and for how long. A
+ * place (zone and type) has capacity or none, in continuous time. New capacity is short-lived or
+ * lasting, and each kind is lost at its own rate, so that capacity that has lasted long is likely
+ * to last. Answers are wrong at times: a request is refused though there is capacity (`missed`), or
+ * granted though there is none (`false_yes`). The state is filtered exactly from answers at any
  * times. Rates are those of all places times a level of each, gamma distributed, as in the model
  * `hazard`: EM with the conjugate posterior mean, the prior's weight by the likelihood of what all
  * places lost (Clayton 1978; expected losses and times of a chain that is seen at times by the
- * integral of its matrix exponential, Van Loan 1978). A placement score shifts both rates, and what
- * a provider says of interruptions the mean of the level.
+ * integral of its matrix exponential, Van Loan 1978). A placement score shifts both rates; a
+ * provider's rate of interruptions shifts the mean of the level.
  */
 #ifndef SPOT_FORECAST_CAPACITY_H
 #define SPOT_FORECAST_CAPACITY_H
@@ -31,27 +30,27 @@ enum {
 struct spot_capacity_seen {
     double time_s;
     bool is_granted;
-    double score; /* in units of its spread, 0: the mean, or not told; holds until the next */
+    double score; /* in units of its spread, 0: the mean, or not given; holds until the next one */
 };
 
 struct spot_capacity_place {
     const struct spot_capacity_seen *seen; /* [n], by time */
     size_t n;
     double score;  /* newest; holds from the newest answer on */
-    double advice; /* log of the provider's hazard over that of all places; 0: not told */
+    double advice; /* log of the provider's hazard relative to that of all places; 0: not given */
     double loss_level, gain_level; /* learned; 1 before */
 };
 
 struct spot_capacity {
     double loss_per_s[SPOT_CAPACITY_STATES]; /* 0 of the first */
-    double gain_per_s, lasting;              /* share of what comes that is lasting */
+    double gain_per_s, lasting; /* rate of new capacity, and share of it that is lasting */
     double missed, false_yes;
     double by_score, by_advice;
     double loss_firm, gain_firm; /* losses and gains that the prior of a level is worth */
     double likelihood;           /* log, with the priors of the rates */
 };
 
-/* What is taken to hold before anything is seen. */
+/* Set the initial parameters, before any observation. */
 void spot_capacity_start(struct spot_capacity *market);
 
 /* Learn from all places; sets their levels. Cost: O(turns * answers), at most
@@ -67,16 +66,16 @@ double spot_capacity_filter(const struct spot_capacity *market,
 /* One more answer now. */
 void spot_capacity_hear(const struct spot_capacity *market, bool is_granted, double *p);
 
-/* P(a request of now is granted and there is capacity). */
+/* The probability that a request made now is granted and there is capacity. */
 double spot_capacity_granted(const struct spot_capacity *market, const double *p);
 
-/* P(what is granted now is still there after_s later). */
+/* The probability that an instance granted now still exists after_s later. */
 double spot_capacity_stays(const struct spot_capacity *market,
                            const struct spot_capacity_place *place, const double *p,
                            double after_s);
 
-/* What one place adds to the statistics of a turn: expected losses of each kind and gains of each
- * kind, times in each state weighted by what the score makes of the rate. For tests. */
+/* The contribution of one place to the statistics of a turn: expected losses and gains of each
+ * kind, and times in each state weighted by the score's factor on the rate. For tests. */
 struct spot_capacity_stats {
     double n_loss[SPOT_CAPACITY_STATES], n_gain[SPOT_CAPACITY_STATES];
     double time_s[SPOT_CAPACITY_STATES];

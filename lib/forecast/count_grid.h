@@ -18,15 +18,16 @@ struct spot_count_grid {
     char *zone, *instance_type, *label;
     double start_s, interval_s;
     size_t n;
-    bool is_open;       /* the newest row is between two grid points: it is point n - 1, at end_s */
-    bool is_unsettled;  /* rows that are still to come may change point n - 1 */
-    double end_s;       /* time of point n - 1 if it is open */
-    int newest, lowest; /* uncut: the count at the newest row, the least since the settled points */
-    int *y;             /* [n], 0..cap */
+    bool is_open;      /* the newest row is between two grid points: it is point n - 1, at end_s */
+    bool is_unsettled; /* rows that are still to come may change point n - 1 */
+    double end_s;      /* time of point n - 1 if it is open */
+    int newest,
+        lowest; /* unclipped: the count at the newest row, the least since the settled points */
+    int *y;     /* [n], 0..cap */
     int *lost,
         *gained; /* [n], in the interval that ends at i: net change plus turnover; 0 at first */
     int cap;
-    bool has_cap;     /* it was told; else it is the most there was */
+    bool has_cap;     /* the cap was given; else it is the observed maximum */
     size_t n_change;  /* intervals whose count differs from the previous one */
     size_t n_clipped; /* values that were above the cap */
 };

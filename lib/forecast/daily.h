@@ -43,7 +43,7 @@ double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_tim
 void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
                       bool came, double weight);
 
-/* Is a state that was read from a file valid? */
+/* True if a state that was read from a file is valid. */
 bool spot_daily_time_is_sound(const struct spot_daily_time *time);
 
 #ifdef __cplusplus

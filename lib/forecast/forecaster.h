@@ -54,14 +54,14 @@ struct spot_forecaster {
     /* prob [horizon * (cap + 1)], row-major; each row sums to 1. */
     void (*predict)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                     double *prob);
-    /* Is a state that was read from a file valid? NULL: always. */
+    /* True if a state that was read from a file is valid. NULL: always valid. */
     bool (*is_sound)(const struct spot_fc_spec *spec, const void *state);
 };
 
-/* All models, the most useful first; NULL behind the last. */
+/* All models, the most useful first; NULL after the last. */
 const struct spot_forecaster *spot_forecaster_at(size_t i);
 
-/* Rows behind ours, which end with a NULL name (lib/peers); NULL: none. To be set before the first
+/* Further rows (lib/peers) after ours, ended by a NULL name; NULL: none. Set it before the first
  * thread is started. */
 extern const struct spot_forecaster *spot_forecasters_more;
 

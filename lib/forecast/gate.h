@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* gate.h - how much of a forecast to believe, learned from what became of earlier ones.
+/* gate.h - the weight of a forecast, learned from the outcomes of earlier ones.
  *
  * Three experts give the distribution of each step: the forecast itself, the usual level (how often
- * each count was seen in the newest intervals) and the newest value. Their weights are those that
- * they have at first times exp(-rate x the CRPS that they had so far), step by step, the last two
- * thousand outcomes or so; outcomes h steps ahead overlap h-fold and count 1/h each. No weight
- * falls so low that it could not come back. Where the forecast is the best of the three its weight
- * is near one, and next to nothing is lost. Source: exponential weights (Vovk 1990), for CRPS as in
- * V'yugin and Trunov 2019. Deterministic and causal.
+ * each count was seen in the newest intervals) and the newest value. Their weights, separately for
+ * each step, are the initial ones times exp(-rate x CRPS so far), over about the last two thousand
+ * outcomes; outcomes h steps ahead overlap h-fold and count 1/h each. Weights are bounded below, so
+ * that each can recover. If the forecast is the best of the three its weight is near one, and
+ * almost nothing is lost. Source: exponential weights (Vovk 1990), for CRPS as in V'yugin and
+ * Trunov 2019. Deterministic and causal.
  */
 #ifndef SPOT_FORECAST_GATE_H
 #define SPOT_FORECAST_GATE_H
@@ -29,7 +29,7 @@ enum {
 
 enum spot_fc_gate_expert { SPOT_GATE_FORECAST, SPOT_GATE_LEVEL, SPOT_GATE_LAST, SPOT_GATE_EXPERTS };
 
-/* Zeroed initially. Behind it lie the distributions that were kept, [STEPS][STEPS][cap + 1]. */
+/* Zeroed initially. It is followed in memory by the kept distributions, [STEPS][STEPS][cap + 1]. */
 struct spot_fc_gate {
     uint64_t n;
     double loss[SPOT_GATE_STEPS][SPOT_GATE_EXPERTS]; /* beyond that of the best, times the rate */
@@ -54,7 +54,7 @@ void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double w
 void spot_fc_gate_apply(const struct spot_fc_gate *gate, int cap, int horizon,
                         const struct spot_fc_past *past, double *prob);
 
-/* Is a state that was read from a file valid? */
+/* True if a state that was read from a file is valid. */
 bool spot_fc_gate_is_sound(const struct spot_fc_gate *gate);
 
 #ifdef __cplusplus

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* neighbours.h - how instances of one zone and type are lost together.
  *
- * In a window of three minutes (or an interval, if that is longer) a shock comes with some
- * probability and takes each instance with another one, its reach; besides, each is lost on its own
- * (Marshall and Olkin 1967, with exchangeable instances). From three numbers: the share that is
- * lost, the share of pairs that are, and the share of losses that no other is near to, which are
- * those of one's own. First for all series of a type, then for each, for which the former is worth
- * a day and two losses: a series of one instance cannot tell one kind from the other.
+ * In a window of three minutes (or an interval, if that is longer) a shock occurs with some
+ * probability and takes each instance with another probability, its reach; independently of shocks,
+ * each instance is lost alone (Marshall and Olkin 1967, with exchangeable instances). The
+ * parameters follow from three numbers: the share of instances lost, the share of pairs lost, and
+ * the share of losses without another one nearby, which are the independent ones. They are
+ * estimated first for all series of a type, then for each series with the former as a prior worth a
+ * day and two losses, since a series of one instance cannot distinguish the two kinds.
  */
 #ifndef SPOT_FORECAST_NEIGHBOURS_H
 #define SPOT_FORECAST_NEIGHBOURS_H
@@ -22,22 +23,25 @@ extern "C" {
 
 #define SPOT_NEIGHBOURS_WINDOW_S 180.0
 
-/* What was seen of a series; zeroed initially. */
+/* Observations of a series; zeroed initially. */
 struct spot_neighbours {
-    double windows[2], share[2]; /* with 1, 2 instances or more; of ones, of pairs lost */
-    double lost, together;       /* of two there or more; `together` with another, near in time */
-    int there, gone, left;       /* of the window that is under way; left: intervals */
-    int since;                   /* intervals since the last loss; 0: none yet */
-    int lone;                    /* 1: that one was of one instance, and alone so far */
+    double windows[2], share[2]; /* windows with 1, and with 2 or more instances; share of
+                                    instances, and of pairs, lost */
+    double lost, together; /* losses with two or more instances present; of these, `together` with
+                              another one nearby in time */
+    int there, gone, left; /* of the current window; left: intervals */
+    int since;             /* intervals since the last loss; 0: none yet */
+    int lone;              /* 1: the last loss was of one instance, and no other has followed it */
 };
 
-/* An interval in which `lost` of the instances went, `before` of which were there at its begin. */
+/* Observe an interval in which `lost` of the `before` instances present at its beginning were
+ * lost. */
 void spot_neighbours_observe(struct spot_neighbours *seen, double interval_s, int before, int lost);
 
-/* Can it have come about? */
+/* True if the state is consistent. */
 bool spot_neighbours_is_sound(const struct spot_neighbours *seen);
 
-/* shock [n], of series seen[n] of one type. */
+/* Fills shock [n] for series seen[n] of one type. */
 void spot_neighbours_law(const struct spot_neighbours *const *seen, size_t n, double interval_s,
                          struct spot_forecast_shock *shock);
 

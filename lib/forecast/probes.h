@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* probes.h - the places of a market, from probes, counts and what a provider says. */
+/* probes.h - the places of a market, from probes, counts and a provider's advice. */
 #ifndef SPOT_FORECAST_PROBES_H
 #define SPOT_FORECAST_PROBES_H
 
@@ -18,30 +18,30 @@ struct spot_probed {
     struct spot_capacity_place place;
     double p[SPOT_CAPACITY_STATES];   /* at now_s */
     double age_s;                     /* of the newest answer; NaN: none */
-    double usd_per_h;                 /* told last; NaN: never */
-    struct spot_capacity_seen *owned; /* what place.seen lies in */
+    double usd_per_h;                 /* the last price given; NaN: none */
+    struct spot_capacity_seen *owned; /* memory of place.seen */
 };
 
 struct spot_probes {
     struct spot_capacity market;
-    struct spot_probed *probed; /* [n], by zone, then type; also those with a score alone */
+    struct spot_probed *probed; /* [n], by zone, then type; includes places with only a score */
     size_t n;
-    double now_s; /* the newest row of all that was read */
+    double now_s; /* time of the newest row read */
 };
 
-/* Learn from everything. `counts` and `advice` may be NULL: a count that rises is a grant, one that
- * falls to 0 a refusal. Scores of a region hold for its zones. */
+/* Learn from all inputs. `counts` and `advice` may be NULL. A rising count is a grant, a fall to 0
+ * a refusal. Scores of a region hold for its zones. */
 void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace *trace,
                        const struct spot_trace *counts, const struct spot_advice *advice);
 void spot_probes_release(struct spot_probes *probes);
 
-/* Where there are no counts, probes become series of them: what was granted of what was asked. (Not
- * beside counts of machines that are held: who plans would take them for more of those.)
- * Returns 0, or -1 with *err. */
+/* Without counts, convert probes to series of counts: the instances granted of those requested.
+ * (Not in addition to counts of held machines: a planner would count both.) Returns 0, or -1 with
+ * *err. */
 int spot_probes_count(struct spot_trace *counts, const struct spot_probe_trace *trace,
                       struct spot_err *err);
 
-/* `start` of each series that was probed. */
+/* Fills `start` of each probed series. */
 void spot_probes_tell(const struct spot_probes *probes, struct spot_forecast *forecast);
 
 #ifdef __cplusplus

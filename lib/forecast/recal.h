@@ -32,7 +32,7 @@ enum {
 
 /* A distribution that was given, kept until its outcome is known. */
 struct spot_recal_event {
-    double change;     /* P(another count), before correction */
+    double change;     /* probability of another count, before correction */
     double tail[2];    /* P(Y <= low), P(Y >= high), after the change correction */
     int32_t low, high; /* -1 and cap + 1: no such tail */
 };
@@ -64,11 +64,11 @@ struct spot_recal {
 /* Observe the next value, and learn from the earlier distributions that forecast it. */
 void spot_recal_observe(struct spot_recal *recal, int y);
 
-/* Is the newest value one to learn from? All are at first, later ever fewer, so that n values cost
- * O(log n) thousand distributions. */
+/* True if the newest value is to be learned from. At first all are, later fewer and fewer, so that
+ * n values cost O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
-/* How many values the newest one stands for, if it is to be learned from. */
+/* The number of values for which the newest one stands, if it is to be learned from. */
 double spot_recal_weight(const struct spot_recal *recal);
 
 /* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn` keep
@@ -76,7 +76,7 @@ double spot_recal_weight(const struct spot_recal *recal);
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
                       double *prob);
 
-/* Is a state that was read from a file valid? */
+/* True if a state that was read from a file is valid. */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
 
 #ifdef __cplusplus

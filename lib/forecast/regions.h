@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* regions.h - how the zones of each region lose together, for regions that have several zones of
- * one instance type. */
+/* regions.h - joint losses of the zones of each region that has several zones of one instance
+ * type. */
 #ifndef SPOT_FORECAST_REGIONS_H
 #define SPOT_FORECAST_REGIONS_H
 
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* *out gets an array for the caller to free; strings are borrowed from the grids. Returns how
- * many, in order of the first zone. */
+/* *out gets an array for the caller to free; strings are borrowed from the grids. Returns the
+ * number of regions, in order of the first zone. */
 size_t spot_regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out);
 
 #ifdef __cplusplus

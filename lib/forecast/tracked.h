@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tracked.h - what has been learned of each series, and the file that keeps it between calls. */
+/* tracked.h - the learned state of each series, and the file that keeps it between calls. */
 #ifndef SPOT_FORECAST_TRACKED_H
 #define SPOT_FORECAST_TRACKED_H
 
@@ -15,22 +15,24 @@
 extern "C" {
 #endif
 
-/* What a rate of losses is learned from. */
+/* The data for a rate of losses. */
 struct spot_tracked_past {
-    double since_s, lost, instance_s; /* instances lost, seconds of all that were there */
+    double since_s, lost, instance_s; /* instances lost, sum of seconds of all instances */
 };
 
 struct spot_tracked {
     char *zone, *instance_type;
-    double time_s; /* of the newest value; before the first one, where that will lie */
+    double time_s; /* time of the newest value; before the first one, the time that it will have */
     int now, cap;
-    int newest, lowest; /* at the newest row, and the least since time_s; of no value yet */
+    int newest, lowest; /* count at the newest row, and least count since time_s, both not yet part
+                           of a value */
     size_t n, n_change; /* values and changes observed */
     struct spot_tracked_past past;
     struct spot_turnover turnover;
     struct spot_neighbours neighbours;
     struct spot_count_chain chain;
-    struct spot_count_law law; /* of the chain when `n` last was law_at: ever more seldom */
+    struct spot_count_law
+        law; /* law of the chain when `n` was law_at; updated less and less often */
     size_t law_at, law_next;
     struct spot_predictor *predictor;
 };
@@ -65,9 +67,9 @@ struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
                                         const struct spot_forecaster *model,
                                         struct spot_fc_spec spec, const struct spot_count_grid *g);
 
-/* *newest: the series including the point at the grid's end that is not settled, which is not kept:
- * the next call sees it with the rows that were still to come. Names are borrowed, and so is the
- * predictor if all points are settled; else it is the caller's to free. */
+/* *newest: the series including the unsettled point at the grid's end. That point is not kept; the
+ * next call has it with the missing rows. Names are borrowed, and so is the predictor if all points
+ * are settled; else the caller frees it. */
 void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g,
                        struct spot_tracked *newest);

@@ -3,7 +3,7 @@
  * (ADRS), described in our words and written anew.
  *
  * Source: UCB-ADRS/ADRS-Leaderboard, f856497d, solutions/cant_be_late_multi: LEVI, OpenEvolve,
- * GEPA, ShinkaEvolve. Each watches one zone, which it may change; none looks at prices.
+ * GEPA, ShinkaEvolve. Each watches one zone, which it may change; none considers prices.
  *   levi       spot where it watches, else in the first zone that has it; else on demand if behind
  *              an even pace or with less than an hour or 5 % of the deadline to spare
  *   openevolve spot where it watches; else the zone it has not watched for longest; on demand
@@ -14,9 +14,9 @@
  *   shinka     spot where it watches; else the zone of the best mean of what was seen with a bonus
  *              for not having been watched, with rests when that goes on; on demand behind a pace
  *              whose lead falls with the cube of time
- * Corrections: the benchmark lets a job that runs move at no cost and charges all hours at the
- * last zone's first price; here a launch is a launch and each hour costs what it cost there. Its
- * last resort, on demand when that alone can still be in time, is that of all policies here.
+ * Corrections: the benchmark lets a running job move at no cost and charges all hours at the last
+ * zone's first price; here every launch is charged, and each hour at its own price. Its last
+ * resort, on demand when that alone can still be in time, is that of all policies here.
  */
 #ifndef SPOT_PEERS_EVOLVED_H
 #define SPOT_PEERS_EVOLVED_H

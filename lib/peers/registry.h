@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* registry.h - every policy that spot-replay plays, ours and those of others, by kind and name:
+/* registry.h - every policy of spot-replay, ours and those of other systems, by kind and name:
  * train (struct spot_sim_policy), share (spot_share_player), fleet (spot_fleet_player), deadline
  * (spot_deadline_policy), serve (spot_serve_row). Each row begins as struct spot_registered does.
  */
@@ -18,13 +18,13 @@ struct spot_registered {
     const char *name, *about;
 };
 
-/* Row i of a kind, ours first; NULL behind the last. */
+/* Row i of a kind, ours first; NULL after the last. */
 const void *spot_registry_at(const char *kind, size_t i);
 
-/* NULL with *err (SPOT_EUSAGE), which names all. */
+/* The policy of that name; NULL with *err (SPOT_EUSAGE), which lists the valid names. */
 const void *spot_registry_find(const char *kind, const char *name, struct spot_err *err);
 
-/* --policy of spot-replay: "all", or names with commas between. row [most]. Returns 0, or -1 with
+/* Parse --policy of spot-replay: "all", or comma-separated names. row [most]. Returns 0, or -1 with
  * *err (SPOT_EUSAGE): none, an unknown one, too many. */
 int spot_registry_read(const char *kind, const char *text, size_t most, const void **row, size_t *n,
                        struct spot_err *err);

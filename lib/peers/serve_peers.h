@@ -4,7 +4,7 @@
  * ours among them.
  *
  * Corrected: a batch is that of the rule, but for spotserve-released; the rate is measured (the
- * artifact is told it); moves take what the planner of spot-migrate says, or --switch.
+ * artifact gets it as input); moves take the time planned by spot-migrate, or --switch.
  */
 #ifndef SPOT_PEERS_SERVE_PEERS_H
 #define SPOT_PEERS_SERVE_PEERS_H
@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 enum spot_serve_policy {
-    /* Pipelines keep the (P, M) of the start. A pipeline that loses an instance is gone, others
+    /* Pipelines keep the (P, M) of the start. A pipeline that loses an instance ends, others
      * continue; free instances become a pipeline when there are enough. */
     SPOT_SERVE_REROUTING,
     /* At every change SpotServe's rule is applied, and all pipelines restart from storage. */

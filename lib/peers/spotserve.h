@@ -2,8 +2,8 @@
 /* spotserve.h - the rule of SpotServe (Miao et al., ASPLOS 2024, Algorithm 1) as the solver of its
  * artifact runs it (Hsword/SpotServe, branch artifact, 832b29f, elastic-switch/scheduler/parallel):
  * of the configurations that sustain the rate the one with the lowest latency, if there is none the
- * one with the highest throughput. It counts every GPU; its latency excludes queueing, and what is
- * not needed has no price.
+ * one with the highest throughput. It counts every GPU; its latency excludes queueing, and unneeded
+ * instances cost nothing.
  *
  * Corrected: a choice runs with the batch that it was chosen for; the artifact runs it with
  * max_batch (policy spotserve-released of peers/serve_peers.h).

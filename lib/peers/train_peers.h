@@ -17,7 +17,6 @@ extern "C" {
 /* Their rows for --policy; ends with a NULL name. */
 extern const struct spot_sim_policy spot_peer_policies[];
 
-/* Within the room. */
 spot_sim_run_fn spot_sim_throughput, spot_sim_truth, spot_sim_persistence, spot_sim_nowcast,
     spot_sim_parcae;
 spot_sim_run_fn spot_sim_varuna, spot_sim_bamboo, spot_sim_oobleck, spot_sim_torchft;

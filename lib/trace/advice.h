@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* advice.h - how often a provider says that instances of a type are interrupted.
+/* advice.h - a provider's published rates of interruption by instance type.
  *
  * CSV `zone,instance_type,os,...,hazard_per_h` as `spot-replay import --from aws-advisor` writes
  * it; the zone of a row is a region.
@@ -36,7 +36,7 @@ int spot_advice_read(struct spot_advice *advice, FILE *in, const char *source,
                      struct spot_err *err);
 void spot_advice_release(struct spot_advice *advice);
 
-/* Of a zone, or of its region; NaN: nothing is said. */
+/* Losses per instance-hour in a zone, or in its region; NaN if not given. */
 double spot_advice_per_h(const struct spot_advice *advice, const char *zone,
                          const char *instance_type);
 

@@ -26,7 +26,7 @@ extern "C" {
 
 enum spot_import_kind {
     SPOT_IMPORT_COUNT = 1, /* samples of a count */
-    SPOT_IMPORT_NODE,      /* machines that come and go */
+    SPOT_IMPORT_NODE,      /* nodes that are added and removed */
     SPOT_IMPORT_PRICE,     /* time_s,zone,instance_type,market,price_usd_per_h */
     SPOT_IMPORT_PROBE,     /* trace/probe_trace.h */
     SPOT_IMPORT_HAZARD,    /* zone,instance_type,os,... per month */
@@ -54,9 +54,9 @@ struct spot_import_ask {
 /* One value; texts live as long as the collection. */
 struct spot_import_row {
     double time_s;
-    const char *zone, *instance_type, *extra; /* extra: market, os, or what a probe tells */
+    const char *zone, *instance_type, *extra; /* extra: market, os, or the kind of a probe */
     double value[4]; /* count or price; hazard: min, max, savings; probe: asked, granted, price,
-                        score, NaN where not told */
+                        score, NaN where not given */
 };
 
 struct spot_import_node {
@@ -74,8 +74,9 @@ struct spot_import {
     bool is_lenient;          /* a node may be added or removed twice: the second has no effect */
     double end_s;             /* the last moment covered by a log; 0: not given by the files */
     struct spot_names text;
-    struct spot_names query; /* of which pages were read, by what their rows have in common */
-    bool *has_last;          /* [query.n] the page after which no more follow was among them */
+    struct spot_names
+        query; /* the queries whose pages were read, identified by the common part of their rows */
+    bool *has_last; /* [query.n] the last page was among them */
     size_t last_cap;
     size_t n_row, row_cap, n_node, node_cap;
     struct spot_import_row *row;
@@ -115,8 +116,8 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
 /* Insert the contents of another collection of the same kind before those of this one. */
 void spot_import_prepend(struct spot_import *imp, const struct spot_import *before);
 
-/* A query of which pages follow that were not read: what its rows have in common, such as a region,
- * "" if that is not known. NULL: there is none. */
+/* A query of which not all pages were read, identified by the common part of its rows, such as a
+ * region; "" if that is unknown. NULL if there is none. */
 const char *spot_import_unfinished(const struct spot_import *imp);
 
 /* Earliest time collected; infinity if there is none. */
@@ -144,12 +145,12 @@ const char *spot_import_text(struct spot_import *imp, const char *text);
 struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
                                         const char *instance_type, const char *extra);
 
-/* A probe; `extra` keeps apart what asks and what only tells. */
+/* Append a probe; `extra` distinguishes requests from rows with only a price or a score. */
 void spot_import_probe(struct spot_import *imp, const char *zone, const char *instance_type,
                        const struct spot_probe *probe);
 
-/* A page was read of the query whose rows have `query` in common, "" if nothing is known of them. A
- * last page of a query "" is that of any. */
+/* A page of a query was read; `query` is the common part of its rows, "" if unknown. A last page of
+ * "" counts for any query. */
 void spot_import_page(struct spot_import *imp, const char *query, bool is_last);
 
 /* The readers, one group to a file. */

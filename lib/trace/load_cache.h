@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* load_cache.h - which prompts of a load a cache of prefixes would hold.
- *
- * It holds blocks, and drops those that were not used for longest. A prompt uses its blocks, the
- * last first: so none is dropped before those that need it, as in our server. Each operation costs
- * the blocks of a prompt.
+/* load_cache.h - simulates a prefix cache of a load's prompts. It holds blocks and drops the least
+ * recently used. A prompt uses its blocks from the last to the first, so that no block is dropped
+ * before those that depend on it, as in our server. Each operation costs the blocks of a prompt.
  */
 #ifndef SPOT_TRACE_LOAD_CACHE_H
 #define SPOT_TRACE_LOAD_CACHE_H
@@ -19,21 +17,21 @@ extern "C" {
 
 struct spot_load_cache;
 
-/* Of whole blocks in `token` tokens. The load is borrowed. */
+/* A cache of `token` tokens, in whole blocks. The load is borrowed. */
 struct spot_load_cache *spot_load_cache_new(const struct spot_load *load, int64_t token);
 void spot_load_cache_free(struct spot_load_cache *cache);
 
-/* Tokens of the begin of request i's prompt that are there, at most all but one: the last is
- * computed, to go on from. */
+/* Returns the number of cached tokens at the beginning of request i's prompt, at most all but the
+ * last, which is always computed. */
 int32_t spot_load_cache_found(const struct spot_load_cache *cache, size_t i);
 
-/* Its prompt is used now. */
+/* Mark request i's prompt as used now. */
 void spot_load_cache_use(struct spot_load_cache *cache, size_t i);
 
 void spot_load_cache_clear(struct spot_load_cache *cache);
 
-/* What one cache finds of each request, in their order: [load->n], free() it. NULL if the load has
- * no blocks, or `token` is 0. */
+/* The cached tokens of each request in order, with one cache: [load->n], free() it. NULL if the
+ * load has no blocks, or `token` is 0. */
 int32_t *spot_load_cached(const struct spot_load *load, int64_t token);
 
 #ifdef __cplusplus

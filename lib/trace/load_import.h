@@ -33,7 +33,7 @@ struct spot_load_import {
     struct spot_load_source *length;       /* azure-functions: source of lengths */
     struct spot_rng rng;                   /* azure-functions: time within a minute */
     struct spot_load load;
-    struct spot_bad_rows bad; /* of the file read last */
+    struct spot_bad_rows bad; /* bad rows of the file read last */
     size_t n_empty;           /* left out: a length of 0, as failed requests have */
     size_t n_file;            /* read so far */
 };

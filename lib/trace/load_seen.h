@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load_seen.h - what a server that observes its arrivals knows of them at a moment. */
+/* load_seen.h - a server's knowledge of its arrivals at a moment, from a load. */
 #ifndef SPOT_TRACE_LOAD_SEEN_H
 #define SPOT_TRACE_LOAD_SEEN_H
 
@@ -24,15 +24,16 @@ double spot_load_rate_seen(const struct spot_load *load, double start_s, double 
  * as by five more minutes. */
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s);
 
-/* The lengths of the latest requests whose answers may have ended by now_s, at most `most`, in
- * their order: how long an answer is nobody knows before, and a request alone ends no sooner than
- * the profile has it. Of each prompt cached_token[n] were in a cache, NULL: none. Returns how many.
+/* The lengths of the latest requests, at most `most`, in order, whose answers may have ended by
+ * now_s: the length of an answer is known only at its end, which is not before the profile's time
+ * for a request alone. cached_token[n]: tokens of each prompt found in a cache; may be NULL.
+ * Returns their number.
  */
 size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct spot_load *load,
                               const int32_t *cached_token, double now_s, size_t most,
                               struct spot_serve_length *length);
 
-/* Can hits of a cache be counted with this load and profile? Returns 0, or -1 with *err
+/* Check that cache hits can be counted with this load and profile. Returns 0, or -1 with *err
  * (SPOT_EDATA): no blocks in the load, no times of other lengths in the profile. */
 int spot_load_check_cache(const struct spot_job_serve *serve, const struct spot_load *load,
                           const char *source, struct spot_err *err);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* probe_trace.h - what a cloud answered when it was asked for instances, by zone and type.
- *
- * CSV `time_s,zone,instance_type,asked,granted[,price_usd_per_h][,score]`: at that time `asked`
- * instances were asked for (and given back at once, or only asked about) and `granted` of them
- * were to be had. A row that asks for none tells a price or a placement score (1..10) alone; the
- * zone of such a row may be a region. Both may be empty. Rows may be in any order.
+/* probe_trace.h - a cloud's answers to requests for instances, by zone and type. CSV
+ * `time_s,zone,instance_type,asked,granted[,price_usd_per_h][,score]`: at that time `asked`
+ * instances were requested (and returned at once, or only queried) and `granted` of them were
+ * available. A row with 0 asked has only a price or a placement score (1..10); the zone of such a
+ * row may be a region. Price and score may be empty. Rows may be in any order.
  */
 #ifndef SPOT_TRACE_PROBE_TRACE_H
 #define SPOT_TRACE_PROBE_TRACE_H
@@ -28,8 +27,8 @@ enum {
 struct spot_probe {
     double time_s;          /* 0..SPOT_TRACE_TIME_MAX_S */
     int32_t asked, granted; /* 0 <= granted <= asked */
-    double usd_per_h;       /* 0..1e9; NaN: not told */
-    double score;           /* 0..100; NaN: not told */
+    double usd_per_h;       /* 0..1e9; NaN: not given */
+    double score;           /* 0..100; NaN: not given */
 };
 
 struct spot_probe_series {
@@ -51,7 +50,7 @@ int spot_probe_trace_read(struct spot_probe_trace *trace, FILE *in, const char *
                           struct spot_err *err);
 void spot_probe_trace_release(struct spot_probe_trace *trace);
 
-/* The newest price told at or before time_s; NaN: none. */
+/* The newest price at or before time_s; NaN: none. */
 double spot_probe_usd_per_h(const struct spot_probe_series *series, double time_s);
 
 #ifdef __cplusplus

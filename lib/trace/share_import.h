@@ -44,9 +44,9 @@ const struct spot_share_format *spot_share_format_find(const char *name);
 int spot_share_import_read(struct spot_share_import *imp, const struct spot_share_format *format,
                            FILE *in, const char *source, struct spot_err *err);
 
-/* After the last file: of jobs with one id, and of throughputs of one kind, scale and type, the one
- * read last is kept. Returns 0, or -1 with *err (SPOT_EDATA) for files that belong together and are
- * not all there. */
+/* Call it after the last file: of jobs with the same id, and of throughputs of the same kind, scale
+ * and type, the one read last is kept. Returns 0, or -1 with *err (SPOT_EDATA) if a file of a group
+ * is missing. */
 int spot_share_import_settle(struct spot_share_import *imp, struct spot_err *err);
 void spot_share_import_release(struct spot_share_import *imp);
 

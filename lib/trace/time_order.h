@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* time_order.h - rows by time. */
+/* time_order.h - sorts rows by time. */
 #ifndef SPOT_TRACE_TIME_ORDER_H
 #define SPOT_TRACE_TIME_ORDER_H
 

@@ -4,11 +4,11 @@
  *   y(t + step) = long(t) + b1 (short - long)(t) + b2 (quick - short)(t) + b3 (trend - short)(t)
  *
  * long and short are means of the newest 60 and 12 values, quick a smoothed level, trend a damped
- * one extrapolated `step` ahead. So b1 says how much of a level persists for that time, b2 and b3
- * how much of newer movements: one negative binomial between the windows, where a mixture would be
- * as wide as all of them. b by discounted ridge regression around (1, 0, 0), the mean of 12, in
- * units of a Poisson spread; the variance is that of its earlier forecasts. Source: Hoerl and
- * Kennard 1970.
+ * one extrapolated `step` ahead. So b1 is the share of a level that persists for that time, b2 and
+ * b3 the shares of newer movements: one negative binomial between the windows, where a mixture
+ * would be as wide as all of them. b by discounted ridge regression around (1, 0, 0), the mean of
+ * 12, in units of a Poisson spread; the variance is that of its earlier forecasts. Source: Hoerl
+ * and Kennard 1970.
  */
 #ifndef SPOT_FORECAST_MODELS_FC_LOAD_REGRESS_H
 #define SPOT_FORECAST_MODELS_FC_LOAD_REGRESS_H
