@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A bundle goes to a store behind a command as it is coded. */
+/* Streams a bundle to a store behind a command while it is encoded. */
 #include "checkpoint/bundle_file.h"
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/object_store.h"

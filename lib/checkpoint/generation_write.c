@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A generation is put together and committed. */
+/* Assembles and commits a generation. */
 #define _XOPEN_SOURCE 700 /* mkdirat */
 #include "checkpoint/generation.h"
 
@@ -89,8 +89,8 @@ static bool is_listed(const struct spot_generations *g, int64_t step)
     return i < n;
 }
 
-/* A step has one state: what is durable already is not touched. Returns 1 if it is, 0 if it is not
- * there or damaged, -1 with *err. */
+/* A step has only one state, so an existing durable generation is left unchanged. Returns 1 if
+ * there is one, 0 if it is missing or damaged, -1 with *err. */
 static int is_durable(const struct spot_generations *g, int64_t step, struct spot_err *err)
 {
     char dir[PATH_SIZE];
@@ -225,7 +225,7 @@ static int commit_objects(const struct spot_generations *g, int64_t step, uint64
     return rc;
 }
 
-/* All is there: it gets its manifest. */
+/* All bundles exist: write the manifest. */
 static int complete(const struct spot_generations *g, int dir_fd, int64_t step,
                     const struct spot_written *written, struct spot_err *err)
 {

@@ -27,7 +27,7 @@ void spot_object_bundle_key(char key[SPOT_OBJECT_KEY_SIZE], int64_t step, uint64
     spot_object_key(key, step, nonce, name);
 }
 
-/* "gen-STEP.NONCE/NAME" as spot_object_key() writes it, to the letter; else the step stays -1. */
+/* Parse "gen-STEP.NONCE/NAME" exactly as spot_object_key() writes it; else the step stays -1. */
 static void read_key(struct spot_object_line *line)
 {
     char again[SPOT_OBJECT_KEY_SIZE], *end;

@@ -134,7 +134,7 @@ int spot_store_lock(struct spot_store *s, struct spot_err *err)
         s->lock_fd = fd;
         return 0;
     }
-    (void)dup3(fd, s->lock_fd, O_CLOEXEC); /* its number is another thread's too */
+    (void)dup3(fd, s->lock_fd, O_CLOEXEC); /* another thread uses its number */
     close(fd);
     return 0;
 }
@@ -196,7 +196,7 @@ static int look_around(struct spot_store *s, struct spot_err *err)
     return has_ours || !other.code ? 0 : spot_err_set(err, other.code, "%s", other.msg);
 }
 
-/* While the job's own thread waits for a command, it has to go on all the same. */
+/* Call tick while the job's own thread waits for a command. */
 static bool goes_on(void *user)
 {
     struct spot_store *const s = user;
@@ -280,7 +280,7 @@ void spot_store_close(struct spot_store *s)
     if (!s || (s->has_thread && !spot_store_end(s)))
         return;
     if (s->is_private && (s->lock_fd < 0 || !spot_safe_empty(s->lock_fd, NULL)))
-        (void)rmdir(s->disk.dir); /* which another's is not, unless it is empty */
+        (void)rmdir(s->disk.dir); /* fails for another process's directory unless it is empty */
     else if (s->has_thread)
         spot_store_drop_unfinished(s);
     for (int i = 0; i < 2; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* store_collect.c - a generation is put together from bytes that come and files that holders
- * write. */
+/* store_collect.c - assembles a generation from received bytes and files that holders write. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "checkpoint/store_state.h"
 
@@ -21,7 +20,7 @@ static void set_serial(struct spot_store *s, uint64_t serial)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What is queued of it the thread drops. */
+/* Drop the generation being assembled; the thread drops its queued bundles. */
 static void drop_collected(struct spot_store *s)
 {
     memset(s->piece, 0, (size_t)s->disk.n_bundle * sizeof(*s->piece));
@@ -182,7 +181,7 @@ bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t 
         return false;
     *nonce |= 1;
     if (!thread_has_work(s))
-        spot_store_drop_unfinished(s); /* whose writers went away */
+        spot_store_drop_unfinished(s); /* whose writers have left */
     if (spot_generation_share(&s->disk, s->collecting, *nonce, NULL))
         return false;
     s->nonce = *nonce;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages of sequences that come from other replicas, and go there. */
+/* Pages of sequences received from, and sent to, other replicas. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "serve/batch_loop_state.h"
 
 enum {
-    COPY_PAGES = 32,      /* given to the buddy behind a pass, */
+    COPY_PAGES = 32,      /* sent to the buddy after a pass, */
     COPY_BYTES = 8 << 20, /* while fewer bytes wait */
 };
 
@@ -43,7 +43,7 @@ int spot_batch_loop_set_buddy(struct spot_batch_loop *l, const struct spot_relay
     return spot_relay_set_buddy(l->relay, buddy, epoch, err);
 }
 
-/* Pages that became full, a few at a time, while those before are not stuck on their way. */
+/* Send full pages to the buddy, a few at a time, unless earlier ones are still queued. */
 int spot_batch_copy_pages(struct spot_batch_loop *l, struct spot_err *err)
 {
     int64_t left = spot_relay_copies_queued(l->relay) < COPY_BYTES ? COPY_PAGES : 0;
@@ -79,7 +79,7 @@ void spot_batch_note_rate(double *rate, double value)
     *rate = *rate > 0 ? 0.8 * *rate + 0.2 * value : value;
 }
 
-/* The last token it knows is computed here, so that its logits are. */
+/* The last known token is always computed here, to get its logits. */
 static int take_pages(struct spot_batch_loop *l, struct spot_strand *s, struct spot_err *err)
 {
     const int64_t n_most = (int64_t)s->n_token - 1;
@@ -106,8 +106,8 @@ bool spot_batch_all_wait(const struct spot_batch_loop *l)
     return true;
 }
 
-/* Pages that came are put into the cache, where older sequences leave room. With nothing else to
- * do, wait a little for them. */
+/* Put received pages into the cache, as far as older sequences leave free pages. With nothing else
+ * to do, wait briefly for them. */
 int spot_batch_look_for_pages(struct spot_batch_loop *l, struct spot_err *err)
 {
     static const double little_s = 2e-3;

@@ -65,10 +65,10 @@ static void note_offset(const struct spot_completion *c, struct spot_choice *h)
 
 /* --- stop texts ------------------------------------------------------------- */
 
-/* Each is found in time proportional to the text alone, whatever client and model make of it
- * (Knuth, Morris and Pratt, SIAM Journal on Computing 6, 1977): the choice keeps how many bytes of
- * the stop text its text ends in, and fallback[m] says how many that is where m of them matched but
- * the next does not. These bytes are also those to be held back. */
+/* Stop texts are searched in time proportional to the text (Knuth, Morris and Pratt, SIAM Journal
+ * on Computing 6, 1977): the choice keeps the number of bytes of the stop text that match the end
+ * of its text; fallback[m] is that number when m bytes matched but the next does not. Matching
+ * bytes at the end are held back. */
 
 static uint16_t *fallbacks(const char *stop)
 {
@@ -83,7 +83,7 @@ static uint16_t *fallbacks(const char *stop)
     return to;
 }
 
-/* Where stop text i, which ends beyond `known` bytes, first begins; text.n: nowhere. */
+/* Position of the first stop text i that ends after `known` bytes; text.n if there is none. */
 static size_t find(const struct spot_completion *c, struct spot_choice *h, size_t i, size_t known)
 {
     const char *const stop = c->request.stop[i];
@@ -103,8 +103,8 @@ static size_t find(const struct spot_completion *c, struct spot_choice *h, size_
     return h->text.n;
 }
 
-/* Where the first stop text that ends beyond `known` bytes and did not end before begins, and which
- * it is; text.n: none. */
+/* Position and index of the first stop text that ends after `known` bytes; text.n if there is
+ * none. */
 static size_t first_stop(const struct spot_completion *c, struct spot_choice *h, size_t known,
                          size_t *stop)
 {
@@ -144,7 +144,7 @@ static void open_choice(struct spot_completion *c, uint32_t choice)
     h->n_echo = spot_request_n_echo(&part);
     if (c->request.tool_form)
         spot_tool_scan_init(&h->calls, spot_tool_form(c->request.tool_form));
-    if (!part.n_token_max && !h->n_echo) { /* nothing is asked for behind the prompt */
+    if (!part.n_token_max && !h->n_echo) { /* no token after the prompt is requested */
         h->finish = SPOT_FINISH_LENGTH;
         c->n_open--;
     }
@@ -211,7 +211,7 @@ void spot_completion_unref(struct spot_completion *c)
 
 /* --- calls of tools ----------------------------------------------------------- */
 
-/* The text that may be told has grown, or ended. */
+/* The text that may be sent has grown, or ended. */
 static void note_calls(const struct spot_completion *c, struct spot_choice *h)
 {
     const size_t i = h->n_token - 1;
@@ -222,7 +222,7 @@ static void note_calls(const struct spot_completion *c, struct spot_choice *h)
     h->piece_end[i] = h->calls.n;
 }
 
-/* What calls begin with may be the name of a special token: it is text here. */
+/* The trigger of a call may be the name of a special token, which counts as text here. */
 static bool is_of_call(const struct spot_completion *c, uint32_t id)
 {
     const struct spot_tool_form *const form =
@@ -255,7 +255,7 @@ static void close_choice(struct spot_completion *c, struct spot_choice *h, enum 
     note_calls(c, h);
 }
 
-/* The text from `known` on is new: is there a stop text in it? */
+/* True if the text, new from `known` on, contains a stop text. */
 static bool stops(struct spot_completion *c, struct spot_choice *h, size_t known)
 {
     size_t stop;
@@ -321,7 +321,7 @@ static bool is_end(const struct spot_vocabulary *v, uint32_t id)
     return false;
 }
 
-/* Special tokens are not text, so a stop text that is the name of one is looked for here. */
+/* True if a special token's name is a stop text: special tokens are not in the text. */
 static bool is_stop(const struct spot_completion *c, uint32_t id)
 {
     const struct spot_request *const r = &c->request;
@@ -336,7 +336,7 @@ static bool is_stop(const struct spot_completion *c, uint32_t id)
     return false;
 }
 
-/* A token that ends the choice: before n_token_min of them none of a worker is. */
+/* True if the token ends the choice; never for a worker before n_token_min tokens. */
 static bool ends(const struct spot_completion *c, const struct spot_choice *h, uint32_t id)
 {
     if ((int64_t)h->n_counted <= c->request.n_token_min)

@@ -12,7 +12,9 @@
 #include "common/xalloc.h"
 
 static const double connect_s = 5;
-static const double silent_steps = 20, first_times = 30; /* as long for the first token */
+static const double silent_steps = 20,
+                    first_times = 30; /* multiples of the mean step time after which a stream is
+                                         silent; of the time to the first token */
 static const double ask_health_s = 2, answer_health_s = 10;
 
 enum { LINE_MAX_BYTE = 1 << 20, TEXT_ROOM = 1024 };
@@ -25,18 +27,19 @@ struct stream {
     struct spot_request request;
     uint32_t *token; /* [n] of the choice so far */
     size_t n, cap;
-    size_t n_began;        /* of these, when it was given */
-    int64_t n_counted;     /* of them, as max_tokens counts */
-    int64_t n_most, n_got; /* of the answer under way: wanted, come */
+    size_t n_began;        /* number of tokens when it was assigned */
+    int64_t n_counted;     /* number that max_tokens counts */
+    int64_t n_most, n_got; /* tokens of the current answer: wanted, received */
     bool ignores_end, is_whole, is_part;
-    bool is_asked;           /* an answer is under way */
-    bool is_over;            /* nothing more is wanted of it */
-    bool must_ask;           /* for the rest */
-    size_t n_asked;          /* tokens at the last question; SIZE_MAX: there was none */
-    int n_idle;              /* questions since then that brought none */
-    struct spot_buf grammar; /* of what follows the tokens that it began with; n 0: none */
-    struct spot_buf line;    /* of the answer, that has not ended */
-    double told_s;           /* its last token, or since when it is asked */
+    bool is_asked;  /* a request is in progress */
+    bool is_over;   /* no more tokens of it are wanted */
+    bool must_ask;  /* a request for the rest is needed */
+    size_t n_asked; /* tokens at the last request; SIZE_MAX: there was none */
+    int n_idle;     /* consecutive requests without tokens */
+    struct spot_buf
+        grammar;          /* grammar of the text after the tokens with which it began; n 0: none */
+    struct spot_buf line; /* incomplete line of the answer */
+    double told_s;        /* time of its last token, or of the request */
 };
 
 struct spot_engine_client {
@@ -51,8 +54,8 @@ struct spot_engine_client {
     bool is_told; /* the two above were read */
     struct spot_engine_event event;
     double step_s, told_s;         /* a mean time between two tokens of a stream; the last of any */
-    bool is_asked_health, is_gone; /* it takes no connections */
-    double health_s, unwell_s;     /* when it was asked last; since when it does not answer */
+    bool is_asked_health, is_gone; /* it accepts no connections */
+    double health_s, unwell_s; /* time of the last health check; since when it has not answered */
 };
 
 struct spot_engine_client *spot_engine_client_new(const struct spot_engine_config *config,
@@ -102,7 +105,8 @@ void spot_engine_client_free(struct spot_engine_client *c)
     free(c);
 }
 
-/* --- what is told ----------------------------------------------------------------- */
+/* --- messages to the coordinator
+ * ----------------------------------------------------------------- */
 
 static void begin_telling(struct spot_engine_client *c)
 {
@@ -158,7 +162,7 @@ static void note_time(struct stream *s)
     s->told_s = c->told_s = now_s;
 }
 
-/* A token whose logprobs were not asked for has none to be compared or told. */
+/* Tokens without requested logprobs have none. */
 static void take_token(struct stream *s, const struct spot_token *token)
 {
     struct spot_token t = *token;
@@ -196,7 +200,7 @@ static int64_t left(const struct stream *s)
     return s->request.n_token_max - s->n_counted;
 }
 
-/* It stopped before it was to: the end of a choice is a token. */
+/* The engine stopped early: the end of a choice is a token. */
 static void take_stop(struct stream *s)
 {
     const struct spot_engine_config *const config = &s->client->config;
@@ -209,7 +213,7 @@ static void take_stop(struct stream *s)
     s->is_over = true;
 }
 
-/* As many as were asked for, or as it allows. */
+/* The engine stopped at the requested length, or at its own limit. */
 static void take_length(struct stream *s)
 {
     if (s->n_got < s->n_most && !s->client->config.is_text) {
@@ -222,8 +226,8 @@ static void take_length(struct stream *s)
     s->must_ask = !s->is_over;
 }
 
-/* llama-server leaves out ids of tokens that end within a character. Those of a whole answer are
- * all there, so the next few are asked for in this way. */
+/* llama-server omits ids of tokens that end within a character when streaming. A whole answer has
+ * all of them, so the next few tokens are requested without streaming. */
 static int64_t n_lacking(const struct stream *s, const struct spot_engine_event *e)
 {
     if (s->client->config.is_text || s->is_whole || e->n_all < 0 || e->n_before >= 0)
@@ -297,7 +301,7 @@ static void take_line(struct stream *s, const char *line, size_t n)
         take_document(s, line, n);
 }
 
-/* Called by curl: what is decided here is carried out behind the wait. */
+/* Called by curl; decisions made here are carried out after the wait. */
 static bool on_part(void *user, const char *data, size_t n)
 {
     struct stream *const s = user;
@@ -332,7 +336,7 @@ static bool is_final(long status)
     return status == 400 || status == 404 || status == 413 || status == 422;
 }
 
-/* What an engine says in place of an answer: the text of its error, or the start of it. */
+/* Take the text of an engine's error, or its start. */
 static void fail_by_status(struct stream *s, const struct spot_http_reply *reply)
 {
     char why[160];
@@ -352,7 +356,8 @@ static void on_done(void *user, const struct spot_http_reply *reply)
     s->is_asked = false;
     if (s->is_over || s->must_ask)
         return;
-    if (reply->is_refused) { /* the worker leaves: nobody failed it, it goes on elsewhere */
+    if (reply->is_refused) { /* the worker leaves: the choice did not fail, and continues elsewhere
+                              */
         s->client->is_gone = true;
         return;
     }
@@ -366,9 +371,9 @@ static void on_done(void *user, const struct spot_http_reply *reply)
         fail(s, false, "the engine's answer broke off");
 }
 
-/* --- a question ---------------------------------------------------------------------- */
+/* --- a request ---------------------------------------------------------------------- */
 
-/* Noise of a position, whoever computes it. */
+/* The seed of a position, the same for every engine. */
 static uint32_t seed_of(const struct stream *s)
 {
     const uint64_t key[] = { s->request.sample.seed, s->choice, s->n };
@@ -376,7 +381,7 @@ static uint32_t seed_of(const struct stream *s)
     return (uint32_t)(spot_hash64(key, sizeof(key)) & INT32_MAX);
 }
 
-/* Ends are ignored as long as fewer tokens than the least are there. */
+/* Ends are ignored before the minimum number of tokens. */
 static void plan_answer(struct stream *s)
 {
     const int64_t least = s->request.n_token_min - s->n_counted;
@@ -477,8 +482,8 @@ void spot_engine_client_drop(struct spot_engine_client *c, uint64_t number)
 
 /* --- the wait ------------------------------------------------------------------------- */
 
-/* The first token waits for prompts of others, so for as long as those tell tokens, but not twice
- * its limit: an engine may have lost the request. */
+/* The first token may wait for other prompts, as long as other streams produce tokens, but at most
+ * twice its limit, since the engine may have lost the request. */
 static bool is_silent(const struct stream *s, double limit_s, double now_s)
 {
     const double quiet_s = now_s - s->told_s, first_s = first_times * limit_s;

@@ -39,7 +39,7 @@ const struct spot_engine_preset *spot_engine_preset_find(const char *name)
     return NULL;
 }
 
-/* Whose word this is the whole of, or the start of as in "sglang.launch_server". */
+/* The preset named by the whole word, or by its start as in "sglang.launch_server". */
 static const struct spot_engine_preset *preset_of_word(const char *word, size_t n_word)
 {
     for (size_t i = 0; i < N_PRESET; i++)
@@ -119,7 +119,7 @@ int spot_engine_about_read(const struct spot_engine_preset *p, const char *wante
                : spot_err_set(err, SPOT_EDATA, "%s names no model", p->about);
 }
 
-/* --- questions -------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------- */
 
 static void put_ids(struct spot_jw *jw, const char *key, const struct spot_engine_ask *ask)
 {
@@ -149,7 +149,7 @@ static void put_prompt(struct spot_jw *jw, const char *key, const struct spot_en
     spot_buf_release(&text);
 }
 
-/* What all but TGI and transformers name alike. */
+/* Settings with the same names in all engines but TGI and transformers. */
 static void put_sampling(struct spot_jw *jw, const struct spot_engine_ask *ask,
                          const char *repetition, int64_t every)
 {
@@ -190,8 +190,8 @@ static void put_openai(const struct spot_engine_ask *ask, struct spot_jw *jw)
     spot_jw_int(jw, "seed", ask->seed);
 }
 
-/* Without do_sample it samples only where the model's own settings say so, and what top_k and min_p
- * are is in these as well. A text in JSON. */
+/* A request to transformers. Without do_sample it samples only if the model's own settings say so,
+ * which also contain defaults of top_k and min_p. */
 static void put_transformers(const struct spot_engine_ask *ask, struct spot_jw *jw)
 {
     const struct spot_sample *const s = &ask->request->sample;

@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-/* A port that is free now; nobody else is given it soon. */
+/* Returns a free port, which the system does not assign again soon. */
 static int find_port(struct spot_err *err)
 {
     struct spot_endpoint at;
@@ -59,8 +59,8 @@ static int spawn_shell(pid_t *pid, pid_t group, const char *script, int in, int 
     return rc;
 }
 
-/* The first of the group sees the end of a pipe when this process is gone, also where that ends in
- * the grace that it gives to the others. */
+/* The leader of the group sees the end of a pipe when this process has ended, even during the grace
+ * period of the others. */
 static int spawn_all(struct spot_engine_process *p, const char *command)
 {
     int alive[2], said[2], rc;
@@ -101,7 +101,7 @@ int spot_engine_process_start(struct spot_engine_process *p, const char *command
     return -1;
 }
 
-/* The last bytes of it. */
+/* Read output and keep its last bytes. */
 static void take_words(struct spot_engine_process *p)
 {
     char part[4096];
@@ -127,7 +127,7 @@ bool spot_engine_process_runs(struct spot_engine_process *p)
     return p->pid != 0;
 }
 
-/* If it is of the group. */
+/* Memory of a process in the group; 0 for others. */
 static size_t byte_of(const char *pid, pid_t group)
 {
     char path[64], line[1024];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What may take long for one client, so that others' streams do not wait for it: a body of
- * megabytes takes up to a second to become tokens, an answer of many choices with log probabilities
- * as much to become text. Small ones take less than a millisecond, and are done at once. */
+/* Does long work for one client in a thread, so that other streams do not wait: encoding a body of
+ * megabytes takes up to a second, and so does writing an answer of many choices with log
+ * probabilities. Small ones take less than a millisecond and are done at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ enum {
     PART_BYTE = 64,          /* about, of an answer for each of those */
 };
 
-/* Reading that took longer than this once is done beside: its template takes long with a short
- * body. */
+/* If reading has once taken longer than this it is done in a thread: the template is slow even for
+ * a short body. */
 static const double at_once_s = 0.05;
 
 /* --- bodies ------------------------------------------------------------------------ */
@@ -26,10 +26,10 @@ static const double at_once_s = 0.05;
 struct spot_front_reading {
     struct spot_desk_job job; /* first */
     struct spot_front *front;
-    struct spot_exchange *x; /* NULL: its client has gone */
+    struct spot_exchange *x; /* NULL: its client has disconnected */
     enum spot_api api;
     struct spot_buf body;
-    struct spot_front_options options; /* as they are when it is begun */
+    struct spot_front_options options; /* as of its beginning */
     struct spot_request request;
     struct spot_buf error;
     int status;
@@ -151,7 +151,7 @@ bool spot_front_is_reading(const struct spot_front *f, const struct spot_vocabul
 
 struct writing {
     struct spot_desk_job job;  /* first */
-    struct spot_exchange *x;   /* NULL: its client has gone */
+    struct spot_exchange *x;   /* NULL: its client has disconnected */
     struct spot_completion *c; /* one reference; all of it has ended, so nothing changes it */
     struct spot_front_options options;
     struct spot_buf out;

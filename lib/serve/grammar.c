@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a text stands in the network is a set of ways; each is a node and the frames of the rules
- * and loops around it. Sets are made as they are met, with the sets that bytes lead to, and
- * forgotten when they become many: a state has its text, so it finds its set again. Which ways a
- * set has, and in which order, is a function of the text alone. */
+/* The state of a text in the network is a set of ways; each is a node and the frames of the rules
+ * and loops around it. Sets and their transitions by bytes are created on demand, and dropped when
+ * there are many: a state has its text, so it finds its set again. The ways of a set, and their
+ * order, are a function of the text alone. */
 #include "serve/grammar.h"
 
 #include <math.h>
@@ -15,14 +15,14 @@
 #include "serve/grammar_state.h"
 
 enum {
-    WAYS_MAX = 640, /* of a set: more are dropped, and each that stays has an end */
+    WAYS_MAX = 640, /* of a set: further ways are dropped; each remaining one can reach an end */
     SETS_MAX = 4096,
     FRAMES_MAX = 1 << 16,
     VISITS_MAX = 1 << 14,
     MASKS = 32,
-    MASK_COST_MAX = 1 << 20, /* 10 to 20 ms; schemas that people write take a fortieth of it */
+    MASK_COST_MAX = 1 << 20, /* 10 to 20 ms; typical schemas take a fortieth of it */
     SET_COST = 128,
-    TEXT_COST_MAX = 1 << 24, /* and for each byte as much as this */
+    TEXT_COST_MAX = 1 << 24, /* and for each byte this much */
     BYTE_COST_MAX = 256,
     UNKNOWN = -1,
     DEAD = -2,
@@ -35,7 +35,7 @@ struct visit {
 struct set {
     size_t first, n; /* ways */
     bool may_end;
-    uint32_t n_mask; /* the mask that has counted it, and these steps from it */
+    uint32_t n_mask; /* the mask that has counted it, and its steps */
     uint64_t counted[4];
     int32_t next[256];
     uint16_t cost[256]; /* of the step; where next is known */
@@ -61,7 +61,7 @@ struct spot_grammar {
     struct set *set;
     size_t n_frame, frame_cap, n_way, way_cap, n_set, set_cap;
     struct index frames, sets;
-    uint64_t generation; /* one more each time that all was forgotten */
+    uint64_t generation; /* incremented each time that all sets are dropped */
     struct mask mask[MASKS];
     size_t next_mask;
     uint32_t n_mask; /* the one being filled, */
@@ -69,7 +69,7 @@ struct spot_grammar {
 
     /* of one step */
     struct spot_gway *found; /* [WAYS_MAX] */
-    struct visit *visit;     /* a table, of which those of this step count */
+    struct visit *visit;     /* a table; only entries of this step are valid */
     size_t n_found, n_visit;
     uint32_t n_step;
     bool may_end;
@@ -132,7 +132,7 @@ static bool is_set(const struct spot_grammar *g, const struct set *s)
            !memcmp(&g->way[s->first], g->found, s->n * sizeof(*g->found));
 }
 
-/* The set of what was found; DEAD if that is nothing. */
+/* The set of the found ways; DEAD if there are none. */
 static int32_t set_of(struct spot_grammar *g)
 {
     const size_t n_byte = g->n_found * sizeof(*g->found);
@@ -158,7 +158,7 @@ static int32_t set_of(struct spot_grammar *g)
 
 /* --- ways without a byte ----------------------------------------------------- */
 
-/* Also true when there is no more room: such an alternative is dropped. */
+/* Also true when the table is full: such an alternative is dropped. */
 static bool was_visited(struct spot_grammar *g, struct visit v)
 {
     size_t i;
@@ -183,7 +183,7 @@ static void keep(struct spot_grammar *g, struct spot_gway w)
 
 static void go(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn);
 
-/* Turns beyond what can make a difference are one. */
+/* Counts of turns that make no difference are merged. */
 static void go_loop(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn)
 {
     const struct spot_gnode *const v = &g->net.node[node];
@@ -285,7 +285,7 @@ static uint32_t *needed_frames(const struct spot_grammar *g, const struct set *s
 
     for (size_t i = 0; i < s->n; i++)
         is_needed[g->way[s->first + i].frame] = 1;
-    for (size_t i = g->n_frame; i-- > 1;) /* what lies below was there before */
+    for (size_t i = g->n_frame; i-- > 1;) /* lower frames come first */
         if (is_needed[i])
             is_needed[g->frame[i].below] = 1;
     return is_needed;
@@ -369,8 +369,8 @@ struct spot_gstand spot_grammar_stand(struct spot_grammar_state *s)
 
 /* --- masks ------------------------------------------------------------------- */
 
-/* What a mask costs is what it would cost if nothing were known: a function of the text, so that
- * all replicas and coordinators find the same too much. A step counts once a mask. */
+/* The cost of a mask is computed as if nothing were cached: a function of the text, so that all
+ * replicas and coordinators reject the same ones. A step counts once per mask. */
 
 static void count_set(struct spot_grammar *g, int32_t at)
 {
@@ -395,8 +395,9 @@ static void count_step(struct spot_grammar *g, int32_t at, uint8_t byte)
     g->cost += s->cost[byte];
 }
 
-/* Which tokens may come after a set: sorted tokens share the sets of their common starts. Nothing
- * is forgotten meanwhile; the cost bounds what is made. Returns false if that is too much. */
+/* Compute the tokens allowed after a set: sorted tokens share the sets of their common prefixes.
+ * Nothing is dropped meanwhile; the cost limits the number of new sets. Returns false if it exceeds
+ * the limit. */
 static bool fill_mask(struct spot_grammar *g, int32_t set, uint8_t *allowed)
 {
     const struct spot_grammar_words *const w = g->words;
@@ -446,7 +447,7 @@ static bool is_too_much(const struct spot_grammar_state *s)
     return s->cost > TEXT_COST_MAX + (uint64_t)BYTE_COST_MAX * s->text.n;
 }
 
-/* --- what others see --------------------------------------------------------- */
+/* --- interface --------------------------------------------------------- */
 
 struct spot_grammar *spot_grammar_new(const char *form, size_t n_byte,
                                       const struct spot_grammar_words *words, struct spot_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms of a text: schemas, expressions and choices, and what tools need: one behind another, one
- * or another, several, and free text that ends where something begins. */
+/* Forms of a text: schemas, expressions and choices, and those for tools: sequences, alternatives,
+ * repetitions, and free text that ends at a trigger. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

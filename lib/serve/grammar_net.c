@@ -108,9 +108,9 @@ uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uin
     return n ? texts_from(net, text, n, 0, next) : net->never;
 }
 
-/* --- any text but one that has another --------------------------------------- */
+/* --- any text without a given one --------------------------------------- */
 
-/* Bytes that lead to the same node, to[byte], as few nodes. */
+/* Nodes, as few as possible, that lead each byte to to[byte]. */
 static uint32_t led_by(struct spot_gnet *net, const uint32_t to[256])
 {
     uint32_t start = net->never;
@@ -137,7 +137,7 @@ static uint32_t no_bracket(struct spot_gnet *net, uint32_t next)
 }
 
 /* The automaton that searches for the text (Knuth, Morris and Pratt), without its last step. Its
- * nodes lead to each other, so they are there before what they lead to is known. */
+ * nodes refer to each other, so they are created before their successors are known. */
 uint32_t spot_gnet_without(struct spot_gnet *net, const char *text, uint32_t next)
 {
     const size_t n = strlen(text);
@@ -430,7 +430,7 @@ static bool lives(const struct spot_gnet *net, const struct spot_gnode *v)
     return false;
 }
 
-/* Nodes mostly follow those that they lead to, so a few passes do. */
+/* Nodes mostly come after their successors, so a few passes suffice. */
 static void find_alive(struct spot_gnet *net)
 {
     for (bool has_changed = true; has_changed;) {
@@ -441,8 +441,8 @@ static void find_alive(struct spot_gnet *net)
     }
 }
 
-/* Does a way without a byte lead from a node to itself? seen[]: 0 not yet, 1 on the way, 2 done.
- * A loop's body ends at node 0, so its ways are those of its body and those behind it. */
+/* True if a way without a byte leads from a node to itself. seen[]: 0 not yet, 1 in progress, 2
+ * done. A loop's body ends at node 0, so its ways are those of its body and those after it. */
 static bool comes_back(const struct spot_gnet *net, uint32_t start, uint8_t *seen)
 {
     uint32_t *const way = spot_xcalloc(2 * net->n + 2, sizeof(*way));

@@ -6,7 +6,7 @@
 #include "common/xalloc.h"
 #include "serve/grammar_state.h"
 
-/* --- where we are ----------------------------------------------------------- */
+/* --- position and errors ----------------------------------------------------------- */
 
 uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char *detail)
 {
@@ -105,7 +105,7 @@ static const struct spot_json_value *resolve(struct spot_greader *r, const char 
     return at;
 }
 
-/* Each place that is referred to becomes one rule, which may call itself. */
+/* Each referenced place becomes one rule, which may call itself. */
 static uint32_t referred(struct spot_greader *r, const struct spot_json_value *ref, uint32_t next)
 {
     const struct spot_json_value *to;
@@ -128,8 +128,7 @@ static uint32_t referred(struct spot_greader *r, const struct spot_json_value *r
     return spot_gnet_call(r->net, rule, next);
 }
 
-/* Words that say nothing about which text is valid, and OpenAPI's nullable, which stands beside
- * all. */
+/* Keywords that do not affect validity, and OpenAPI's nullable, which may accompany any other. */
 static bool is_annotation(const char *key)
 {
     static const char *const known[] = { "title",    "description", "default",  "examples",
@@ -176,7 +175,7 @@ static bool is_known(const char *key)
     return is_annotation(key);
 }
 
-/* The one word that decides, and beside it only annotations. */
+/* True if the only keywords beside this one are annotations. */
 static bool stands_alone(struct spot_greader *r, const struct spot_json_value *schema,
                          const char *key)
 {
@@ -204,7 +203,7 @@ static uint32_t combined(struct spot_greader *r, const struct spot_json_value *s
     return any_of(r, key, v, next);
 }
 
-/* Without a type: what is said of objects is of objects, and so on. */
+/* The type implied by keywords of a schema without a type. */
 static const char *implied_type(const struct spot_json_value *schema)
 {
     static const char *const by[][2] = {
@@ -254,7 +253,7 @@ static uint32_t of_object(struct spot_greader *r, const struct spot_json_value *
     return spot_greader_fail(r, "type is missing", "");
 }
 
-/* What the schema says, or null where it is nullable. */
+/* A value of the schema, or null if it is nullable. */
 static uint32_t nullable(struct spot_greader *r, const struct spot_json_value *schema,
                          uint32_t next)
 {

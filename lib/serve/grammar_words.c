@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What grammars of a model share: its tokens in the order of their bytes, and grammars that are
- * idle.
+/* Data shared by the grammars of a model: its tokens in the order of their bytes, and idle
+ * grammars.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Log probabilities as OpenAI tells them: in two ways. */
+/* Log probabilities in OpenAI's two formats. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "common/utf8.h"
 #include "serve/openai_state.h"
 
-/* Of a special token its name. */
+/* The text of a token; of a special token its name. */
 static struct spot_buf token_text(const struct spot_answer_part *p, uint32_t id)
 {
     struct spot_buf text = { 0 };
@@ -28,7 +28,7 @@ static void put_token(const struct spot_answer_part *p, struct spot_jw *jw, cons
     spot_buf_release(&text);
 }
 
-/* What has no logarithm is as improbable as OpenAI's least. */
+/* Probability 0 becomes OpenAI's lowest log probability. */
 static double told(double logprob)
 {
     return isfinite(logprob) ? logprob : -9999;
@@ -48,7 +48,7 @@ static bool is_characters(const struct spot_buf *text)
     return at == text->n;
 }
 
-/* A part of a character has a key of its own: "bytes:" and they, as OpenAI writes it. */
+/* A part of a character has the key "bytes:" followed by its bytes, as in OpenAI's API. */
 static struct spot_buf token_key(const struct spot_answer_part *p, uint32_t id)
 {
     struct spot_buf text = token_text(p, id), name = { 0 };
@@ -102,7 +102,7 @@ static void put_offsets(const struct spot_answer_part *p, struct spot_jw *jw, bo
 
 void spot_answer_part_put_logprobs(const struct spot_answer_part *p, struct spot_jw *jw)
 {
-    const bool has_first = p->c->request.does_echo && !p->begin; /* nothing came before it */
+    const bool has_first = p->c->request.does_echo && !p->begin; /* no token precedes it */
 
     if (p->c->request.n_logprob < 0) {
         spot_jw_null(jw, "logprobs");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A body of OpenAI's API to a request. */
+/* Converts a body of OpenAI's API to a request. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static void name_request(struct spot_body *b)
     r->created_s = (int64_t)time(NULL);
 }
 
-/* More than the queue holds would be told to retry for ever. */
+/* Reject more choices than the queue holds, which would be told to retry for ever. */
 static void check_choices(struct spot_body *b)
 {
     const uint32_t most = b->options->n_choice_max;
@@ -130,7 +130,7 @@ static int read_text(struct spot_body *b, const char *text, size_t n_byte)
     return -1;
 }
 
-/* A response is a chat that is asked for otherwise. */
+/* A response is translated to a chat. */
 static void read_response(struct spot_body *b)
 {
     size_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers of /v1/responses: a list of items, each a message or a call of a function, and the events
- * that tell how it grows. */
+/* Answers of /v1/responses: a list of items, each a message or a function call, and the events of
+ * its growth. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* --- items ------------------------------------------------------------------------ */
 
-/* Pieces [begin, end) of the text; the first tells what it is. */
+/* Pieces [begin, end) of the text; the first one determines the kind of item. */
 struct item {
     const struct spot_completion *c;
     size_t begin, end;
@@ -101,7 +101,7 @@ static void put_item(struct spot_jw *jw, const char *key, const struct item *t, 
     spot_jw_end(jw);
 }
 
-/* Does a piece begin an item, behind one that begins with piece `begin`? */
+/* True if a piece begins a new item, after one that begins with piece `begin`. */
 static bool begins_item(const struct spot_completion *c, size_t begin, size_t i)
 {
     return piece_of(c, i)->kind == SPOT_PIECE_CALL ||
@@ -127,7 +127,7 @@ static void put_output(struct spot_jw *jw, const struct spot_completion *c, bool
 
 /* --- the response -------------------------------------------------------------------- */
 
-/* What was asked, and what is so where nothing was. */
+/* Write the request's settings, with defaults. */
 static void put_told(struct spot_jw *jw, const struct spot_completion *c)
 {
     static const char *const otherwise[][2] = {
@@ -259,7 +259,7 @@ static void tell_item(const struct item *t, struct spot_response_stream *s, cons
     end_event(&page, out);
 }
 
-/* Of what is in an item; the caller adds to it. */
+/* Begin an event inside an item; the caller adds to it. */
 static struct spot_jw *begin_inside(struct spot_page *page, const struct item *t,
                                     struct spot_response_stream *s, const char *type,
                                     struct spot_buf *out)
@@ -303,7 +303,7 @@ static void begin_item(const struct spot_completion *c, struct spot_response_str
     s->n_item++;
     s->n_call += piece_of(c, s->piece)->kind == SPOT_PIECE_CALL;
     s->is_open = true;
-    t = open_item(c, s, s->begin); /* nothing of it was told */
+    t = open_item(c, s, s->begin); /* nothing of it was sent */
     tell_item(&t, s, "response.output_item.added", false, out);
     if (is_message(&t))
         tell_part(&t, s, "response.content_part.added", out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A body of /v1/responses says what one of /v1/chat/completions says with other words: it is
- * translated, and read as that. Nothing is kept from one response to the next. */
+/* Translates a body of /v1/responses to one of /v1/chat/completions, which is then read. Nothing is
+ * kept between responses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 enum use {
     PASS,    /* the same in a chat */
     WORDS,   /* read below */
-    NOTHING, /* it changes no token */
-    NONE,    /* only a value that asks for nothing is taken */
+    NOTHING, /* ignored: it changes no token */
+    NONE,    /* accepted only with a value that has no effect */
 };
 
 static const struct {
     const char *key;
     enum use use;
-    bool is_told; /* the answer repeats it */
+    bool is_told; /* repeated in the answer */
 } known[] = {
     { "model", PASS, false },
     { "temperature", PASS, true },
@@ -76,7 +76,7 @@ static bool asks_for_nothing(const char *key, const struct spot_json_value *v)
     return spot_json_is_object(v) || spot_json_is_nothing(v);
 }
 
-/* --- what goes over as it is --------------------------------------------------------- */
+/* --- members that are copied --------------------------------------------------------- */
 
 static void put_members(struct spot_body *b, struct spot_jw *jw, struct spot_jw *told)
 {
@@ -103,7 +103,7 @@ static void put_members(struct spot_body *b, struct spot_jw *jw, struct spot_jw 
     }
 }
 
-/* --- what was said ------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------- */
 
 static void put_text(struct spot_jw *jw, const char *key, const struct spot_json_value *v)
 {
@@ -161,7 +161,7 @@ static bool is_call(const struct spot_json_value *item)
     return spot_json_is_word(spot_json_get(item, "type"), "function_call");
 }
 
-/* Calls behind one another are one message. Returns how many there are. */
+/* Consecutive calls are one message. Returns their number. */
 static size_t put_calls(struct spot_jw *jw, const struct spot_json_value *input, size_t i)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How tokens are chosen, where a text ends, and what is told of it. */
+/* Reads the settings of sampling, stop conditions and output. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool read_token(const struct spot_body *b, const char *key, uint32_t *tok
     uint64_t n = 0;
 
     if (!*key || strlen(key) > 9 || strspn(key, "0123456789") != strlen(key) ||
-        (key[0] == '0' && key[1])) /* "01" would be 1 once more */
+        (key[0] == '0' && key[1])) /* "01" would be a duplicate of 1 */
         return false;
     for (; *key; key++)
         n = n * 10 + (uint64_t)(*key - '0');
@@ -175,7 +175,7 @@ void spot_body_read_settings(struct spot_body *b)
     read_choices(b);
 }
 
-/* --- behind the prompt ------------------------------------------------------- */
+/* --- after the prompt ------------------------------------------------------- */
 
 static int64_t longest_prompt(const struct spot_request *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /tokenize and /detokenize, with the names that vLLM gave their members. */
+/* /tokenize and /detokenize, with vLLM's names of members. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Members, and passes as the leader begins and ends them. */
+/* Members of a relay, and the leader's side of passes. */
 #include "serve/relay.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "serve/relay_state.h"
 
-/* --- where members are ------------------------------------------------------------- */
+/* --- places ------------------------------------------------------------- */
 
 void spot_relay_form_put(struct spot_buf *out, const struct spot_relay_form *f)
 {
@@ -37,8 +37,8 @@ int spot_relay_form_get(struct spot_wire_in *in, struct spot_relay_form *f)
     return spot_wire_in_done(in) ? 0 : -1;
 }
 
-/* Members have halves of halves of the tree of shards (engine/tree.h), so that sums meet as it
- * says. */
+/* Members have subtrees of the tree of shards (engine/tree.h), so that sums are added in its
+ * order. */
 int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struct spot_err *err)
 {
     if (P < 1 || P > shape->n_layer)
@@ -112,14 +112,15 @@ struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t
     return NULL;
 }
 
-/* --- a new one ------------------------------------------------------------------------ */
+/* --- creation ------------------------------------------------------------------------ */
 
 int64_t spot_relay_page_count(int64_t n_token)
 {
     return (n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE;
 }
 
-/* Bytes of a page of the member that has the most layers: all have as many pages as it. */
+/* Bytes of a page of the member with the most layers; all members have as many pages as that
+ * one. */
 static uint64_t page_byte(const struct spot_shape *s, uint32_t P, uint32_t M)
 {
     int n_layer = 0;
@@ -281,8 +282,8 @@ int64_t spot_relay_length(const struct spot_relay *r, int sequence)
     return spot_infer_length(r->infer, sequence);
 }
 
-/* All members have the same pages of the same tokens, as they do the same in the same order: so
- * each finds what the leader found. */
+/* All members do the same operations in the same order and so have the same pages; each finds what
+ * the leader found. */
 int spot_relay_reuse(struct spot_relay *r, int sequence, const uint32_t *token, int64_t n_token,
                      int64_t n_page, int64_t *n_more, struct spot_err *err)
 {
@@ -361,8 +362,8 @@ int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err
     return r->own[sequence];
 }
 
-/* What the leader tells the others begins with the sequences that were closed, u32 n, u32 each, and
- * those that were opened with an adapter, u32 n, u32 sequence and u32 adapter each. */
+/* A message of the leader to the others begins with the sequences that were closed, u32 n, u32
+ * each, and those that were opened with an adapter, u32 n, u32 sequence and u32 adapter each. */
 struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_relay_told what)
 {
     struct spot_buf out = { 0 };
@@ -447,7 +448,7 @@ static const struct spot_infer_item *with_states(struct spot_relay *r,
     return r->item;
 }
 
-/* This member's layers; what they give goes to the next stage. */
+/* Run this member's layers and send the result to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
                    int n_item, const float *in, struct spot_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of pages at another replica, for when this one is gone: they wait there as frames of the
- * mesh, and cost a buddy nothing but memory until they are needed. */
+/* Copies of pages at another replica, in case this one is lost. They are kept there as frames of
+ * the mesh, and cost the buddy only memory until they are needed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int malformed(struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "malformed order from the leader");
 }
 
-/* --- giving --------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------- */
 
 int spot_relay_set_buddy(struct spot_relay *r, const struct spot_relay_form *buddy, uint32_t epoch,
                          struct spot_err *err)
@@ -65,7 +65,7 @@ static int copy_page(struct spot_relay *r, int own, uint64_t number, int64_t pag
     return rc;
 }
 
-/* A buddy that cannot be reached has no copies; the coordinator names another one when it knows. */
+/* A buddy that cannot be reached has no copies; the coordinator then chooses another one. */
 static void copy_own(struct spot_relay *r, int own, uint64_t number, int64_t first, int64_t end)
 {
     for (int64_t page = first; r->buddy.P && own >= 0 && page < end; page++)
@@ -109,9 +109,10 @@ size_t spot_relay_copies_queued(const struct spot_relay *r)
     return r->buddy.P ? spot_mesh_queued(r->mesh, r->buddy.member[r->config.position].id) : 0;
 }
 
-/* --- taking --------------------------------------------------------------------------- */
+/* --- receiving --------------------------------------------------------------------------- */
 
-/* Pages from the first on that this member has of its like. */
+/* Number of consecutive pages, from the first on, that this member has of the lost member in the
+ * same position. */
 static uint32_t count_own(struct spot_relay *r, uint64_t number, uint32_t source)
 {
     uint32_t n = 0;
@@ -265,7 +266,7 @@ int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struc
     return spot_relay_hear_tokens(r, in, restore_own, err);
 }
 
-/* --- forgetting ------------------------------------------------------------------------- */
+/* --- deletion ------------------------------------------------------------------------- */
 
 int spot_relay_discard(struct spot_relay *r, uint64_t number, struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the leader says, done by the others. */
+/* Members other than the leader carry out its orders. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int read_closed(struct spot_relay *r, struct spot_wire_in *in, struct spo
 
         if (in->bad || sequence >= (uint32_t)r->config.n_sequence)
             return malformed(err);
-        if (r->own[sequence] >= 0) /* else no pass had it */
+        if (r->own[sequence] >= 0) /* otherwise no pass contained it */
             spot_infer_close(r->infer, r->own[sequence]);
         r->own[sequence] = -1;
     }

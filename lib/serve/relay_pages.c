@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that go from one replica to another. */
+/* Moves pages between replicas. */
 #include <stdlib.h>
 
 #include "serve/relay_state.h"
@@ -79,7 +79,7 @@ int spot_relay_give_pages(struct spot_relay *r, int sequence, uint64_t number,
     return 0;
 }
 
-/* Frames come in the order in which they were sent. */
+/* True if all frames have arrived; they arrive in the order of sending. */
 bool spot_relay_pages_came(struct spot_relay *r, uint64_t number, const uint32_t *source,
                            double limit_s)
 {
@@ -103,7 +103,7 @@ static void came_release(struct came *came)
     came->n_layer = 0;
 }
 
-/* Returns 0, or -1 with *err where they do not come whole. */
+/* Returns 0, or -1 with *err if they are incomplete. */
 static int wait_for_own(struct spot_relay *r, uint64_t number, uint32_t source, struct came *came,
                         struct spot_err *err)
 {
@@ -134,7 +134,7 @@ static int wait_for_own(struct spot_relay *r, uint64_t number, uint32_t source, 
     return 0;
 }
 
-/* Releases what came. */
+/* Releases the received frames. */
 static int put_own(struct spot_relay *r, int own, struct came *came, const uint32_t *token,
                    int64_t n_most, struct spot_err *err)
 {

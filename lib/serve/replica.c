@@ -96,7 +96,7 @@ static int load(struct replica *r, int begin, int end, struct spot_err *err)
                                  end, progress, r, err);
 }
 
-/* What the member at a position needs, unless it has that. */
+/* Load the layers that the member at a position needs, unless it has them. */
 static int take_position(struct replica *r, const struct spot_relay_form *form,
                          struct spot_err *err)
 {
@@ -145,7 +145,8 @@ static bool is_same(const struct told *a, const struct told *b)
            a->P == b->P && a->M == b->M && a->is_nccl == b->is_nccl && !strcmp(a->kind, b->kind);
 }
 
-/* Tokens of two kinds of device differ, and a request may go from worker to worker. */
+/* All workers must have the same kind of device: tokens of two kinds differ, and a request may move
+ * between workers. */
 static int check_kind(const char *kind, struct spot_err *err)
 {
     const struct spot_kernel *const own = *kind ? spot_kernel_find("cuda", err) : NULL;
@@ -157,8 +158,8 @@ static int check_kind(const char *kind, struct spot_err *err)
                : -1;
 }
 
-/* Where a replica is one member, all is there before it takes part; else its place says what it
- * needs. */
+/* If a replica is one member, it loads the whole model before it takes part; otherwise its place
+ * determines its layers. */
 static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
 {
     static const struct spot_relay_form alone = { .P = 1, .M = 1 };
@@ -184,7 +185,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
         told.M > SPOT_RELAY_MEMBERS_MAX || told.is_nccl > (*told.kind != 0))
         return 1;
     if (r->model.dir && is_same(&r->told, &told))
-        return 0; /* the same server, or another of the same model */
+        return 0; /* the same server, or another with the same model */
     drop_model(r);
     r->told = told;
     if (check_kind(told.kind, err) || (told.is_nccl && !spot_cuda_nccl(err)) ||
@@ -220,7 +221,7 @@ static int enter(struct replica *r, const struct spot_relay_form *form, struct s
     return spot_agent_enter(&r->agent, other, n, err);
 }
 
-/* The model of the epoch, which is another one while a version is rolled out. */
+/* Change to the model of the epoch, which may differ during a rollout. */
 static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_err *err)
 {
     char dir[4096], adapters[SPOT_ADAPTERS_BYTE];
@@ -232,7 +233,7 @@ static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_
     hash = spot_get_u64(in);
     n_shard = spot_get_u32(in);
     if (in->bad || (r->model.dir && r->told.hash == hash && r->told.n_shard == n_shard))
-        return 0; /* a malformed FORM is told as such */
+        return 0; /* a malformed FORM is reported as such */
     drop_model(r);
     r->told.hash = hash;
     r->told.n_shard = n_shard;
@@ -326,7 +327,7 @@ static int on_give(struct replica *r, const struct spot_frame *frame, struct spo
     return spot_batch_loop_give(r->loop, frame->tag, &to, epoch, &why) ? stop(r, &why, err) : 0;
 }
 
-/* What cannot be computed is told, and the others go on. */
+/* Report sequences that cannot be computed; the others continue. */
 static int on_continue(struct replica *r, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -362,7 +363,7 @@ static int tell_state(struct replica *r, const struct spot_batch_out *out, struc
     return spot_agent_send(&r->agent, SPOT_MSG_STATE, out->sequence, &message, err);
 }
 
-/* States, and what cannot be computed further; *n_other: how many. */
+/* Send states, and sequences that cannot be computed further; *n_other: their number. */
 static int tell_others(struct replica *r, size_t n, size_t *n_other, struct spot_err *err)
 {
     int rc = 0;

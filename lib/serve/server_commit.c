@@ -27,7 +27,7 @@ static struct spot_choice *choice_of(const struct spot_sequence *q)
     return &q->work->completion->choice[q->choice];
 }
 
-/* The member computes it as far as is committed: one that leaves or stands still is needed no more.
+/* The member has caught up with the committed tokens: release the other one, which leaves or hangs.
  */
 static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
 {
@@ -75,14 +75,14 @@ static void count_end(struct spot_server *s, struct spot_work *w)
     spot_histogram_add(&s->whole, w->ended_s - w->taken_s);
 }
 
-/* It had the sequence before, and what it told then is still under way: a part of that came while
- * it was not to compute it. It begins anew behind what is committed. */
+/* True if the message is from an earlier assignment of the sequence to this member, parts of which
+ * arrived while the member was not assigned. It starts again after the committed tokens. */
 static bool is_of_before(const struct spot_sequence *q, int k, enum spot_append how)
 {
     return how == SPOT_APPEND_GAP && !q->has_told[k];
 }
 
-/* Returns NULL, or what is wrong with what the member told. */
+/* Returns NULL, or the error in the member's message. */
 static const char *commit_one(struct spot_server *s, struct spot_replica *p, const struct told *t)
 {
     struct spot_sequence *const q = spot_server_find(s, t->sequence);
@@ -96,7 +96,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
     if (is_of_before(q, k, rc))
         return NULL;
-    if (s->options->is_foreign && rc < 0) { /* engines may differ: it begins anew */
+    if (s->options->is_foreign && rc < 0) { /* engines may differ: it starts again */
         spot_server_release_place(s, q, k);
         return NULL;
     }
@@ -114,7 +114,8 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
         count_token(s, q);
     }
     if (t->token.position + 1 >= choice_of(q)->n_token &&
-        (s->options->is_foreign || !spot_replica_is_leaving(p))) /* engines differ: never two */
+        (s->options->is_foreign ||
+         !spot_replica_is_leaving(p))) /* engines differ: never two at a time */
         let_other_go(s, q, k);
     if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
@@ -180,9 +181,9 @@ static void note_step(struct spot_replica *p)
     p->told_s = now_s;
 }
 
-/* An engine's token that its form does not allow, that is not the next one, or that is of an
- * earlier assignment, is of no sequence; nothing may follow it: the choice begins anew behind what
- * is committed. So the journal has what is committed. */
+/* Drop an engine's token that the form does not allow, that is not the next one, or that is of an
+ * earlier assignment, and all tokens after it; the choice starts again after the committed tokens.
+ * So the journal contains only committed tokens. */
 static void check_forms(struct spot_server *s, struct spot_replica *p, struct told *told,
                         uint32_t n)
 {
@@ -208,7 +209,7 @@ static void check_forms(struct spot_server *s, struct spot_replica *p, struct to
     }
 }
 
-/* What is new, in one write before anybody sees it. */
+/* Write new tokens to the journal, in one write, before any client sees them. */
 static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
 {

@@ -10,11 +10,12 @@
 #include "serve/server_verify.h"
 
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
-static const double silent_s = 0.3;  /* and this many steps: a worker may hang */
+static const double silent_s = 0.3;  /* plus this many steps without tokens: the worker may hang */
 static const double silent_steps = 10;
-static const double foreign_silent_s = 10;    /* an engine computes prompts of others before */
+static const double foreign_silent_s =
+    10; /* longer for engines, which may compute other prompts first */
 static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
-static const double spare_s = 0.2;            /* for pages that come late */
+static const double spare_s = 0.2;            /* allowance for late pages */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
 {
@@ -68,8 +69,8 @@ bool spot_replica_may_take(const struct spot_replica *p)
 
 /* --- giving ---------------------------------------------------------------------- */
 
-/* No member computes it, or only one that leaves or may hang: then two do, and the first
- * commits. */
+/* True if no member computes it, or only one that leaves or may hang; then two members compute it,
+ * and the first token of either commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
     const int k = q->place[0] ? 0 : 1;
@@ -78,7 +79,9 @@ static bool needs_place(const struct spot_server *s, const struct spot_sequence 
     if ((q->place[0] && q->place[1]) || spot_clock_s() < q->due_s)
         return false;
     only = spot_server_place(s, q->place[k]);
-    if (only && s->options->is_foreign) /* two would differ: before the first token alone */
+    if (only &&
+        s->options
+            ->is_foreign) /* tokens of two engines would differ, so only before the first token */
         return spot_replica_is_leaving(only) ? spot_server_must_move(s, q, only)
                                              : !q->has_told[k] && spot_replica_is_silent(only);
     return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
@@ -99,7 +102,7 @@ static double time_left_s(const struct spot_server *s, const struct spot_replica
     return least_s;
 }
 
-/* The replica that has its pages, and may send them: one that leaves and continues meanwhile. */
+/* The leaving replica that has its pages and can send them while it continues. */
 static struct spot_replica *find_source(const struct spot_server *s, const struct spot_sequence *q)
 {
     struct spot_replica *const only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
@@ -110,7 +113,7 @@ static struct spot_replica *find_source(const struct spot_server *s, const struc
                : NULL;
 }
 
-/* Seconds that the pages of n tokens take on their way. */
+/* Seconds to send the pages of n tokens. */
 static double move_s(const struct spot_replica *to, uint64_t n)
 {
     const double rate = to->page_byte_per_s > 0 ? to->page_byte_per_s : default_byte_per_s;
@@ -118,7 +121,7 @@ static double move_s(const struct spot_replica *to, uint64_t n)
     return (double)(n * spot_relay_token_byte(&to->version->model.shape)) / rate;
 }
 
-/* Pages move where that takes less time than to compute them again, and they arrive in time. */
+/* True if moving pages takes less time than recomputing them, and they arrive in time. */
 static bool is_worth_moving(const struct spot_server *s, const struct spot_replica *from,
                             const struct spot_replica *to, uint64_t n)
 {
@@ -168,7 +171,7 @@ static void put_copied(const struct spot_server *s, const struct spot_sequence *
     spot_put_f64(out, 0);
 }
 
-/* One that leaves: the next holder may tell other tokens than it. */
+/* Release a leaving engine, since the next one may produce different tokens. */
 static void release_leaver(struct spot_server *s, struct spot_sequence *q)
 {
     for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
@@ -251,7 +254,7 @@ static void offer(struct spot_server *s, struct spot_sequence *q, bool *is_count
         give(s, q, p);
 }
 
-/* What was taken back is ahead of what is new, older requests first. */
+/* Assign sequences: those taken back come before new ones, older requests first. */
 void spot_server_dispatch(struct spot_server *s)
 {
     bool is_counted = false;
@@ -346,7 +349,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
 
 /* --- buddies ------------------------------------------------------------------------- */
 
-/* The next one in the circle that can, in another failure domain if there is one. */
+/* The next possible replica in the ring, in another failure domain if there is one. */
 static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
 {
     const struct spot_replica *const p = s->place[i];
@@ -364,7 +367,7 @@ static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
     return any;
 }
 
-/* The one that it has is kept while it can. */
+/* A possible buddy is kept. */
 static bool has_buddy(const struct spot_replica *p)
 {
     return p->buddy && p->buddy->is_running && !spot_replica_is_leaving(p->buddy) &&
@@ -408,8 +411,9 @@ static bool has_successor(const struct spot_server *s, const struct spot_replica
     return false;
 }
 
-/* Without a replica to move to it continues for a while: one may join. A member that replaces the
- * leaving one in the same replica has to start anew. */
+/* True if sequences of a leaving replica must be moved now. Without another replica it continues
+ * for a while, since one may join. A member that replaces the leaving one in the same replica has
+ * to recompute. */
 static bool is_due(const struct spot_server *s, struct spot_replica *p)
 {
     const double now_s = spot_clock_s();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The log of a server, spot.event/1: a line for each request that ended and each epoch of a
- * replica, and one a second of what all of them did; never one for a token. */
+/* The log of a server, spot.event/1: a line for each ended request and each epoch of a replica, and
+ * one per second with totals; never one per token. */
 #include <math.h>
 
 #include "cluster/journal.h"
@@ -65,7 +65,7 @@ int spot_server_log_formed(struct spot_server *s, const struct spot_replica *p,
 
 /* --- requests ---------------------------------------------------------------------- */
 
-/* From when it came; not at all where it never was. */
+/* Write a time since the arrival; nothing if it did not happen. */
 static void put_since(struct spot_jw *jw, const char *key, const struct spot_work *w, double at_s)
 {
     if (at_s > 0)
@@ -123,7 +123,7 @@ int spot_server_log_ended(struct spot_server *s, struct spot_err *err)
     return 0;
 }
 
-/* --- what was checked ---------------------------------------------------------------- */
+/* --- checks ---------------------------------------------------------------- */
 
 static void put_place(struct spot_jw *jw, const struct spot_check *c, size_t position)
 {
@@ -173,7 +173,7 @@ int spot_server_log_differs(struct spot_server *s, const struct spot_check *c, s
 
 /* --- a second ------------------------------------------------------------------------ */
 
-/* What was counted by now. */
+/* The current counts. */
 static struct spot_server_logged counted(const struct spot_server *s)
 {
     return (struct spot_server_logged){ .n_request = s->n_request,
@@ -205,7 +205,7 @@ static void put_between(struct spot_jw *jw, const struct spot_histogram *now,
     spot_jw_ints(jw, "between", count, n);
 }
 
-/* Choices as they were since the last look. */
+/* Add the numbers of choices since the last call. */
 static void look(struct spot_server *s, double now_s)
 {
     struct spot_server_logged *const l = &s->logged;
@@ -235,7 +235,7 @@ static void put_counts(struct spot_server *s, struct spot_jw *jw,
     put_between(jw, &now->between, &was->between);
 }
 
-/* While there is something to do, and once behind it. */
+/* Write a line while there are requests, and once after them. */
 int spot_server_log_interval(struct spot_server *s, bool is_last, struct spot_err *err)
 {
     const double now_s = spot_clock_s();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of a training job. A thread asks for newer ones, opens and packs them, while the server
- * goes on; they are rolled out as if somebody had named their directory. It asks when the last ones
- * are in service, so that those that come then are the newest: what the job learns meanwhile is
- * passed over. Versions that are over are freed there, too: to give back their memory takes a time
- * in which no token would be told. */
+/* Follows the weights of a training job. A thread requests newer ones, opens and packs them while
+ * the server continues; they are rolled out as if their directory had been given. It requests them
+ * when the last ones are in service, and so gets the newest; versions in between are skipped.
+ * Unused versions are freed in the thread, too, because freeing their memory would delay tokens. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,11 +25,11 @@ struct spot_follower {
     struct spot_model_version **over;   /* [n_over] to be freed */
     size_t n_over, cap_over;
     bool is_wanted;         /* the server can take one */
-    char why[SPOT_WHY_MAX]; /* what went wrong last; told once */
+    char why[SPOT_WHY_MAX]; /* the last error; reported once */
     bool stops;
 };
 
-/* Returns 1, 0 or -1 as the one of the options. */
+/* Returns 1, 0 or -1 like the function in the options. */
 static int look(const struct spot_follower *f, struct spot_model_version **version,
                 struct spot_err *err)
 {
@@ -61,7 +60,7 @@ static int look(const struct spot_follower *f, struct spot_model_version **versi
     return 1;
 }
 
-/* With the lock, which is free meanwhile. */
+/* With the lock, which is released meanwhile. */
 static void free_over(struct spot_follower *f)
 {
     while (f->n_over) {

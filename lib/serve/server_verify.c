@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Choices that have ended are computed again by other replicas, from the prompt on, and compared:
- * tokens and log probabilities, bit for bit. Each replica that computed a choice is a voice, the
- * first one is what was committed. Where voices differ, most decide, and who says otherwise is at
- * fault; who says two things by itself is, too. Where nobody can be accused, that is told. */
+/* Ended choices are computed again by other replicas, from the prompt on, and compared: tokens and
+ * log probabilities, bit for bit. Each replica that computed a choice is a voice; the first voice
+ * is the committed answer. If voices differ, the majority decides, and a dissenting replica is at
+ * fault; so is one whose own two results differ. If there is no majority, the difference is only
+ * reported. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,14 @@
 #include "serve/server_state.h"
 #include "serve/server_verify.h"
 
-static const double wait_s = 60, end_wait_s = 1; /* for a replica that can; at the end */
+static const double wait_s = 60,
+                    end_wait_s = 1; /* maximum wait for a suitable replica; at the end */
 enum { CHECKS_MAX = 4096, AGAIN_MAX = 4 };
 
-/* --- which --------------------------------------------------------------------------- */
+/* --- selection --------------------------------------------------------------------------- */
 
-/* Is this one checked? Then its log probabilities are computed, whether they were asked for or not;
- * tokens of an earlier server may lack them. */
+/* True if this choice is checked. Then its log probabilities are computed even if they were not
+ * requested; tokens of an earlier server may lack them. */
 static bool is_drawn(const struct spot_server *s, const struct spot_work *w, uint32_t choice)
 {
     const struct spot_request *const r = &w->completion->request;
@@ -62,7 +64,7 @@ static const struct spot_choice *choice_of(const struct spot_check *c)
     return &c->work->completion->choice[c->choice];
 }
 
-/* By whom it was computed, where that is one replica, and all by itself. */
+/* Set the author of the choice if a single replica computed all of it. */
 static void name_author(struct spot_server *s, const struct spot_choice *h, struct spot_voice *v)
 {
     const uint32_t id = h->token[0].worker;
@@ -156,7 +158,7 @@ void spot_server_drop_checks(struct spot_server *s, const struct spot_work *w)
     }
 }
 
-/* What was to be checked before it is told cannot be: there is no answer. */
+/* An answer that must be checked before it is sent cannot be checked: end it without an answer. */
 static void refuse(struct spot_server *s, struct spot_work *w, const char *why)
 {
     struct spot_completion *const c = spot_completion_ref(w->completion);
@@ -193,7 +195,7 @@ bool spot_replica_is_convicted(const struct spot_server *s, const struct spot_re
     return p->peer && spot_peer_is_convicted(p->peer);
 }
 
-/* What it computed and nobody has seen is computed anew. */
+/* Recompute tokens of a convicted replica that were not sent to clients. */
 static void restart_those_of(struct spot_server *s, uint32_t id)
 {
     bool has_any = false;
@@ -255,7 +257,7 @@ static void convict(struct spot_server *s, struct spot_check *c, size_t voice, s
     restart_those_of(s, v->id);
 }
 
-/* Replicas that say the same there. */
+/* Number of replicas with the same result at that position. */
 static size_t support(const struct spot_check *c, size_t voice, size_t position)
 {
     size_t n = 0;
@@ -274,7 +276,7 @@ static size_t support(const struct spot_check *c, size_t voice, size_t position)
     return n;
 }
 
-/* Who says two things; c->n_voice: nobody. */
+/* The voice of a replica whose two results differ; c->n_voice if there is none. */
 static size_t find_liar(const struct spot_check *c, size_t position)
 {
     for (size_t k = 1; k < c->n_voice; k++)
@@ -286,7 +288,7 @@ static size_t find_liar(const struct spot_check *c, size_t position)
     return c->n_voice;
 }
 
-/* Where voices first differ; that of the first voice's end: nowhere. */
+/* The first position at which voices differ; the end of the first voice if none. */
 static size_t find_difference(const struct spot_check *c)
 {
     const struct spot_voice *const first = &c->voice[0];
@@ -299,7 +301,7 @@ static size_t find_difference(const struct spot_check *c)
     return first->n;
 }
 
-/* Returns whether somebody was found to be wrong at this place. */
+/* Returns true if a replica was found to be wrong at this position. */
 static bool decide(struct spot_server *s, struct spot_check *c, size_t position)
 {
     const size_t liar = find_liar(c, position);
@@ -330,7 +332,7 @@ static bool decide(struct spot_server *s, struct spot_check *c, size_t position)
     return true;
 }
 
-/* What was committed is wrong. */
+/* Handle a wrong committed answer. */
 static void mend(struct spot_server *s, struct spot_check *c)
 {
     struct spot_work *const w = c->work;
@@ -352,7 +354,7 @@ static void mend(struct spot_server *s, struct spot_check *c)
     spot_completion_unref(of);
 }
 
-/* All voices that count have spoken as far as the first differs from what was committed. */
+/* Decide, when all valid voices have reached the first difference from the committed answer. */
 static void judge(struct spot_server *s, struct spot_check *c)
 {
     struct spot_completion *const of = c->work->completion;
@@ -365,7 +367,7 @@ static void judge(struct spot_server *s, struct spot_check *c)
         }
     for (size_t k = 1; k < c->n_voice; k++)
         n += !c->voice[k].is_out && (!c->voice[0].id || c->voice[k].id != c->voice[0].id);
-    if (position < c->voice[0].n || !n) /* another one is asked */
+    if (position < c->voice[0].n || !n) /* another replica is asked */
         return;
     s->checks.n_checked++;
     (void)spot_completion_ref(of);
@@ -374,7 +376,8 @@ static void judge(struct spot_server *s, struct spot_check *c)
     spot_completion_unref(of);
 }
 
-/* --- whom ---------------------------------------------------------------------------- */
+/* --- choice of a replica
+ * ---------------------------------------------------------------------------- */
 
 static bool has_written(const struct spot_choice *h, uint32_t id)
 {
@@ -384,7 +387,7 @@ static bool has_written(const struct spot_choice *h, uint32_t id)
     return false;
 }
 
-/* The lower the better; < 0: not at all. */
+/* Rank of a replica for a check, lower is better; < 0: unsuitable. */
 static int rank_of(const struct spot_server *s, const struct spot_check *c,
                    const struct spot_replica *p, bool may_be_full)
 {
@@ -400,7 +403,7 @@ static int rank_of(const struct spot_server *s, const struct spot_check *c,
         n_own += c->voice[k].id == id;
     if (n_own)
         return n_own == 1 && is_open ? 3 : -1;
-    if (has_written(choice_of(c), id)) /* a part: it is better than nobody */
+    if (has_written(choice_of(c), id)) /* it wrote a part: better than none */
         return 2;
     return first && !strcmp(spot_peer_domain(first->peer), spot_peer_domain(p->peer));
 }
@@ -457,7 +460,7 @@ void spot_server_give_checks(struct spot_server *s)
     }
 }
 
-/* --- what it says -------------------------------------------------------------------- */
+/* --- results of a check -------------------------------------------------------------------- */
 
 static struct spot_check *find(const struct spot_server *s, uint64_t sequence)
 {
@@ -516,7 +519,7 @@ void spot_server_fail_check(struct spot_server *s, uint64_t sequence)
         end_unchecked(s, c, "another replica cannot compute this answer");
 }
 
-/* One that leaves is not waited for. */
+/* Do not wait for a leaving replica. */
 static void move_on(struct spot_server *s, struct spot_check *c)
 {
     const struct spot_replica *const p = spot_server_place(s, c->at);
@@ -540,7 +543,7 @@ static int end_late(struct spot_server *s, struct spot_err *err)
             continue;
         move_on(s, c);
         if (choose(s, c, true))
-            c->since_s = spot_clock_s(); /* once it has room */
+            c->since_s = spot_clock_s(); /* once it has free capacity */
         if (c->at || spot_clock_s() - c->since_s < most_s)
             continue;
         if (at < c->voice[0].n)

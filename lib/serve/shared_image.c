@@ -18,14 +18,14 @@
 enum { HEAD_BYTE = 4096, PREFIX_MAX = 32 };
 
 static const double look_s = 0.02;
-static const char whole[8] = "spotimg1"; /* begins a file whose bytes are all there */
+static const char whole[8] = "spotimg1"; /* first bytes of a complete file */
 
 static void put_prefix(char prefix[PREFIX_MAX])
 {
     snprintf(prefix, PREFIX_MAX, "spot-%u-image-", (unsigned)geteuid());
 }
 
-/* A file of this user that other users cannot open, and not another one of his by a hard link. */
+/* True for a file of this user that other users cannot open, without other hard links. */
 static bool is_ours(int fd, struct stat *s)
 {
     return !fstat(fd, s) && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077) &&
@@ -39,9 +39,9 @@ static bool is_at(const char *path, const struct stat *of)
     return !lstat(path, &s) && s.st_ino == of->st_ino && s.st_dev == of->st_dev;
 }
 
-/* --- what was left ---------------------------------------------------------------------- */
+/* --- unused files ---------------------------------------------------------------------- */
 
-/* No process maps it: shown by acquiring its lock. */
+/* Remove a file that no process maps, which is shown by acquiring its lock. */
 static void remove_unused(const char *path, int fd)
 {
     struct stat s;
@@ -76,7 +76,8 @@ static void sweep(const char *dir, const char *own_path)
 
 /* --- one file ------------------------------------------------------------------------------ */
 
-/* For us alone, or with others that map it: a stranger's lock would never end. -1: it is not ours.
+/* Lock the file, exclusively or with others that map it. -1 if it is not ours: a stranger's lock
+ * might never end.
  */
 static int lock_file(int fd, const struct spot_shared_image_maker *maker, struct stat *s)
 {
@@ -117,7 +118,7 @@ static bool is_whole(const struct spot_shared_image *i)
     return !memcmp(i->map, whole, sizeof(whole));
 }
 
-/* Map what is there, or room for it. */
+/* Map the existing file, or allocate it. */
 static int map_file(struct spot_shared_image *i, size_t n_byte)
 {
     struct stat s;
@@ -146,7 +147,7 @@ static void unmap(struct spot_shared_image *i)
     i->fd = -1;
 }
 
-/* Returns 0; 1 where it cannot be shared; -1 with *err when it could not be made. */
+/* Returns 0; 1 if it cannot be shared; -1 with *err if it could not be made. */
 static int open_shared(struct spot_shared_image *i, const struct spot_shared_image_maker *maker,
                        struct spot_err *err)
 {

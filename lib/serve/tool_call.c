@@ -6,10 +6,10 @@
 
 #include "common/xalloc.h"
 
-/* --- how calls are written ---------------------------------------------------- */
+/* --- forms of calls ---------------------------------------------------- */
 
-/* The first byte of a trigger is in it once: a search for it never goes back. Of two whose marks a
- * template has, the earlier is taken. */
+/* The first byte of a trigger occurs in it once, so that a search never goes back. If a template
+ * has the marks of two forms, the earlier form is used. */
 static const struct spot_tool_form known[SPOT_TOOL_FORMS] = {
     { .name = "hermes", /* Qwen, SmolLM, Hermes, Granite 3.3 */
       .mark = "<tool_call>",
@@ -29,7 +29,7 @@ static const struct spot_tool_form known[SPOT_TOOL_FORMS] = {
       .between = "",
       .tail = "",
       .id_byte = 9 },
-    { .name = "function", /* Llama 3 where a template has functions of its own */
+    { .name = "function", /* Llama 3 with a template that has its own functions */
       .mark = "<function=",
       .trigger = "<function=",
       .is_bare = true,
@@ -73,7 +73,7 @@ static const struct spot_tool_form known[SPOT_TOOL_FORMS] = {
       .close = "}",
       .between = "\n",
       .tail = "" },
-    { .name = "none", .mark = "", .trigger = "\xFF", .tail = "" }, /* no text has this byte */
+    { .name = "none", .mark = "", .trigger = "\xFF", .tail = "" }, /* this byte occurs in no text */
 };
 
 const struct spot_tool_form *spot_tool_form(uint8_t number)
@@ -98,7 +98,7 @@ uint8_t spot_tool_form_of(const char *text)
     return (uint8_t)(i + 1);
 }
 
-/* --- what a text calls -------------------------------------------------------- */
+/* --- calls in a text -------------------------------------------------------- */
 
 enum { OUTSIDE, TRIGGER, BARE, HEAD, KEY, IN_KEY, COLON, VALUE, IN_VALUE, BEHIND };
 enum { OTHER, NAME, ARGUMENTS };
@@ -127,7 +127,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* It was no call: the text goes on behind text[at], of which what was held back is a part. */
+/* It was not a call: the text continues after text[at], including the bytes held back. */
 static void give_up(struct spot_tool_scan *s, size_t at)
 {
     s->state = OUTSIDE;
@@ -135,7 +135,7 @@ static void give_up(struct spot_tool_scan *s, size_t at)
     s->solid = at + 1;
 }
 
-/* Is text[mark..at] how `what` begins? 1: all of it; 0: a part; -1: not. */
+/* Compare text[mark..at] with `what`: 1 if equal, 0 if it is a prefix of it, -1 otherwise. */
 static int begins(const struct spot_tool_scan *s, const uint8_t *text, const char *what)
 {
     const size_t n = s->at - s->mark + 1, all = what ? strlen(what) : 0;
@@ -163,7 +163,7 @@ static void outside(struct spot_tool_scan *s, const uint8_t *text)
     }
 }
 
-/* Behind a trigger. */
+/* After a trigger. */
 static void begin_head(struct spot_tool_scan *s)
 {
     s->state = s->form->is_bare ? BARE : HEAD;
@@ -208,7 +208,7 @@ static bool is_of_name(uint8_t c)
            c == '-' || c == '.';
 }
 
-/* A name up to what arguments are behind; between them there may be an id, [CALL_ID]123456789. */
+/* Read a name up to the mark of its arguments; an id may be between them: [CALL_ID]123456789. */
 static void bare(struct spot_tool_scan *s, const uint8_t *text)
 {
     static const size_t id_most = 64;
@@ -279,7 +279,7 @@ static void in_key(struct spot_tool_scan *s, const uint8_t *text)
         s->state = COLON;
 }
 
-/* The arguments of a call whose name is known are told as they come. */
+/* The arguments of a call with a known name are sent as they arrive. */
 static void value(struct spot_tool_scan *s, uint8_t c)
 {
     if (is_blank(c))
@@ -340,7 +340,7 @@ static void in_value(struct spot_tool_scan *s, const uint8_t *text)
     }
 }
 
-/* Behind a call: another, the end of all, or text. */
+/* After a call: another call, the end of all calls, or text. */
 static void behind(struct spot_tool_scan *s, const uint8_t *text)
 {
     const uint8_t c = text[s->at];

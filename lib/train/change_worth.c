@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* In steps: a pause that is acceptable, and what a shorter one may cost. */
+/* In steps: an acceptable pause, and the acceptable cost of avoiding a longer one. */
 static const double unnoticed = 0.05, fair = 0.5;
 
 /* E[min(X, t)] */
@@ -12,7 +12,7 @@ static double until_s(const struct spot_change_worth *w, double t)
     return isinf(w->lasts_s) ? t : -w->lasts_s * expm1(-t / w->lasts_s);
 }
 
-/* Samples of a rate between two times. */
+/* Expected samples at a rate between two times. */
 static double between(const struct spot_change_worth *w, double per_s, double from_s, double to_s)
 {
     return per_s * (until_s(w, to_s) - until_s(w, from_s));

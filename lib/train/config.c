@@ -17,7 +17,7 @@ int64_t spot_job_words(const struct spot_job_config *config)
     return spot_stage_words(&config->shape, config->weight_xxh3 != 0);
 }
 
-/* Frames between members are limited: what the job sends must fit. */
+/* Check that the job's messages fit into frames. */
 static int check_messages(const struct spot_job_config *c, struct spot_err *err)
 {
     const struct spot_shape *s = &c->shape;
@@ -49,9 +49,9 @@ static int check_messages(const struct spot_job_config *c, struct spot_err *err)
     return 0;
 }
 
-/* --- what changes from step to step --------------------------------------- */
+/* --- changes between steps --------------------------------------- */
 
-/* As the job began. */
+/* The tuning at the start of the job. */
 static struct spot_tuning first_tuning(const struct spot_job_config *c)
 {
     return (struct spot_tuning){ .lr = c->adamw.lr,
@@ -144,7 +144,7 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
     return check_messages(c, err);
 }
 
-/* What a job of GPT-2's shape was before there was another: its number must stay. */
+/* The fields of jobs before other shapes than GPT-2's were supported: their id must not change. */
 static void put_common(struct spot_buf *out, const struct spot_job_config *c)
 {
     const struct spot_shape *s = &c->shape;
@@ -174,7 +174,7 @@ static void put_arch(struct spot_buf *out, const struct spot_shape *s)
     spot_put_i64(out, s->is_tied);
 }
 
-/* The rest of what layers are made of, and heads of a width of their own. */
+/* The remaining features of layers, and an own width of heads. */
 static void put_kind(struct spot_buf *out, const struct spot_shape *s)
 {
     int64_t word[SPOT_DECODER_WORDS];
@@ -263,7 +263,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     double *const real[] = { &c->adamw.lr,  &c->adamw.beta1,        &c->adamw.beta2,
                              &c->adamw.eps, &c->adamw.weight_decay, &c->clip_norm };
 
-    *s = (struct spot_shape){ 0 }; /* what is not told follows from the rest */
+    *s = (struct spot_shape){ 0 }; /* missing fields follow from the others */
     for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
         *whole[i] = spot_get_i64(in);
     for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++)
@@ -285,7 +285,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     get_tunings(in, c);
 }
 
-/* As the engine takes it. A job of before it could be said has the usual one. */
+/* True if eps differs from the default, which jobs had before it could be set. */
 static bool has_own_eps(const struct spot_shape *s)
 {
     const struct spot_shape usual = { 0 };
@@ -293,7 +293,7 @@ static bool has_own_eps(const struct spot_shape *s)
     return (float)spot_shape_norm_eps(s) != (float)spot_shape_norm_eps(&usual);
 }
 
-/* With the first n changes. */
+/* The id with the first n changes. */
 static uint64_t id_with(const struct spot_job_config *config, uint32_t n_change)
 {
     struct spot_job_config c = *config;

@@ -10,10 +10,10 @@
 #include "plan/migration.h"
 #include "train/grid_choice.h"
 
-/* A worker or coordinator of a job of nothing, with its libraries and the stacks of its threads. */
+/* A worker or coordinator of an empty job, with its libraries and thread stacks. */
 static const double process_byte = 16 << 20;
 
-/* Pieces of a state that passes by: read, coded, decoded. */
+/* Pieces of a state in transit: read, encoded, decoded. */
 static const double pass_byte = 8 << 20;
 
 struct job {
@@ -78,7 +78,7 @@ static double mirror_byte(const struct job *j, uint32_t begin, uint32_t end)
            engine_byte(j, begin, end, 0);
 }
 
-/* Sums that come in for what is mirrored wait in memory until they are taken. */
+/* Received sums for mirrors wait in memory until they are used. */
 static void add_mirror(const struct job *j, uint32_t begin, uint32_t end,
                        struct spot_estimate_worker *w)
 {
@@ -111,8 +111,8 @@ static bool has_buddies(const struct spot_estimate_options *o)
     return !o->no_buddies && o->grid.D * o->grid.M == 1 && o->n_member > 1;
 }
 
-/* On the wire and behind it: parts of sums from the replicas, and theirs summed; activations of the
- * microbatches in flight, both ways; a snapshot of all that is held, packed and queued. */
+/* Bytes in transit and queued: parts of sums from the replicas, and their totals; activations of
+ * the microbatches in flight, both ways; a packed snapshot of all held bundles. */
 static double transit_byte(const struct job *j, uint32_t p, int64_t n)
 {
     const struct spot_job_config *const c = j->o->config;
@@ -164,7 +164,7 @@ static void fill_spare(const struct job *j, struct spot_estimate_worker *w)
 struct change {
     const char *kind;
     struct spot_grid to;
-    int64_t n_gone, n_leaving, n_new; /* the last ones are gone, or leave with a notice */
+    int64_t n_gone, n_leaving, n_new; /* the last nodes are lost, or leave with a notice */
 };
 
 static void fill_table(const struct job *j, const uint32_t *stage, const struct spot_grid *grid,
@@ -224,7 +224,7 @@ static int move(const struct job *j, const struct change *change, const int64_t 
     return rc;
 }
 
-/* What can happen to this grid; returns how many. */
+/* List the possible changes of this grid; returns their number. */
 static size_t list_changes(const struct job *j, struct change *change)
 {
     const struct spot_grid g = j->o->grid;
@@ -283,8 +283,8 @@ static int check(const struct spot_estimate_options *o, struct spot_err *err)
     return 0;
 }
 
-/* The state passes in pieces; a file of weights is made of one bundle after the other, a tensor of
- * which is turned. */
+/* The state is processed in pieces; a file of weights is made from one bundle after the other, one
+ * tensor of which is transposed. */
 static double coordinator_byte(const struct job *j)
 {
     const double weights_byte =
@@ -293,7 +293,7 @@ static double coordinator_byte(const struct job *j)
     return process_byte + pass_byte + (j->o->saves ? 2 * weights_byte : 0);
 }
 
-/* A generation that waits for the disk, and a frame of it with its copy. */
+/* A generation waiting for the disk, and one frame with its copy. */
 static double relay_byte(const struct job *j, double state_byte)
 {
     return state_byte +

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The time of a step, from that of one layer. */
+/* Estimates the time of a step from that of one layer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "train/estimate.h"
 #include "train/grid_choice.h"
 
-enum { TRIES = 4 }; /* the first warms up; of the others the fastest counts */
+enum { TRIES = 4 }; /* the first is a warm-up; the fastest of the others counts */
 
 /* Forward and backward of one microbatch of the first layer. */
 static void compute(struct spot_stage *stage, size_t n_elem, double *layer_s)
@@ -66,7 +66,7 @@ static int time_layer(const struct spot_estimate_options *o, const struct spot_k
     return stage ? 0 : -1;
 }
 
-/* The time of a step in that of a layer and microbatch. */
+/* The time of a step as a multiple of that of one layer and microbatch. */
 static double in_layers(const struct spot_estimate_options *o)
 {
     const struct spot_job_config *const c = o->config;

@@ -11,7 +11,7 @@
 
 /* --- windows ---------------------------------------------------------------- */
 
-/* Positions of a window that begins there and predict a token of the corpus. */
+/* Number of positions, of a window that begins there, that predict a token of the corpus. */
 static int64_t rows_at(const struct spot_windows *w, int64_t begin)
 {
     const int64_t most = w->across ? w->seq : w->seq - 1, left = w->n_token - 1 - begin;
@@ -33,7 +33,8 @@ struct spot_window spot_windows_at(const struct spot_windows *w, int64_t k)
     const int64_t overlap = rows_at(w, 0) - w->stride, begin = k * w->stride;
     struct spot_window at = { .begin = begin, .n_row = rows_at(w, begin) };
 
-    at.first = k && overlap > 0 ? overlap : 0; /* before it: predicted by the window before */
+    at.first =
+        k && overlap > 0 ? overlap : 0; /* earlier positions are predicted by the previous window */
     if (at.first > at.n_row)
         at.first = at.n_row;
     return at;
@@ -65,7 +66,7 @@ static struct spot_stage *new_stage(const struct spot_evaluation *e, struct spot
     return spot_stage_new(&config, e->bundle, err);
 }
 
-/* The tokens of a window and the one behind; what lies behind those changes no position before it.
+/* Read the tokens of a window and the next one; later tokens do not affect earlier positions.
  */
 static int read_window(const struct spot_evaluation *e, const struct spot_window *at,
                        uint32_t *token, struct spot_err *err)
@@ -74,7 +75,8 @@ static int read_window(const struct spot_evaluation *e, const struct spot_window
     return spot_corpus_read(e->corpus, (size_t)at->begin, (size_t)at->n_row + 1, token, err);
 }
 
-/* Windows [k, k + n): added up one by one, whatever the batch. */
+/* Compute windows [k, k + n) and add their losses one by one, so that the sum does not depend on
+ * the batch. */
 static int add_batch(const struct spot_evaluation *e, struct spot_stage *stage, int64_t k, int n,
                      uint32_t *token, struct spot_loss *loss, struct spot_err *err)
 {

@@ -21,7 +21,7 @@ static size_t elements_of(const struct spot_arena *arena, int t)
     return (size_t)(arena->tensor[t].rows * arena->tensor[t].cols);
 }
 
-/* The hash of what has been hashed already, and one more. */
+/* Combine two hashes. */
 static uint64_t fold(uint64_t a, uint64_t b)
 {
     const uint64_t both[2] = { a, b };

@@ -194,7 +194,7 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id)
     return -1;
 }
 
-/* P: none, while there is no grid. */
+/* P: none, when there is no grid. */
 static uint32_t stage_of(const struct spot_form *form, uint32_t bundle)
 {
     uint32_t p = 0;

@@ -39,7 +39,7 @@ void spot_history_add_pause(struct spot_history *h, const struct spot_history_pa
     h->pause[h->n_pause++ % SPOT_HISTORY_PAUSES] = *pause;
 }
 
-/* Rounded: enough for a picture, and short. */
+/* Rounded: precise enough for a plot, and short. */
 static void put_point(const struct spot_history_point *p, struct spot_jw *jw)
 {
     spot_jw_array(jw, NULL);

@@ -124,7 +124,7 @@ static int read_change(struct spot_job_note *note, const struct spot_json_value 
     return 0;
 }
 
-/* A note of before there were schedules has none. */
+/* Notes of versions without schedules have none. */
 static int read_tunings(struct spot_job_note *note, struct spot_err *err)
 {
     const struct spot_json_value *changes = NULL, *item;
@@ -173,7 +173,7 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
     return 1;
 }
 
-/* What the job needs of it, its options say as well. */
+/* The note is damaged; the job's options contain all that it needs. */
 static int damaged(const char *path, const struct spot_err *why, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_EDATA,
@@ -223,7 +223,7 @@ void spot_job_note_release(struct spot_job_note *note)
 
 /* --- writing -------------------------------------------------------------- */
 
-/* Of the numbers in text. */
+/* The numbers as text. */
 struct texts {
     char seed[24], data[20], load[20], weight[20];
 };
@@ -270,7 +270,7 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
     };
 }
 
-/* Where a path leads from anywhere; "-" is standard input. Freed by the caller. */
+/* The absolute form of a path; "-" is standard input. Freed by the caller. */
 static char *absolute(const char *path)
 {
     char *const whole = !path || !strcmp(path, "-") ? NULL : realpath(path, NULL);
@@ -310,7 +310,7 @@ static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
     spot_jw_end(jw);
 }
 
-/* What the other keys do not say. */
+/* True if the shape is not determined by the other keys. */
 static bool needs_config(const struct spot_shape *s)
 {
     return s->kind.family > 1 || (!s->kind.family && s->ffn) || spot_shape_needs(s);
@@ -444,7 +444,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
         if (!strcmp(f->key, "steps") || !strcmp(f->key, "config") || !strncmp(f->key, "val_", 4) ||
             (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
-            continue; /* no part of what the job is */
+            continue; /* not part of the job's identity */
         value_text(f, &here, a);
         value_text(f, &there, b);
         if (!strcmp(a, b))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a note describes, as the job itself has it. */
+/* Converts a note to the shape and configuration of the job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,20 +17,21 @@ static const double history_every_s = 5; /* if not watched: it takes longer than
 
 struct spot_meter {
     struct spot_monitor *monitor;
-    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* of the time before last, for their memory */
+    struct spot_buf
+        doc[SPOT_MONITOR_DOCS]; /* the documents before the last ones, for their memory */
     struct spot_history history;
     double history_s;               /* when it was last written */
     uint32_t epoch;                 /* of the newest commit; 0: there was none */
-    struct spot_group_counts known; /* when that epoch's first step committed */
-    double usual_s;                 /* of a step that began no epoch, smoothed */
+    struct spot_group_counts known; /* counts when that epoch's first step committed */
+    double usual_s;                 /* smoothed time of steps other than the first of an epoch */
     struct spot_histogram step, pause[CAUSES];
     uint64_t n_commit, n_rollback, n_undone;
-    double member_byte, store_byte; /* moved, by where they came from */
+    double member_byte, store_byte; /* moved bytes by origin */
 };
 
-/* --- what is counted --------------------------------------------------------------- */
+/* --- counts --------------------------------------------------------------- */
 
-/* As `report` names the pauses of a log. */
+/* The cause of a pause, as named by `report`. */
 static enum spot_cause cause_since(const struct spot_group_counts *before,
                                    const struct spot_group_counts *now)
 {

@@ -94,7 +94,7 @@ bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best
     if (best_s > (1 - worth) * now_s) {
         drift->n = 0;
         if (drift->n_commit > PATIENCE_MAX)
-            drift->patience = 0; /* calm for long: what changes now is news */
+            drift->patience = 0; /* no drift for a long time: react to the next one at once */
         return false;
     }
     if (!drift->patience)

@@ -18,8 +18,7 @@
 
 enum { BESIDE = 5 };
 
-/* What lies beside a tokenizer and goes with it; tokenizer_config.json is written where it is not
- * there. */
+/* Files copied along with a tokenizer; tokenizer_config.json is written if it is missing. */
 static const char *const beside[BESIDE] = { "tokenizer_config.json", "special_tokens_map.json",
                                             "chat_template.jinja", "added_tokens.json",
                                             "generation_config.json" };
@@ -27,7 +26,7 @@ static const char end_of_text[] = "<|endoftext|>"; /* of GPT-2's kind */
 
 struct spot_model_dir {
     char *path;
-    bool is_made; /* by us */
+    bool is_made; /* created by us */
     bool has_tokenizer;
     struct spot_buf tokenizer, beside[BESIDE]; /* the files */
 };
@@ -45,7 +44,7 @@ bool spot_model_dir_is_meant(const char *path)
 
 /* --- the tokenizer's files -------------------------------------------------- */
 
-/* The whole file. Returns 1, 0 if it is not there, -1 with *err. */
+/* Read a whole file. Returns 1, 0 if it does not exist, -1 with *err. */
 static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
 {
     enum { PART = 1 << 16 };
@@ -209,7 +208,7 @@ static int read_tokenizer(struct spot_model_dir *d, const char *path, struct spo
 
 /* --- before ------------------------------------------------------------------- */
 
-/* What would be found in place of our weights, or keeps us from writing them. */
+/* Check for files that readers would use in place of our weights, or that prevent writing them. */
 static int check_place(const struct spot_model_dir *d, struct spot_err *err)
 {
     char *const index = spot_xpath(d->path, "model.safetensors.index.json"),
@@ -297,7 +296,7 @@ static int end_document(struct spot_out *out, struct spot_jw *jw, struct spot_er
     return spot_out_finish(out, spot_jw_close(jw, err), err);
 }
 
-/* The end of a text, of which the library's own number is another model's. */
+/* Write the end-of-text token, since the library's default is that of another model. */
 static void put_ends(struct spot_jw *jw, int64_t end)
 {
     static const char *const key[] = { "bos_token_id", "eos_token_id" };
@@ -324,7 +323,7 @@ static int write_config(const struct spot_model_dir *d, const struct spot_shape 
     if (is_of_bytes)
         spot_jw_str(&jw, "spot_tokens", "bytes");
     if (shape->n_shard != spot_hf_config_shards(shape))
-        spot_jw_int(&jw, "spot_shards", shape->n_shard); /* its bits are those of these */
+        spot_jw_int(&jw, "spot_shards", shape->n_shard); /* the bits depend on it */
     return end_document(&out, &jw, err);
 }
 

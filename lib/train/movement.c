@@ -5,10 +5,10 @@
 
 #include "common/clock.h"
 
-/* Fewer say nothing about how long members last. */
+/* With fewer losses the lifetime of members is not estimated. */
 enum { LOSSES_FEW = 3 };
 
-/* Bundles sent in a step: at first what fits into that share of its time, and it may take a
+/* Bundles sent in a step: initially those that fit into a share of its time; the limit is a
  * multiple of that. */
 static const struct pace {
     double share, bearable;

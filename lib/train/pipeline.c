@@ -25,14 +25,15 @@ struct flow {
     double *loss;
     int n_slot;
     bool is_first, is_last;
-    size_t n_byte; /* of what crosses a boundary */
-    void *stream;  /* of the stage, if its memory is a device's; then the rest is not used */
+    size_t n_byte; /* bytes of a message across a boundary */
+    void *stream;  /* stream of the stage, if its memory is a device's; then the buffers below are
+                      not used */
     size_t n_elem;
-    float *in;               /* [n_slot][n_elem], activations that came, until their backward */
-    float *out, *dout, *din; /* what leaves forward, comes from there, leaves backward */
+    float *in; /* [n_slot][n_elem], received activations, kept until their backward pass */
+    float *out, *dout, *din; /* sent forward, received from there, sent backward */
     struct spot_pipeline_times *times;
-    struct spot_sums *sums;       /* told of the last backward; NULL: it is not the step's */
-    bool is_forward;              /* no backwards */
+    struct spot_sums *sums; /* notified of the last backward pass; NULL: not part of the step */
+    bool is_forward;        /* no backwards */
     struct spot_verify_set first; /* computed before the others, and reported on */
     struct spot_buf *report;
     struct spot_verify_edge edge;
@@ -53,14 +54,14 @@ static uint64_t fold(uint64_t hash, const void *data, size_t n_byte)
     return spot_hash64(both, sizeof(both));
 }
 
-/* What came in or goes out of the i-th, if it is checked. */
+/* Hash the input or output of the i-th microbatch, if it is checked. */
 static void note(const struct flow *f, int64_t i, uint64_t *hash, const float *data)
 {
     if (i < f->first.n && data)
         *hash = fold(*hash, data, f->n_byte);
 }
 
-/* Tokens are what comes into the first stage, and into the backward pass of the last. */
+/* Tokens are the input of the first stage, and of the backward pass of the last. */
 static void note_tokens(const struct flow *f, int64_t i, uint64_t *hash)
 {
     if (i < f->first.n)
@@ -68,7 +69,7 @@ static void note_tokens(const struct flow *f, int64_t i, uint64_t *hash)
                      f->pl->n_token * sizeof(*f->token));
 }
 
-/* All that is checked has been computed, and nothing else. */
+/* Append the report; exactly the checked microbatches have been computed. */
 static void report(const struct spot_pipeline *pl, uint32_t p, struct spot_stage *stage,
                    const struct spot_verify_edge *edge, struct spot_buf *out)
 {
@@ -93,7 +94,7 @@ static float *in_slot(const struct flow *f, int64_t i)
     return f->in ? f->in + (size_t)(i % f->n_slot) * f->n_elem : NULL;
 }
 
-/* Where something of microbatch i lies that crosses a boundary. */
+/* The buffer of a message of microbatch i across a boundary. */
 static void *buffer(const struct flow *f, enum spot_stage_buffer which, int64_t i)
 {
     if (f->pl->comm->kind->is_device)
@@ -104,7 +105,7 @@ static void *buffer(const struct flow *f, enum spot_stage_buffer which, int64_t 
                                        : f->din;
 }
 
-/* What of microbatch i goes to stage p or comes from there. */
+/* The message of microbatch i to or from stage p. */
 static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint32_t p,
                                        uint32_t type, int64_t i, enum spot_stage_buffer which)
 {
@@ -117,7 +118,8 @@ static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint3
                                      .n_byte = f->n_byte };
 }
 
-/* With the next stage: send the output of `out`, take the gradient for `dout`; -1 for none. */
+/* Exchange with the next stage: send the output of microbatch `out`, receive the gradient of
+ * `dout`; -1 for none. */
 static int swap_next(const struct flow *f, int64_t out, int64_t dout, struct spot_err *err)
 {
     const uint32_t next = f->pl->at.p + 1;
@@ -133,7 +135,8 @@ static int swap_next(const struct flow *f, int64_t out, int64_t dout, struct spo
     return f->pl->comm->kind->exchange(f->pl->comm, piece, n, f->stream, err);
 }
 
-/* With the stage before: send the gradient of `din`, take the input of `in`; -1 for none. */
+/* Exchange with the previous stage: send the gradient of microbatch `din`, receive the input of
+ * `in`; -1 for none. */
 static int swap_before(const struct flow *f, int64_t din, int64_t in, struct spot_err *err)
 {
     const uint32_t before = f->pl->at.p - 1;
@@ -199,7 +202,7 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
     return 0;
 }
 
-/* Forwards until the stages behind are busy, or all there are. */
+/* Forward passes until the later stages are busy, or all of them. */
 static int warm_up(struct flow *f, int64_t n, struct spot_err *err)
 {
     for (int64_t i = 0; i < n; i++)
@@ -208,9 +211,9 @@ static int warm_up(struct flow *f, int64_t n, struct spot_err *err)
     return 0;
 }
 
-/* What goes out and what comes in between two stages are one exchange, and both sides make the same
- * exchanges in the same order: no transport, however small its buffers, can block in a circle.
- * (The schedule of Narayanan et al. 2021, PipeDream-Flush.) */
+/* Sending and receiving between two stages are one exchange, and both sides make the same exchanges
+ * in the same order, so that no transport can deadlock, however small its buffers. (The schedule of
+ * Narayanan et al. 2021, PipeDream-Flush.) */
 static int run_1f1b(struct flow *f, struct spot_err *err)
 {
     const int64_t depth = f->pl->form->P - f->pl->at.p - 1, warm = f->n < depth ? f->n : depth;
@@ -237,7 +240,7 @@ static void take_host(struct flow *f)
     f->din = spot_xcalloc(f->n_elem, sizeof(float));
 }
 
-/* Microbatches [begin, begin + n) of what else the flow says. */
+/* Compute microbatches [begin, begin + n). */
 static int compute(struct flow *f, int64_t begin, int64_t n, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
@@ -262,8 +265,8 @@ static int compute(struct flow *f, int64_t begin, int64_t n, struct spot_err *er
     return rc;
 }
 
-/* What another pipeline computes, too: only its report stays. Where that has more microbatches than
- * there are slots here for, so many at a time, in all stages alike. */
+/* Compute microbatches of another pipeline, of which only the report is kept. If there are more of
+ * them than slots here, as many at a time as there are slots, the same number in all stages. */
 static int compute_again(const struct spot_pipeline *pl, int64_t step,
                          const struct spot_pipeline_check *check, struct spot_pipeline_times *times,
                          struct spot_err *err)
@@ -293,12 +296,12 @@ static int compute_again(const struct spot_pipeline *pl, int64_t step,
 
 struct alone {
     struct spot_stage *const *stage; /* [P] */
-    size_t n_byte;                   /* of what crosses a boundary */
+    size_t n_byte;                   /* bytes of a message across a boundary */
     float **cross;                   /* [P - 1], between stage p and the next */
     struct spot_verify_edge *edge;   /* [P] */
 };
 
-/* The edges of a microbatch are those that its pipeline notes. */
+/* Computes the same edge hashes of a microbatch as its pipeline. */
 static void compute_alone(const struct spot_pipeline *pl, const struct alone *a,
                           const uint32_t *token)
 {

@@ -66,7 +66,7 @@ int spot_tuning_check(const struct spot_tuning *t, struct spot_err *err)
     return 0;
 }
 
-/* What is left of the way from lr to min_lr after the share t of the decay. */
+/* The remaining share of the decay from lr to min_lr after the share t of its steps. */
 static double rest(uint32_t kind, double t)
 {
     double sine, cosine;

@@ -70,7 +70,7 @@ struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *
     }
     snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
     if (is_behind && spot_generation_check(&disk, step, NULL) && spot_objects_look(objects, err))
-        return NULL; /* one that was written since is not known yet */
+        return NULL; /* a generation written since then is not known yet */
     return spot_generation_bundle(&disk, shape, step, index, err);
 }
 

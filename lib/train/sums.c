@@ -7,7 +7,7 @@
 #include "common/xalloc.h"
 #include "train/train_protocol.h"
 
-/* The sums of a bundle where the communicator reaches them. */
+/* The sums of a bundle in memory that the communicator can access. */
 static void *sums_of(const struct spot_comm *comm, struct spot_stage *stage, uint32_t bundle)
 {
     return comm->kind->is_device ? spot_stage_device_buffer(stage, SPOT_BUFFER_SUM, (int)bundle)
@@ -30,9 +30,9 @@ static uint32_t count(const struct spot_form *form, uint32_t p)
     return form->stage[p + 1] - form->stage[p];
 }
 
-/* --- to those who mirror ---------------------------------------------------- */
+/* --- to mirrors ---------------------------------------------------- */
 
-/* Is this the replica of its stage that sends to the buddy and the receivers? */
+/* True if this is the replica of its stage that sends to the buddy and the receivers. */
 static bool sends(const struct spot_form_place *at)
 {
     return at->d == 0 && at->m == 0;
@@ -80,8 +80,8 @@ static int send_mirrors(const struct spot_sums *s, uint32_t i, struct spot_err *
     return rc;
 }
 
-/* One exchange for all: two members may be each other's buddies. Between any two, sums go out and
- * come in by falling bundles. */
+/* One exchange for all bundles, since two members may be each other's buddies. Between any two
+ * members sums are exchanged in descending order of bundles. */
 int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err *err)
 {
     const struct spot_form *const form = m->form;
@@ -130,8 +130,8 @@ static int add_exactly(const struct spot_sums *s, struct spot_err *err)
     return rc;
 }
 
-/* Half the bytes: each replica's sums are rounded to 24 bits, and added up in the order that the
- * library has for this number of replicas. */
+/* Halves the bytes: each replica's sums are rounded to 24 bits, and added in the library's order
+ * for this number of replicas. */
 static int add_roughly(const struct spot_sums *s, uint32_t bundle, struct spot_err *err)
 {
     const size_t most = spot_stage_rough_elem(s->stage), n_elem = s->bundle_elem[bundle];
@@ -166,7 +166,7 @@ static bool has_tied(const struct spot_sums *s, uint32_t bundle)
     return s->shape->is_tied && (bundle == 0 || (int)bundle + 1 == spot_shape_bundles(s->shape));
 }
 
-/* The table of the first or the last bundle: all of its shards. */
+/* The table of the first or last bundle: all of its shards. */
 struct table {
     int bundle;
     size_t begin, n; /* within the bundle's sums */
@@ -200,7 +200,7 @@ static void tie_here(const struct spot_sums *s, uint32_t last)
     memcpy(head.sum, first.sum, head.n * sizeof(*head.sum));
 }
 
-/* n sums of the own table out, as many of the one of stage p in. */
+/* Send n sums of the own table, and receive n of the table of stage p. */
 static int swap(const struct spot_sums *s, uint32_t p, int64_t *own, int64_t *other, size_t n,
                 struct spot_err *err)
 {
@@ -218,7 +218,7 @@ static int swap(const struct spot_sums *s, uint32_t p, int64_t *own, int64_t *ot
     return s->comm->kind->exchange(s->comm, piece, 2, stream_of(s->comm, s->stage), err);
 }
 
-/* What comes in lies in the stage's spare room, part by part. */
+/* Received sums are stored in the stage's scratch memory, part by part. */
 static int tie_on_device(const struct spot_sums *s, uint32_t p, const struct table *own,
                          struct spot_err *err)
 {
@@ -285,7 +285,7 @@ void spot_sums_tie_overflow(const struct spot_shape *shape, uint32_t *first, uin
     }
 }
 
-/* --- as soon as they are complete ------------------------------------------ */
+/* --- early sending ------------------------------------------ */
 
 static bool has_replicas(const struct spot_sums *s)
 {

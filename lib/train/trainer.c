@@ -54,9 +54,10 @@ static bool is_saved(void *job)
 
     if (c->options->observer)
         return true;
-    (void)spot_store_confirm(c->saver.store); /* what was deleted is written again, or not named */
+    (void)spot_store_confirm(
+        c->saver.store); /* a deleted generation is written again, or is no longer the newest */
     if (c->machine->phase == SPOT_PHASE_RUN && spot_trainer_must_confirm(c))
-        return false; /* what is durable was not voted on */
+        return false; /* the durable state was not voted on */
     return spot_store_newest(c->saver.store) >= c->machine->round ||
            (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->saver.store));
 }
@@ -220,8 +221,8 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* What is declared holds from the step of log and state on; state of later steps, held by a worker
- * of the job before the change, is not state of this one. */
+/* A declared change takes effect at the step of log and state. State of later steps, held by a
+ * worker from before the change, does not belong to this job. */
 static int settle_change(struct spot_trainer *c, struct spot_err *err)
 {
     struct spot_tuning change;
@@ -250,8 +251,8 @@ static int log_change(struct spot_trainer *c, const struct spot_tuning *t, struc
     return spot_journal_end(c->journal, err);
 }
 
-/* What is declared now, and what the log does not have: a coordinator before this one was killed
- * between the note and the log, or the log is a new one. */
+/* Log changes that are declared now or missing in the log: an earlier coordinator was killed
+ * between writing the note and the log, or the log is a new one. */
 static int log_changes(struct spot_trainer *c, struct spot_err *err)
 {
     const int64_t here = c->options->change ? c->machine->round : INT64_MAX;
@@ -284,7 +285,7 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
     return rc;
 }
 
-/* Not below what log and state have done. */
+/* --steps must not be less than the steps completed in log and state. */
 static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_err *err)
 {
     const int64_t newest = spot_store_newest(c->saver.store), done = step > newest ? step : newest;
@@ -295,8 +296,8 @@ static int check_steps(const struct spot_trainer *c, int64_t step, struct spot_e
                               (long long)c->config.n_step, (long long)done);
 }
 
-/* The step of log and state. A coordinator that is refused here has taken nothing from another
- * one. */
+/* Open log and group at the step of the state. Up to here a rejected coordinator has taken nothing
+ * from another one. */
 static int open_group(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t step;
@@ -318,7 +319,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* The job goes on from what another coordinator left. */
+/* Log that the job continues from the state of an earlier coordinator. */
 static int log_resumed(struct spot_trainer *c, struct spot_err *err)
 {
     if (!spot_group_resumes(c->group) ||
@@ -328,7 +329,7 @@ static int log_resumed(struct spot_trainer *c, struct spot_err *err)
     return spot_journal_end(c->journal, err);
 }
 
-/* A file that cannot be written is told before the training, not after. */
+/* Report a file that cannot be written before the training, not after it. */
 static int check_save(struct spot_trainer *c, struct spot_err *err)
 {
     struct spot_out probe;
@@ -387,8 +388,8 @@ static const char *how_to_go_on(const struct spot_trainer *c)
                                                 : "--state and --resume";
 }
 
-/* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
- * read again as fast. */
+/* The job was stopped before the last step. A private directory with only step 0 is not kept:
+ * drawing or reading that state again is as fast. */
 static int report_stopped(struct spot_trainer *c, struct spot_err *err)
 {
     int64_t newest = -1;
@@ -406,7 +407,8 @@ static int report_stopped(struct spot_trainer *c, struct spot_err *err)
                         (long long)newest, spot_store_place(c->saver.store), how_to_go_on(c));
 }
 
-/* The training failed, or its result could not be written: what is durable stays, and is named. */
+/* The training failed, or its result could not be written: keep the durable state and report its
+ * place. */
 static void report_kept(struct spot_trainer *c, struct spot_err *err)
 {
     const size_t n = strlen(err->msg);
@@ -430,7 +432,7 @@ static void report_kept(struct spot_trainer *c, struct spot_err *err)
              how_to_go_on(c));
 }
 
-/* The end of the loop: the result, or what stopped it. */
+/* After the loop: produce the result, or the error. */
 static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
                     struct spot_err *err)
 {
@@ -444,7 +446,7 @@ static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
     if (!is_over)
         return report_stopped(c, err);
     spot_group_dismiss(c->group);
-    spot_store_cancel(c->saver.store);           /* what members still owe does not come any more */
+    spot_store_cancel(c->saver.store); /* members will not send the missing bundles any more */
     while (spot_store_is_busy(c->saver.store)) { /* the last generation is worth waiting for */
         if (spot_group_gives_up())
             return report_stopped(c, err);
@@ -457,7 +459,7 @@ static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
     return c->saver.last.code ? spot_err_set(err, c->saver.last.code, "%s", c->saver.last.msg) : 0;
 }
 
-/* Answer the client that asked the job to stop. If something could not be kept the answer is
+/* Answer the client that asked the job to stop. If state could not be kept the answer is
  * negative. */
 static void report_end(struct spot_trainer *c, int rc, const struct spot_err *err)
 {
@@ -499,7 +501,7 @@ static int coordinate(struct spot_trainer *c, struct spot_trainer_result *result
     return serve(c, result, err);
 }
 
-/* The request to stop ended a wait for something else. */
+/* True if the request to stop interrupted a wait. */
 static bool was_interrupted(const struct spot_err *err)
 {
     return (spot_group_stops() && err->sys_errno == EINTR) ||

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A stage whose replicas would all go at once gets a buddy: a member of another failure domain
- * that is sent the step's gradient sums and makes the same updates, so it holds the same state. */
+/* A stage whose replicas could all be lost at once gets a buddy: a member of another failure domain
+ * that receives the step's gradient sums and makes the same updates, so that it holds the same
+ * state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "train/trainer_member_state.h"
 #include "train/trainer_place_state.h"
 
-/* Members that name no domain are domains of their own. */
+/* A member without a domain is its own domain. */
 bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b)
 {
     const char *domain = spot_peer_domain(spot_group_find(c->group, a));
@@ -16,7 +17,7 @@ bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t
     return a == b || (*domain && !strcmp(domain, spot_peer_domain(spot_group_find(c->group, b))));
 }
 
-/* True if no single domain takes every replica of stage p with it. */
+/* True if the replicas of stage p are in more than one domain. */
 static bool is_spread(const struct spot_trainer *c, uint32_t p)
 {
     const struct spot_form *f = &c->form;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The chain of commits: what a step's event and a generation say by which anyone can check them. */
+/* The chain of commits, by which events of steps and generations can be checked. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ void spot_trainer_open_chain(struct spot_trainer *c)
         spot_chain_put(&c->chain, step - 1, hash);
 }
 
-/* The chain up to a step; false: nobody knows. */
+/* The chain up to a step; false if unknown. */
 static bool find_chain(const struct spot_trainer *c, int64_t step, struct spot_hash128 *hash)
 {
     char hex[SPOT_HASH_HEX];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One of several coordinators: what it learns of the job when it begins to lead. */
+/* With several coordinators: the state of the job that a new leader takes over. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "train/trainer_state.h"
 
-/* The learning rate was changed by another coordinator: this one would compute other bits. */
+/* Reject if another coordinator changed the learning rate: this one would compute different
+ * bits. */
 static int check_tuning(const struct spot_trainer *c, const struct spot_journal_record *r,
                         struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What training asks of a worker that joins, and what it answers. */
+/* Admission of workers to training, and their messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id)
     return spot_peer_is_aside(spot_group_find(c->group, id));
 }
 
-/* What a member holds: count, then bundle and step of each, which counts up to a step. */
+/* Read the bundles that a member holds: count, then bundle and step of each. Steps after a limit
+ * are ignored. */
 static int take_held(const struct spot_trainer *c, struct spot_trainer_member *who, int64_t until,
                      struct spot_wire_in *in)
 {
@@ -64,8 +65,8 @@ static void add_member(struct spot_trainer *c, struct spot_peer *peer)
     spot_peer_set_data(peer, who);
 }
 
-/* What a worker holds counts if it is of this run, or of one that this run resumes. A fresh run
- * begins anew even where workers of an earlier one still wait with their memory. */
+/* A worker's bundles are valid if they are of this run, or of one that this run resumes. A new run
+ * starts over even if workers of an earlier one still wait with their memory. */
 int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *in,
                         char *why, size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the meter (meter.h) is told of a training job. */
+/* Reports a training job to the meter (meter.h). */
 #include <math.h>
 
 #include "common/clock.h"
@@ -28,7 +28,7 @@ void spot_trainer_meter_step(struct spot_trainer *c, double step_s)
     count_precopies(c);
 }
 
-/* All members have what the epoch gave them. */
+/* All members have received the transfers of the epoch. */
 void spot_trainer_meter_formed(struct spot_trainer *c)
 {
     for (size_t i = 0; i < c->form.n_transfer; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an observer is told, and its wishes. */
+/* Reports to an observer, and carries out its requests. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"

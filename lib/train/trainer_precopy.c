@@ -12,11 +12,11 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-/* Until a leaving member is gone there must be this multiple of the moving time at the measured
- * rates; and this many steps: pre-copy begins and ends with a step. */
+/* The time until a leaving member's deadline must be this multiple of the moving time at the
+ * measured rates, plus this many steps, since pre-copy begins and ends with a step. */
 static const double enough = 4, pressing = 2, steps_around = 4;
 
-/* --- is it possible, and worth it? ------------------------------------------ */
+/* --- whether pre-copy is possible and pays off ------------------------------------------ */
 
 /* Bytes that a member is still to receive. */
 static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
@@ -29,8 +29,8 @@ static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, u
     return n_byte;
 }
 
-/* What a member that leaves has to be there for, if all that the form has yet to hand over goes out
- * of one link; and the steps around it. */
+/* The time for which a leaving member is needed, if all remaining moves of the form leave through
+ * one link, plus the steps around it. */
 static double need_s(const struct spot_trainer *c, const struct spot_form *f, double times)
 {
     double n_byte = 0;
@@ -40,7 +40,7 @@ static double need_s(const struct spot_trainer *c, const struct spot_form *f, do
     return times * n_byte / spot_trainer_best_byte_per_s(c) + steps_around * c->step_s;
 }
 
-/* Time until the first leaving member with a part in the form is gone; INFINITY: none is
+/* Time until the first deadline of a leaving member with a part in the form; INFINITY if none is
  * leaving. */
 static double left_s(const struct spot_trainer *c, const struct spot_form *f)
 {
@@ -55,7 +55,7 @@ static double left_s(const struct spot_trainer *c, const struct spot_form *f)
     return least;
 }
 
-/* Who leaves works on where it is known until when it is there. */
+/* A leaving member continues to work if its deadline is known. */
 static bool may_stay(const struct spot_trainer *c, const struct spot_member *m)
 {
     return spot_view_may_place(c->view, m) ||
@@ -76,7 +76,7 @@ static bool holds_stage(const struct spot_trainer *c, const struct spot_form *f,
     return true;
 }
 
-/* A buddy that is gone is for the next grid to replace. */
+/* True if the old grid can continue. A lost buddy is replaced in the next grid. */
 static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
 {
     if (!old->D)
@@ -90,7 +90,7 @@ static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
     return true;
 }
 
-/* Does no staying member have it? */
+/* True if only leaving members hold the bundle. */
 static bool goes_with_leavers(const struct spot_trainer *c, uint32_t bundle)
 {
     for (size_t i = 0; i < c->machine->n_member; i++) {
@@ -116,8 +116,8 @@ static void add_precopies(const struct spot_trainer *c, struct spot_form *old, b
         }
 }
 
-/* What the form asks members to keep and the old one does not; what they hold already, of moves
- * that were interrupted, is in force at once. What would go with those who leave comes first. */
+/* List the bundles that members keep in the new form but not in the old one. Those already held,
+ * from interrupted moves, take effect at once; those held only by leaving members come first. */
 static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
 {
     size_t n_held;
@@ -132,7 +132,8 @@ static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
     old->n_precopied = n_held;
 }
 
-/* The most that one member is to receive; -1: one of them cannot mirror, or nothing is. */
+/* The maximum bytes that a member is to receive; -1 if a receiver cannot mirror, or nothing is to
+ * be received. */
 static int64_t most_inflow(const struct spot_trainer *c, const struct spot_form *f)
 {
     int64_t most = -1;
@@ -150,8 +151,8 @@ static int64_t most_inflow(const struct spot_trainer *c, const struct spot_form 
     return most;
 }
 
-/* All would wait for the longest of the moves; by pre-copy it takes steps in which newcomers are of
- * no use. Unless the user gives a threshold in bytes. */
+/* Without pre-copy all members wait for the longest move; with it newcomers are unused for some
+ * steps. The user can give a threshold in bytes instead. */
 static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
 {
     const struct spot_grid now = spot_form_grid(old), then = spot_form_grid(&c->form);
@@ -164,7 +165,7 @@ static bool is_worth_it(struct spot_trainer *c, const struct spot_form *old)
                : spot_trainer_prefers_precopy(c, &now, &then, (double)most);
 }
 
-/* One, where the user says how much is worth it. */
+/* The initial number at a time; one if the user gives a threshold. */
 static size_t first_precopies(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
@@ -199,8 +200,8 @@ static size_t count_leavers(const struct spot_trainer *c)
     return n;
 }
 
-/* When all of it is pre-copied its grid follows, or plans that change all the time would
- * put it off for ever; unless more are leaving now: what goes with them is not pre-copied yet. */
+/* When all bundles are pre-copied the new grid follows, so that changing plans cannot delay it for
+ * ever; unless further members are leaving, whose bundles are not pre-copied yet. */
 static bool is_due(const struct spot_trainer *c)
 {
     return c->movement.is_precopied && count_leavers(c) <= c->movement.n_leaver;
@@ -232,7 +233,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     return true;
 }
 
-/* A deadline that came nearer, or steps that are slower than they were. */
+/* React to an earlier deadline, or to slower steps. */
 void spot_trainer_watch_deadlines(struct spot_trainer *c)
 {
     if (c->movement.is_for_grid && !c->movement.is_precopied &&
@@ -246,7 +247,7 @@ void spot_trainer_pace_precopies(struct spot_trainer *c)
     c->movement.usual_s = c->step_s;
 }
 
-/* --- while it works ------------------------------------------------------------- */
+/* --- during the steps ------------------------------------------------------------- */
 
 void spot_trainer_precopy_some(struct spot_trainer *c)
 {
@@ -260,7 +261,7 @@ void spot_trainer_precopy_some(struct spot_trainer *c)
     spot_view_send_active(c->view, SPOT_MSG_PRECOPY, f->n_precopied, NULL, 0);
 }
 
-/* As many at a time as steps bear. */
+/* Adjust the number at a time to the slowdown of steps. */
 void spot_trainer_precopied(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;

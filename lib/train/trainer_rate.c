@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What links carry, as the moves of earlier epochs showed: the planner of migrations asks. */
+/* Rates of links, measured in the moves of earlier epochs, for the planner of migrations. */
 #include <math.h>
 
 #include "common/clock.h"
@@ -7,17 +7,19 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-/* 10 Gbit/s, where nothing is known. */
+/* 10 Gbit/s, if nothing was measured. */
 static const double default_byte_per_s = 1.25e9;
 
-/* It may have waited for a slow sender: the best of what it showed counts, an old one half. */
+/* The receiver may have waited for a slow sender, so the best measurement counts, older ones
+ * half. */
 double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s)
 {
     return byte >= SPOT_TRAINER_RATE_BYTE && took_s > 0 ? fmax(byte / took_s, before_byte_per_s / 2)
                                                         : before_byte_per_s;
 }
 
-/* Only the power of two below the best, so that equal machines stay equal, and plans with them. */
+/* Rounded to a power of two below the best rate, so that equal machines get equal rates, and plans
+ * are stable. */
 double spot_trainer_rate_for_plan(double best_byte_per_s, double mine_byte_per_s)
 {
     return mine_byte_per_s > 0

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From which step the job goes on, and whose memory is waited for before it goes back. */
+/* Chooses the step from which the job continues, and how long to wait for members' memory before a
+ * rollback. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 /* --- copies that count ----------------------------------------------------- */
 
-/* Durable, initial, or held by a member that the others reach. */
+/* True if the bundle is durable, initial, or held by a member that the others can reach. */
 static bool is_elsewhere(const struct spot_trainer *c, int bundle, int64_t step)
 {
     if (step == 0 || step == spot_store_newest(c->saver.store))
@@ -25,8 +26,8 @@ static bool is_elsewhere(const struct spot_trainer *c, int bundle, int64_t step)
     return false;
 }
 
-/* The coordinator reaches members that are set aside, but waits for their copies no longer than for
- * others. */
+/* True if only members set aside hold the bundle. The coordinator can reach them, but waits for
+ * their copies no longer than for others. */
 static bool is_kept_from(const struct spot_trainer *c, int bundle, int64_t step)
 {
     return step == c->machine->round && !is_elsewhere(c, bundle, step) &&
@@ -53,8 +54,8 @@ bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step)
 
 /* --- the newest step -------------------------------------------------------- */
 
-/* [n_member * n_bundle], as the members reported it last. What an active member said is out of date
- * while steps run: with `idle` it counts for nothing. */
+/* [n_member * n_bundle], steps of copies as last reported. With `idle` the reports of active
+ * members are ignored, since they are out of date while steps run. */
 static int64_t *copies(const struct spot_trainer *c, bool idle)
 {
     const size_t n = (size_t)c->n_bundle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a job: hash and weights of its last state. Bundles pass by one at a time, in pieces,
- * so that a state of any size takes no memory but, with --save, the weights of two bundles: one is
- * written beside the next. */
+/* The end of a job: hash and weights of its final state. Bundles are processed one at a time, in
+ * pieces, so that a state of any size needs no memory except, with --save, the weights of two
+ * bundles: one is written while the next is read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +17,12 @@ struct spot_result_writer {
     bool saves;
     struct spot_weights_out weights;
     int next;                   /* bundle */
-    struct spot_bundle bundle;  /* that: of its planes the weights, where they are saved */
-    struct spot_bundle written; /* the one before, by a thread */
+    struct spot_bundle bundle;  /* the next bundle; only its weights, if they are saved */
+    struct spot_bundle written; /* the previous bundle, being written by a thread */
     struct spot_threads writer;
 };
 
-/* --- a bundle passes by ---------------------------------------------------------- */
+/* --- one bundle ---------------------------------------------------------- */
 
 static void take_plane(void *user, enum spot_plane plane, size_t at, const void *data,
                        size_t n_byte)
@@ -52,7 +52,7 @@ static void write_weights(void *result)
     free(r->written.plane[SPOT_PLANE_MASTER]);
 }
 
-/* The bundle that came; its plane is the writer's. */
+/* Save the received bundle, whose plane is handed to the writer. */
 static int save_bundle(struct spot_result_writer *r, struct spot_err *err)
 {
     spot_threads_join(&r->writer);
@@ -85,7 +85,7 @@ static int feed(void *user, const void *data, size_t n_byte, struct spot_err *er
     return spot_bundle_reader_feed(user, data, n_byte, err);
 }
 
-/* --- all of them ------------------------------------------------------------------- */
+/* --- all bundles ------------------------------------------------------------------- */
 
 static int open_weights(const struct spot_trainer *c, struct spot_result_writer *r,
                         struct spot_err *err)
@@ -185,7 +185,7 @@ int spot_trainer_pulled(struct spot_trainer *c, const struct spot_frame *frame,
 
 /* --- the end ------------------------------------------------------------------------- */
 
-/* A job that had nothing left to do is not done twice. */
+/* Log the end, unless a resumed job had nothing left to do. */
 static int log_done(struct spot_trainer *c, const char *hex, struct spot_err *err)
 {
     struct spot_jw *jw;

@@ -7,18 +7,18 @@
 #include "train/trainer_durable_state.h"
 #include "train/trainer_member_state.h"
 
-static const double keep_s = 60; /* after the last client has asked */
+static const double keep_s = 60; /* after the last request of a client */
 
 struct spot_show {
-    int64_t wanted;     /* 0: nobody waits */
-    int64_t step, next; /* the newest that is whole, the one that comes; -1: none */
-    uint32_t epoch;     /* in which it comes */
+    int64_t wanted;     /* the step for which a client waits; 0: none */
+    int64_t step, next; /* the newest complete step, and the one being received; -1: none */
+    uint32_t epoch;     /* epoch in which it is received */
     int n_bundle, n_missing;
     struct spot_buf *have, *coming; /* [n_bundle] */
     double asked_s;
 };
 
-/* The memory stays for the next ones: its page faults would be half of the cost of a copy. */
+/* The memory is kept for the next copies: page faults would be half of the cost of a copy. */
 static void drop(struct spot_show *s, struct spot_buf *bundle)
 {
     for (int b = 0; b < s->n_bundle; b++)
@@ -75,11 +75,11 @@ void spot_trainer_show(struct spot_trainer *c)
         spot_trainer_end_show(c);
         return;
     }
-    if (s->step > round) { /* the job went back: who follows shall not get that step again */
+    if (s->step > round) { /* the job was rolled back: followers must not get that step again */
         drop(s, s->have);
         s->step = -1;
     }
-    if (s->next >= 0 && s->epoch != c->machine->epoch) { /* who was to send it may be gone */
+    if (s->next >= 0 && s->epoch != c->machine->epoch) { /* its sender may have left */
         drop(s, s->coming);
         s->next = -1;
     }

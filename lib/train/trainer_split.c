@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The microbatch split, by how fast members were seen to compute. A slow one would hold up
- * every step: split by speed all pipelines end together, and the bits stay what they are. */
+/* The microbatch split, by the measured speed of members. A slow member would delay every step;
+ * with a split by speed all pipelines end together, and the bits do not change. */
 #include <assert.h>
 
 #include "train/grid_choice.h"
@@ -10,7 +10,7 @@
 /* Old times decay, so that a machine that recovers gets its part back. */
 static const double fade = 0.8;
 
-/* A member's part of stage p. */
+/* The work of a member of stage p. */
 static double stage_cost(const struct spot_trainer *c, uint32_t p)
 {
     return spot_grid_cost(&c->config.shape, c->form.stage[p], c->form.stage[p + 1]) / c->form.M;
@@ -23,7 +23,7 @@ void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s)
     struct spot_trainer_member *who = spot_trainer_member(c, id);
     struct spot_form_place at;
 
-    /* the first step of an epoch touches fresh memory and tells little */
+    /* the first step of an epoch touches new memory and is not representative */
     if (position < 0 || !c->drift.n_commit || !(work_s > 0 && work_s < 1e6))
         return;
     at = spot_form_place(f, position);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Training's part of spot.status/1, and of the line that is drawn while it runs. */
+/* Training's part of spot.status/1, and of the progress line. */
 #include <string.h>
 
 #include "comm/endpoint.h"
@@ -12,13 +12,13 @@
 
 static const double show_every_s = 0.25;
 
-/* Tokens learnt in a second at the present pace, 0 before there is one. */
+/* Tokens per second at the current pace, 0 if that is not known yet. */
 static double token_rate(const struct spot_trainer *c)
 {
     return c->step_s > 0 ? (double)(c->config.global_batch * c->config.shape.seq) / c->step_s : 0;
 }
 
-/* Of the step that is computed; of the last one when all are done. */
+/* The learning rate of the current step, or of the last one after the end. */
 double spot_trainer_lr(const struct spot_trainer *c)
 {
     const int64_t next = c->machine->round + 1;
@@ -61,7 +61,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_real(jw, "tokens_per_s", token_rate(c));
 }
 
-/* The share of the state that it mirrors, and the stages of which it has all. */
+/* Write the share of the state that a member mirrors, and the stages that it mirrors completely. */
 static void put_warmth(const struct spot_trainer *c, uint32_t id, struct spot_jw *jw)
 {
     spot_jw_real(jw, "warm", spot_trainer_warmth(c, id));

@@ -47,7 +47,7 @@ static int read_spread(const struct spot_trainer *c, int64_t j, int64_t k, uint3
     static const float one = 1;
 
     for (int64_t i = c->config.shape.seq + 1; i < spot_job_words(&c->config); i++)
-        memcpy(&token[i], &one, sizeof(one)); /* a loss is validated as it is */
+        memcpy(&token[i], &one, sizeof(one)); /* the validation loss is unweighted */
     return spot_validator_read(&c->validator, j * c->config.micro_batch + k, token, err);
 }
 
@@ -82,7 +82,7 @@ int spot_trainer_validated(struct spot_trainer *c, struct spot_err *err)
 
     if (rc <= 0)
         return rc;
-    if (c->last_commit_s > 0) /* no part of the time that a step takes */
+    if (c->last_commit_s > 0) /* not part of a step's time */
         c->last_commit_s += took_s;
     return log_validated(c, err);
 }

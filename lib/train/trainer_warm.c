@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Warm spares: a member without a place mirrors stages, so that it holds the state of one that is
- * killed. What it lacks is sent bundle by bundle beside the steps, as before a new grid
- * (trainer_precopy.c); from then on it gets the sums and applies the updates, as a buddy. Stages
- * held by the fewest failure domains come first, and several spares mirror different ones. */
+/* Warm spares: a member without a place mirrors stages, so that it holds the state of a member that
+ * is killed. Missing bundles are sent one by one during the steps, as before a new grid
+ * (trainer_precopy.c); from then on the spare receives the sums and applies the updates, like a
+ * buddy. Stages held by the fewest failure domains come first, and several spares mirror different
+ * ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-/* Sums go to a spare in every step: as much as half a step's time carries. What it holds already it
- * may keep a while longer than a short step would have it. */
+/* Sums are sent to a spare in every step, at most for half of the step's time. Bundles already
+ * mirrored are kept up to a multiple of that, so that one short step does not drop them. */
 static const double share_of_step = 0.5, patience = 2;
 
 struct warm {
@@ -120,7 +121,7 @@ static double sums_byte(const struct warm *w, uint32_t b)
            sizeof(int64_t);
 }
 
-/* Bytes of sums that a spare may be sent in a step. */
+/* Bytes of sums that may be sent to a spare in a step. */
 static double room_byte(const struct warm *w, uint32_t id)
 {
     const struct spot_trainer_member *const who = spot_trainer_member(w->c, id);
@@ -129,7 +130,7 @@ static double room_byte(const struct warm *w, uint32_t id)
     return who->warm_byte > 0 ? fmin(link_byte, who->warm_byte) : link_byte;
 }
 
-/* From the end of a stage, as sums come. */
+/* Add bundles from the end of a stage, in the order in which sums complete. */
 static void add_stage(struct warm *w, uint32_t id, uint32_t p, double *room)
 {
     for (uint32_t b = w->form->stage[p + 1]; b-- > w->form->stage[p];) {
@@ -143,8 +144,8 @@ static void add_stage(struct warm *w, uint32_t id, uint32_t p, double *room)
     }
 }
 
-/* Spares take turns, so that each mirrors a stage before one mirrors two; what one holds already
- * it is given first. */
+/* Spares take turns, so that each mirrors one stage before any mirrors two; stages that a spare
+ * already holds come first. */
 static void choose(struct warm *w)
 {
     double *const room = spot_xcalloc(w->n_spare, sizeof(*room));
@@ -160,7 +161,7 @@ static void choose(struct warm *w)
             break;
         most = n / w->n_spare;
         p = neediest(w, i);
-        /* beyond the first a spare mirrors what no other does */
+        /* beyond its first, a spare mirrors only stages that no other spare does */
         if (p == w->form->P || (n_mirrored(w, i) && n_mirrors(w, p)))
             continue;
         w->mirrors[i * w->form->P + p] = 1;
@@ -239,7 +240,7 @@ void spot_trainer_warm(struct spot_trainer *c)
     release(&w);
 }
 
-/* Bytes of sums of those entries whose receiver is `id`. */
+/* Bytes of sums of the entries with receiver `id`. */
 static double entries_byte(const struct warm *w, const struct spot_precopy *entry, size_t n,
                            uint32_t id)
 {
@@ -250,8 +251,8 @@ static double entries_byte(const struct warm *w, const struct spot_precopy *entr
     return n_byte;
 }
 
-/* One that has come since the epoch was formed, or whose room is twice what it was then: before a
- * step's time was known there was little. */
+/* True if there is a spare that joined after the epoch was formed, or whose limit has doubled
+ * since: before a step's time was known the limit was small. */
 bool spot_trainer_lacks_warm(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;

@@ -10,7 +10,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 
-/* For each element of the state a print takes as long as SPARE_TOKENS / 100 tokens. */
+/* A print takes as long per element of the state as SPARE_TOKENS / 100 tokens. */
 enum { SPARE_TOKENS = 1024 };
 
 int spot_verify_parse(const char *text, double *share, struct spot_err *err)
@@ -101,8 +101,8 @@ void spot_verify_order_get(struct spot_wire_in *in, const struct spot_form *form
 
 enum { LOW_BITS = 12, LANES = 4 };
 
-/* n elements from `at` on, within one interval of 4096, while they are near. The sum of k s[k] by
- * additions alone: of m rows the j-th is in m - j of the running totals. */
+/* Add n elements from `at` on, within one interval of 4096, while they are in the cache. The sum of
+ * k s[k] is computed by additions only: of m rows the j-th is in m - j of the running totals. */
 static void add_block(struct spot_sum_print *p, const int64_t *sum, size_t n, size_t at)
 {
     const uint64_t both[2] = { p->hash, spot_hash64(sum, n * sizeof(*sum)) };
@@ -148,7 +148,7 @@ struct spot_sum_print spot_sum_print(const struct spot_arena *arena, const int64
     return p;
 }
 
-/* k with k x = y modulo 2^64, the smallest; false: there is none. */
+/* The smallest k with k x = y modulo 2^64; false if there is none. */
 static bool divide(uint64_t y, uint64_t x, uint64_t *k)
 {
     const int shift = __builtin_ctzll(x);
@@ -241,8 +241,9 @@ bool spot_verify_report_equal(const struct spot_verify_report *a,
     return !memcmp(&a->edge, &b->edge, sizeof(a->edge)) && sums_equal(a, b);
 }
 
-/* A wrong activation makes all that comes after it differ, in stages behind and then before: so
- * forwards are looked at first, from the first stage on, then backwards from the last. */
+/* A wrong activation changes everything computed from it, in later stages and then, backward, in
+ * earlier ones. So forward passes are compared first, from the first stage on, then backward passes
+ * from the last. */
 int spot_verify_stage(const struct spot_verify_report *a, const struct spot_verify_report *b,
                       uint32_t P)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A member without a place that mirrors all stages has what it takes to compute microbatches of
- * others again, beside their step: docs/design/33-evidence.md. */
+/* A member without a place that mirrors all stages computes microbatches of other members a second
+ * time, during their step: docs/design/33-evidence.md. */
 #include <stdlib.h>
 
 #include "common/memory.h"
@@ -22,7 +22,7 @@ static struct spot_stage_config config_of(struct spot_worker *w, uint32_t p)
     return spot_worker_stage_config(w, (int)w->form.stage[p], (int)w->form.stage[p + 1], 1);
 }
 
-/* Sums and activations, beside what it mirrors with. */
+/* True if sums and activations fit beside the mirrors. */
 static bool has_room(struct spot_worker *w)
 {
     size_t n_byte = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the members of an epoch reach each other. */
+/* Communicators between the members of an epoch. */
 #include <stdlib.h>
 
 #include "comm/comm_socket.h"
@@ -40,7 +40,7 @@ static struct spot_comm_place place_of(struct spot_worker *w)
 
 /* --- NCCL ------------------------------------------------------------------ */
 
-/* Several contexts that share a device start NCCL one after the other. */
+/* Long enough for several contexts that share a device, which start NCCL one after the other. */
 static const double connect_limit_s = 60, call_limit_s = 20;
 
 static int check_epoch(void *user, struct spot_err *err)
@@ -84,7 +84,8 @@ static int open_nccl(struct spot_worker *w, const struct spot_comm_place *place,
 
 /* --- the tensor group ------------------------------------------------------- */
 
-/* All members of a group make the same exchanges in the same order, so a count is tag enough. */
+/* All members of a group make the same exchanges in the same order, so a counter suffices as
+ * tag. */
 static int exchange_in_group(void *user, const struct spot_stage_piece *piece, size_t n,
                              struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker mirrors: stages as their buddy, bundles as their receiver. */
+/* The mirrors of a worker: stages as their buddy, bundles as their receiver. */
 #include <stdlib.h>
 
 #include "common/memory.h"
@@ -28,7 +28,7 @@ void spot_worker_drop_mirrors(struct spot_worker *w)
     w->mirror = NULL;
 }
 
-/* --- room ------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------ */
 
 static int check(struct spot_worker *w, int begin, int end, struct spot_err *err)
 {
@@ -38,7 +38,7 @@ static int check(struct spot_worker *w, int begin, int end, struct spot_err *err
     return w->cannot_mirror ? -1 : 0;
 }
 
-/* All that is to be pre-copied, with its sums, beside what is here. */
+/* Check that all bundles to be pre-copied, and their sums, fit beside the present state. */
 static int check_precopies(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;
@@ -66,7 +66,7 @@ static int check_precopies(struct spot_worker *w, struct spot_err *err)
                         (double)n_byte / 1e9, (double)most / 1e9);
 }
 
-/* What does not fit beside one's own stage is for another to mirror. */
+/* Mirrors that do not fit beside the own stage are left to another member. */
 int spot_worker_check_mirrors(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What messages between members cost, by the communicator that the steps use. */
+/* Measures the cost of messages between members, with the communicator of the steps. */
 #include <stdlib.h>
 
 #include "comm/comm.h"
@@ -80,12 +80,12 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
     if (!spot_wire_in_done(&in) || !p.n_byte || frame->tag > SPOT_PROBE_BYTE_MAX ||
         p.n_round > SPOT_PROBE_ROUNDS_MAX)
         return spot_err_set(err, SPOT_EDATA, "malformed probe from the coordinator");
-    /* a device's communicator moves what lies there: nothing is measured */
+    /* a device's communicator moves device memory: nothing is measured */
     if (frame->epoch != w->agent.epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
         return 0;
     p.data = spot_xcalloc(p.n_byte, 1);
     rc = rounds(&p, w->position < 2 && spot_form_size(&w->form) > 1, ping, &out, &why);
-    p.tag = 0; /* the same on all replicas, whichever pinged before */
+    p.tag = 0; /* the same on all replicas, whether or not they pinged before */
     if (!rc)
         rc = rounds(
             &p, spot_form_place(&w->form, w->position).p == 0 && spot_form_replicas(&w->form) > 1,

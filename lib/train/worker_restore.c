@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What this worker needs at the start of an epoch and no member holds: weights drawn under the seed
- * are made here; durable state, and weights to start from, are read here, if the files of the
- * coordinator are seen from here, and else come from it. */
+/* Restores bundles that this worker needs at the start of an epoch and no member holds: initial
+ * weights are drawn from the seed; durable state, and given weights, are read from the
+ * coordinator's files if they are accessible here, else requested from it. */
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"
@@ -21,7 +21,8 @@ static int make_anew(struct spot_worker *w, uint32_t index, struct spot_err *err
     return 0;
 }
 
-/* False: what cannot be read here, for whatever reason, the coordinator may have. */
+/* False if the bundle cannot be read here, for any reason; then it is requested from the
+ * coordinator. */
 static bool read_here(struct spot_worker *w, const struct spot_transfer *t)
 {
     struct spot_bundle *bundle;
@@ -60,7 +61,7 @@ static bool is_to_read(const struct spot_worker *w, const struct spot_transfer *
     return t->to == w->agent.id && (t->origin == SPOT_FROM_STORE || t->origin == SPOT_FROM_WEIGHTS);
 }
 
-/* From transfer i on: all is asked for before any of it is waited for. */
+/* Request all bundles from transfer i on before waiting for any of them. */
 static int ask_for_rest(struct spot_worker *w, size_t i, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;

@@ -25,7 +25,7 @@ static bool is_active(const struct spot_worker *w, const struct spot_frame *orde
            spot_form_is_active(&w->form, w->agent.id);
 }
 
-/* The epoch runs, so everyone has what it needs: old copies may go. */
+/* The epoch runs, so every member has its state: old copies can be dropped. */
 static void drop_unplaced(struct spot_worker *w)
 {
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
@@ -47,7 +47,7 @@ static void put_losses(const struct spot_worker *w, struct spot_buf *out)
     }
 }
 
-/* Has a device of this member failed? */
+/* -1 with *err if a device of this member has failed. */
 static int stage_status(const struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
@@ -60,7 +60,7 @@ static int stage_status(const struct spot_worker *w, struct spot_err *err)
     return 0;
 }
 
-/* The most memory this process had so far. */
+/* The maximum memory of this process so far. */
 static uint64_t resident_byte(void)
 {
     struct rusage usage;
@@ -68,7 +68,7 @@ static uint64_t resident_byte(void)
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
 }
 
-/* What this member's copies of the sums are like; mirrors vote too, and must agree. */
+/* Send the vote on this member's copies of the sums; mirrors vote too, and must agree. */
 static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
                      const struct spot_pipeline_times *times, const struct spot_buf *reports,
                      struct spot_err *err)
@@ -116,8 +116,8 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
 }
 
-/* A token is an index into the embedding: none may come that is not of the vocabulary. Behind the
- * tokens of a sequence are its weights. */
+/* A token is an index into the embedding, so tokens outside the vocabulary are rejected. The tokens
+ * of a sequence are followed by their weights. */
 int spot_worker_check_tokens(const struct spot_worker *w, const void *data, size_t n_byte,
                              size_t n_token, struct spot_err *err)
 {
@@ -144,7 +144,8 @@ int spot_worker_check_tokens(const struct spot_worker *w, const void *data, size
     return 0;
 }
 
-/* What follows the own n_token tokens of an order: what is to be checked, and the tokens for it. */
+/* Read the part of an order after this member's n_token tokens: the microbatches to be checked, and
+ * their tokens. */
 static int take_check(const struct spot_worker *w, const struct spot_frame *frame, size_t n_token,
                       const struct spot_pipeline *pl, bool reads, struct spot_pipeline_check *check,
                       struct spot_err *err)
@@ -161,8 +162,8 @@ static int take_check(const struct spot_worker *w, const struct spot_frame *fram
     return spot_worker_check_tokens(w, in.at, (size_t)(in.end - in.at), n_again, err);
 }
 
-/* This member's microbatches and the sum over its replicas; without `times` forwards alone. What is
- * checked is reported. */
+/* Compute this member's microbatches and the sum over its replicas; without `times` only forward.
+ * Reports on checked microbatches are appended. */
 static int compute(struct spot_worker *w, const struct spot_frame *frame,
                    struct spot_pipeline_times *times, struct spot_buf *reports,
                    struct spot_err *err)
@@ -236,7 +237,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     return rc;
 }
 
-/* A member that only mirrors has nothing to compute, and says so. */
+/* A member that only mirrors computes nothing, and votes without losses. */
 int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
                          struct spot_err *err)
 {
@@ -251,7 +252,7 @@ int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
     return spot_agent_send(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
 }
 
-/* What the last update made of the bundles that are kept here. */
+/* Vote on the state of the bundles kept here, after the last update. */
 int spot_worker_confirm(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
@@ -291,7 +292,8 @@ int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, st
     return stage_status(w, err);
 }
 
-/* A step that is redone is not yet part of the state: what it changed must not travel. */
+/* A step that is being redone is not yet part of the state, so its changed exponents must not be
+ * sent. */
 static void keep_exponents(struct spot_worker *w)
 {
     for (int b = 0; !w->is_redoing && b < w->n_bundle; b++)
