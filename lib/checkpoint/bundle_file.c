@@ -93,7 +93,7 @@ static int write_all(struct out *out, const struct spot_bundle *bundle, bool (*g
     while (more > 0) {
         piece.n = 0;
         more = goes_on(user) ? spot_bundle_writer_next(writer, &piece, err)
-                             : spot_err_set(err, SPOT_EPREEMPTED, "writing was given up");
+                             : spot_err_set(err, SPOT_EPREEMPTED, "the write was cancelled");
         if (more >= 0 && write_piece(out, &piece, err))
             more = -1;
     }
@@ -102,7 +102,8 @@ static int write_all(struct out *out, const struct spot_bundle *bundle, bool (*g
     return more;
 }
 
-/* A file of ours, whatever has the name: what another writer left, or a link. -1 with errno. */
+/* Create a new file, replacing any existing entry: another writer's file, or a link. -1 with
+ * errno. */
 static int open_new(int dir_fd, const char *name)
 {
     if (dir_fd < 0 || (unlinkat(dir_fd, name, 0) && errno != ENOENT))
@@ -148,7 +149,7 @@ int spot_bundle_file_check(int dir_fd, int index, size_t n_byte, struct spot_err
     int fd;
 
     spot_bundle_file_name(index, name);
-    /* opened, since what a host knows of another's file may be old until then */
+    /* opened, since cached attributes of another host's file may be out of date before that */
     fd = spot_safe_open_file(dir_fd, name, &st);
     if (fd < 0)
         return spot_err_sys(err, "cannot open '%s', which was written", name);

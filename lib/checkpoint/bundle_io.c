@@ -18,14 +18,14 @@ static size_t part_elem(const struct spot_bundle *bundle, int part)
     return part < SPOT_PLANES ? bundle->arena.n_elem : SPOT_TENSORS_MAX;
 }
 
-/* --- out --- */
+/* --- writing --- */
 
 struct spot_bundle_writer {
     const struct spot_bundle *bundle;
     struct spot_shard_part part[PARTS];
     struct spot_part_source from;
     struct spot_stream_writer *stream;
-    struct spot_buf head; /* not handed out yet */
+    struct spot_buf head; /* not yet returned */
 };
 
 struct spot_bundle_writer *spot_bundle_writer_new(const struct spot_bundle *bundle,
@@ -72,7 +72,9 @@ int spot_bundle_writer_next(struct spot_bundle_writer *w, struct spot_buf *out,
 
 uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err)
 {
-    enum { AROUND = 16 << 10 }; /* of heads, tail and table, but for the biggest of bundles */
+    enum {
+        AROUND = 16 << 10
+    }; /* enough for heads, tail and table of all but the largest bundles */
     struct spot_bundle_writer *w = spot_bundle_writer_new(bundle, err);
     struct spot_buf out = { 0 };
     int rc = -1;
@@ -89,7 +91,7 @@ uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, stru
     return out.data;
 }
 
-/* --- in --- */
+/* --- reading --- */
 
 int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_byte,
                            struct spot_err *err)
@@ -105,14 +107,14 @@ int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_b
 }
 
 struct spot_bundle_reader {
-    struct spot_place_sink into; /* first: what the sink's callbacks get */
+    struct spot_place_sink into; /* first member: passed to the sink's callbacks */
     const struct spot_shape *shape;
     int index;
     int64_t step;
     bool is_short;
     struct spot_bundle *bundle;
     struct spot_shard_place place[PARTS];
-    struct spot_stream_reader *stream; /* NULL: the head has not come yet */
+    struct spot_stream_reader *stream; /* NULL: the head was not received yet */
     spot_bundle_plane_fn *fn;          /* of a scan */
     void *user;
     uint64_t n_scanned; /* bytes of planes */
@@ -141,7 +143,7 @@ void spot_bundle_reader_free(struct spot_bundle_reader *r)
     free(r);
 }
 
-/* The head has come: make room for what follows, or only look at it. */
+/* The head was received: allocate the bundle, or only check the head. */
 static int start(struct spot_bundle_reader *r, const void *head, size_t n_byte, bool is_kept,
                  struct spot_err *err)
 {
@@ -196,7 +198,7 @@ int spot_bundle_reader_pull(struct spot_bundle_reader *r, struct spot_port *port
     return rc;
 }
 
-/* --- what passes by --- */
+/* --- scanning --- */
 
 static int hand_out(void *user, const struct spot_chunk *chunk, const void *raw,
                     struct spot_err *err)
@@ -246,8 +248,8 @@ int spot_bundle_reader_finish(struct spot_bundle_reader *r, struct spot_bundle *
 {
     *bundle = NULL;
     if (!r->stream)
-        return spot_err_set(err, SPOT_EDATA, "bundle %d: nothing but %zu bytes came", r->index,
-                            r->n_head);
+        return spot_err_set(err, SPOT_EDATA, "bundle %d: expected a stream, got %zu bytes",
+                            r->index, r->n_head);
     if (spot_stream_reader_finish(r->stream, err))
         return -1;
     if (!r->fn)

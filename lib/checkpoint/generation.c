@@ -106,7 +106,8 @@ int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
     return step;
 }
 
-/* Where a bundle, or with -1 the manifest, lies, for messages: a path, or the key in a store. */
+/* The place of a bundle, or with -1 of the manifest, for messages: a path, or the key in a
+ * store. */
 static void place_of(const struct spot_generations *g, int64_t step, int bundle,
                      char place[PATH_SIZE + 32])
 {
@@ -123,7 +124,7 @@ static void place_of(const struct spot_generations *g, int64_t step, int bundle,
     }
 }
 
-/* Nothing else than a file can be part of a generation; to open a pipe would wait for ever. */
+/* Only regular files can be part of a generation; opening a pipe could block for ever. */
 static int check_file(const char *path, struct stat *st, struct spot_err *err)
 {
     if (stat(path, st))
@@ -177,13 +178,13 @@ const struct spot_doc_part spot_state_part[] = {
 
 /* The manifest of a generation: sizes and hashes [n_bundle]. */
 struct manifest {
-    char place[PATH_SIZE + 32]; /* where it lies */
+    char place[PATH_SIZE + 32]; /* its place */
     struct spot_json_doc doc;
     struct manifest_commit commit;
     const struct spot_json_value *bundles;
 };
 
-/* Its head and the list of its bundles, of whatever job and step. */
+/* Read its head and the list of its bundles, for any job and step. */
 static int read_manifest(struct manifest *m, struct manifest_head *head, struct spot_err *err)
 {
     const struct spot_json_value *commit;
@@ -278,8 +279,8 @@ fail:
     return -1;
 }
 
-/* A file of n_byte bytes, open; -1 with *err. The size is compared before memory is asked for: that
- * of a damaged manifest may be absurd. */
+/* A file of n_byte bytes, open; -1 with *err. The size is compared before memory is allocated,
+ * since that in a damaged manifest may be absurd. */
 static int open_file(const char *path, size_t n_byte, struct spot_err *err)
 {
     struct stat st;
@@ -303,7 +304,7 @@ struct scan {
     void *user;
     bool is_refused; /* by fn */
     size_t n_byte;
-    struct spot_hash128 hash; /* of all that was there */
+    struct spot_hash128 hash; /* hash of all bytes read */
     uint8_t head[HEAD_BYTE];
 };
 
@@ -311,8 +312,8 @@ static int scan_piece(void *user, const void *piece, size_t n, struct spot_err *
 {
     struct scan *const scan = user;
 
-    if (n > scan->n_byte - scan->at) /* a store may give what it likes */
-        return spot_err_set(err, SPOT_EDATA, "there are more than the %zu bytes of the manifest",
+    if (n > scan->n_byte - scan->at) /* a store may return any number of bytes */
+        return spot_err_set(err, SPOT_EDATA, "there are more than the %zu bytes in the manifest",
                             scan->n_byte);
     for (size_t i = 0; i < n && scan->at + i < HEAD_BYTE; i++)
         scan->head[scan->at + i] = ((const uint8_t *)piece)[i];
@@ -338,7 +339,7 @@ static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct 
         if (n < 0)
             rc = spot_err_sys(err, "cannot read '%s'", path);
         else if ((size_t)n < most)
-            rc = spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path,
+            rc = spot_err_set(err, SPOT_EDATA, "'%s' was truncated to less than %zu bytes", path,
                               n_byte);
         else
             rc = scan_piece(scan, piece, most, err);
@@ -448,7 +449,7 @@ static double time_of(const struct timespec *t)
     return (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
 }
 
-/* A change may have the time of what was there when it comes within a tick of a file system. */
+/* A change within one tick of the file system's clock may have the old time. */
 bool spot_generation_is_untouched(const struct spot_generations *g, int64_t step, uint64_t manifest)
 {
     static const double tick_s = 0.01;
@@ -609,7 +610,7 @@ bool spot_generation_exists(const struct spot_generations *g, int64_t step)
 
     spot_generation_path(g, step, "/manifest.json", path);
     if (g->objects)
-        return true; /* it would have to be asked for */
+        return true; /* finding out would require a command */
     return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 

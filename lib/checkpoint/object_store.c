@@ -31,7 +31,7 @@ struct entry {
 
 struct spot_objects {
     struct spot_state_command command;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the members below */
     uint64_t job, owner;
     struct entry *entry;
     size_t n_entry, cap;
@@ -64,7 +64,7 @@ void spot_objects_free(struct spot_objects *o)
     free(o);
 }
 
-/* --- what there is ------------------------------------------------------------------ */
+/* --- the list of generations ------------------------------------------------------------------ */
 
 /* With the lock. */
 static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
@@ -75,7 +75,7 @@ static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
     return NULL;
 }
 
-/* With the lock: the generation that counts for a step. */
+/* With the lock: the valid generation of a step. */
 static struct entry *of_step(struct spot_objects *o, int64_t step)
 {
     for (size_t i = 0; i < o->n_entry; i++)
@@ -202,7 +202,7 @@ char *spot_objects_manifest(struct spot_objects *o, int64_t step, size_t *n_byte
     return (char *)text.data;
 }
 
-/* A try of which something was passed on cannot be made again. */
+/* A try whose output was partly passed on cannot be repeated. */
 struct once {
     int (*take)(void *user, const void *data, size_t n_byte, struct spot_err *err);
     void *user;
@@ -418,7 +418,8 @@ static int check_owner(struct spot_objects *o, struct spot_err *err)
     return compare_owner(o, o->owner, "another coordinator has taken over the store", err);
 }
 
-/* --- what the job is ------------------------------------------------------------------------ */
+/* --- the job's description
+ * ------------------------------------------------------------------------ */
 
 int spot_objects_put_note(struct spot_objects *o, const char *text, struct spot_err *err)
 {
@@ -443,7 +444,7 @@ int spot_objects_note(struct spot_objects *o, char **text, size_t *n_byte, struc
 
 /* --- writing -------------------------------------------------------------------------------- */
 
-/* What goes is hashed on the way. */
+/* Written bytes are hashed on the way. */
 struct hashed {
     const struct spot_command_io *io;
     struct spot_hash_stream *hash;
@@ -488,7 +489,7 @@ int spot_objects_put(struct spot_objects *o, int64_t step, uint64_t nonce, int b
     return rc;
 }
 
-/* Are all objects there, of the sizes that were written? */
+/* Check that all objects exist with the written sizes. */
 static int check_sizes(struct spot_objects *o, int64_t step, uint64_t nonce,
                        const struct spot_written *written, int n_bundle, struct spot_err *err)
 {
@@ -545,9 +546,7 @@ static int put_manifest(struct spot_objects *o, int64_t step, uint64_t nonce, co
     is_same = !strcmp((const char *)again.data, manifest);
     spot_buf_release(&again);
     return is_same ? 0
-                   : spot_err_set(err, SPOT_ESYS,
-                                  "the store gives another '%s' than it was "
-                                  "given",
+                   : spot_err_set(err, SPOT_ESYS, "the store returns another '%s' than was stored",
                                   key);
 }
 
@@ -570,7 +569,7 @@ int spot_objects_commit(struct spot_objects *o, int64_t step, uint64_t nonce,
     return 0;
 }
 
-/* --- what goes --- */
+/* --- deletion --- */
 
 int spot_objects_drop(struct spot_objects *o, int64_t step, struct spot_err *err)
 {

@@ -24,10 +24,10 @@
 #include "common/xalloc.h"
 
 enum { IN, OUT, WHY, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, LINE_BYTE = 160 };
-enum { TICK_MS = 50, END_MS = 5 }; /* between looks; when its output has ended */
+enum { TICK_MS = 50, END_MS = 5 }; /* between checks; after the end of its output */
 
-static const double first_pause_s = 0.2; /* before the second try; then twice as long */
-static const double kill_s = 1;          /* for one that was killed to end */
+static const double first_pause_s = 0.2; /* before the second try; doubles each time */
+static const double kill_s = 1;          /* for a killed process to end */
 
 extern char **environ;
 
@@ -36,17 +36,18 @@ struct run {
     const struct spot_state_command *command;
     const struct spot_command_io *io;
     pid_t pid, watcher;
-    int watched;   /* an end that the watcher hears of when this process is gone */
+    int watched;   /* write end of a pipe; its closing tells the watcher that this process has ended
+                    */
     int end[ENDS]; /* our ends of its standard streams; -1: closed */
     struct spot_buf piece;
-    size_t sent; /* of it */
+    size_t sent; /* bytes of it already sent */
     bool has_more;
-    char line[LINE_BYTE + SPOT_UTF8_MAX]; /* the last line that it said */
+    char line[LINE_BYTE + SPOT_UTF8_MAX]; /* the last line of its standard error */
     size_t n_line;
     bool has_line;        /* that line has ended */
     double moved_s;       /* when a byte moved last */
-    bool is_ours;         /* what failed is not the command: there is no other try */
-    struct spot_err *err; /* then */
+    bool is_ours;         /* the failure is not the command's: no further try */
+    struct spot_err *err; /* the error in that case */
 };
 
 /* --- start ---------------------------------------------------------------------- */
@@ -79,8 +80,9 @@ static int spawn_shell(pid_t *pid, pid_t group, char *const argv[], const int th
     return rc;
 }
 
-/* The first of a group kills all of it when this process is gone, however it went: it sees the end
- * of a pipe. A line through it says that the command has ended. Returns 0 or an errno. */
+/* Start the watcher, the leader of the process group, which kills the group when this process has
+ * ended for any reason: it sees the end of a pipe. A line through that pipe means that the command
+ * has ended. Returns 0 or an errno. */
 static int spawn_watcher(struct run *r)
 {
     char sh[] = "sh", flag[] = "-c", script[] = "read -r line || kill -KILL 0";
@@ -114,7 +116,7 @@ static int spawn(struct run *r, const char *verb, const char *key, const int the
     return rc;
 }
 
-/* Pipes with ends that no other child inherits; ours of those do not block. */
+/* Create pipes whose ends no other child inherits; our ends are non-blocking. */
 static int start(struct run *r, const char *verb, const char *key, struct spot_err *err)
 {
     int theirs[ENDS] = { -1, -1, -1 }, rc = 0;
@@ -137,9 +139,9 @@ static int start(struct run *r, const char *verb, const char *key, struct spot_e
     return rc ? spot_err_sys(err, "cannot run the state command") : 0;
 }
 
-/* --- while it runs ---------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------- */
 
-/* The reader may be gone: that is an error of write, not the death of this process. */
+/* Write without SIGPIPE: an absent reader is an error of write. */
 static ssize_t write_quietly(int fd, const void *data, size_t n)
 {
     const struct timespec now = { 0, 0 };
@@ -159,7 +161,7 @@ static ssize_t write_quietly(int fd, const void *data, size_t n)
     return rc;
 }
 
-/* A reader that is gone says why by its status. */
+/* Send input. If the reader has ended, its exit status gives the reason. */
 static void feed(struct run *r)
 {
     ssize_t n;
@@ -185,7 +187,7 @@ static void feed(struct run *r)
     }
 }
 
-/* Was there something? */
+/* Reads standard output; true if there was something. */
 static bool take(struct run *r)
 {
     uint8_t piece[PIECE_BYTE];
@@ -201,7 +203,8 @@ static bool take(struct run *r)
     return n > 0 && !r->is_ours;
 }
 
-/* The last line is the one that tells, and of it the start. One read takes all that a pipe holds.
+/* Read standard error and keep the beginning of its last line. One read takes all that a pipe
+ * holds.
  */
 static void receive(struct run *r)
 {
@@ -223,14 +226,14 @@ static void receive(struct run *r)
     }
 }
 
-/* Move what can be moved. False: it is to be killed. */
+/* Transfer data both ways. False if the process is to be killed. */
 static bool attend(struct run *r)
 {
     struct pollfd fd[ENDS];
 
     if (r->command->goes_on && !r->command->goes_on(r->command->user)) {
         r->is_ours = true;
-        spot_err_set(r->err, SPOT_EPREEMPTED, "the state command was given up");
+        spot_err_set(r->err, SPOT_EPREEMPTED, "the state command was cancelled");
         return false;
     }
     for (int i = 0; i < ENDS; i++)
@@ -275,7 +278,7 @@ static void wait_for(pid_t pid, int *status)
         ;
 }
 
-/* One that hangs in the kernel ends when that lets it, and is not waited for. */
+/* A process that hangs in the kernel is not waited for. */
 static void kill_all(const struct run *r, int *status)
 {
     const double until_s = spot_clock_s() + kill_s;
@@ -285,7 +288,7 @@ static void kill_all(const struct run *r, int *status)
         spot_clock_sleep(END_MS / 1e3);
 }
 
-/* What it has left in its pipe; who it started may go on to write for ever. */
+/* Read what is left in its pipe, but no more: its children may write for ever. */
 static void take_rest(struct run *r)
 {
     int left = r->end[OUT] < 0 ? 0 : fcntl(r->end[OUT], F_GETPIPE_SZ);
@@ -303,7 +306,7 @@ static void dismiss_watcher(struct run *r)
         wait_for(r->watcher, NULL);
 }
 
-/* Until it has ended, or is ended, with all that it started; then what is left in the pipes. */
+/* Wait until the process group has ended or was killed; then read what is left in the pipes. */
 static int finish(struct run *r, const char *verb, const char *key, struct spot_err *err)
 {
     bool goes_on = true;
@@ -320,12 +323,12 @@ static int finish(struct run *r, const char *verb, const char *key, struct spot_
         receive(r);
     if (goes_on && ended < 0)
         return spot_err_set(err, SPOT_ESYS,
-                            "state command: %s %s: its status is lost, for SIGCHLD is ignored",
+                            "state command: %s %s: no exit status, because SIGCHLD is ignored",
                             verb, key);
     return r->is_ours ? -1 : judge(r, status, !goes_on, verb, key, err);
 }
 
-/* Returns 0, 1 where another try may do, -1 with *err. */
+/* Returns 0, 1 if another try may succeed, -1 with *err. */
 static int try_once(const struct spot_state_command *command, const char *verb, const char *key,
                     const struct spot_command_io *io, struct spot_err *err)
 {
@@ -340,7 +343,7 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
     int rc;
 
     if (io->rewind && io->rewind(io->user, err)) {
-        *err = before.code ? before : *err; /* why there is another try */
+        *err = before.code ? before : *err; /* the error of the earlier try */
         return -1;
     }
     rc = start(&r, verb, key, err);
@@ -353,7 +356,7 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
     return rc && !r.is_ours ? 1 : rc;
 }
 
-/* False: it is not to go on. */
+/* False if aborted. */
 static bool pause_for(const struct spot_state_command *command, double pause_s)
 {
     const double until_s = spot_clock_s() + pause_s;
@@ -376,7 +379,7 @@ int spot_state_command_run(const struct spot_state_command *command, const char 
 
     for (int i = 0; rc > 0 && i < SPOT_STATE_COMMAND_TRIES; i++) {
         if (!pause_for(command, i ? spot_backoff_s(i, first_pause_s, INFINITY) : 0)) {
-            spot_err_set(&why, SPOT_EPREEMPTED, "the state command was given up");
+            spot_err_set(&why, SPOT_EPREEMPTED, "the state command was cancelled");
             break;
         }
         rc = try_once(command, verb, key, io ? io : &nothing, &why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* store_thread.c - a generation is written, and the newest watched, beside the training. */
+/* store_thread.c - writes a generation, and watches the newest, during the training. */
 #include "checkpoint/store_state.h"
 
 #include <errno.h>
@@ -16,12 +16,13 @@
 
 enum { KEEP = 2 };
 
-static const double watch_s = 1;       /* between looks at the newest generation */
-static const double drop_share = 0.05; /* of the time, for deletes that fail */
-static const double look_s = 0.05;     /* whether it is still waited for */
-static const double end_s = 1;         /* for the thread, once it is not */
+static const double watch_s = 1;       /* between checks of the newest generation */
+static const double drop_share = 0.05; /* share of the time for deletes that fail */
+static const double look_s = 0.05;     /* between checks of gives_up() */
+static const double end_s = 1;         /* for the thread to end after that */
 
-/* Generations of another job, which this one would take for damaged ones of its own. */
+/* True if there are generations of another job, which this one would take for damaged ones of its
+ * own. */
 static bool has_others(const struct spot_generations *disk)
 {
     size_t n;
@@ -37,7 +38,7 @@ static bool has_others(const struct spot_generations *disk)
     return has;
 }
 
-/* A directory that was deleted while the job runs is made again. *note says so. */
+/* Recreate a directory that was deleted while the job runs, and report that in *note. */
 static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_err *err)
 {
     struct stat now, had;
@@ -46,8 +47,8 @@ static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_e
         return 0;
     if (has_others(&s->disk))
         return spot_err_set(err, SPOT_ESYS,
-                            "'%s' is another directory now, with the state of another job: nothing "
-                            "there is touched, and no state is written",
+                            "'%s' is another directory now, with the state of another job: it is "
+                            "not changed, and no state is written",
                             s->disk.dir);
     if (!mkdir(s->disk.dir, 0700)) {
         if (spot_sync_directory(s->disk.dir, err))
@@ -61,7 +62,8 @@ static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_e
     return 0;
 }
 
-/* To read all of the one before for each that is written would cost as much as to write it. */
+/* Check only cheaply: reading the whole previous generation for each new one would cost as much as
+ * writing it. */
 static bool is_sound(const struct spot_store *s, int64_t step, struct spot_err *why)
 {
     if (step == s->committed_step && spot_generation_is_untouched(&s->disk, step, s->committed))
@@ -69,8 +71,8 @@ static bool is_sound(const struct spot_store *s, int64_t step, struct spot_err *
     return !spot_generation_verify(&s->disk, step, why);
 }
 
-/* What is durable waits to be told meanwhile: a command that does not delete gets a share of the
- * time. */
+/* Reports of durable generations wait during a delete, so a command that fails to delete gets only
+ * a share of the time. */
 static int drop(struct spot_store *s, int64_t step, struct spot_err *note)
 {
     const double from_s = spot_clock_s();
@@ -148,7 +150,7 @@ static int commit(struct spot_store *s, struct spot_err *err)
     return spot_generation_commit(&disk, s->work_step, s->work_nonce, s->spool.written, err);
 }
 
-/* Returns 1, or -1 with *err; of 1 *err is what is to be told. */
+/* Returns 1, with a warning in *err if any, or -1 with *err. */
 static int write_work(struct spot_store *s, struct spot_err *err)
 {
     if (!commit(s, err)) {
@@ -162,7 +164,7 @@ static int write_work(struct spot_store *s, struct spot_err *err)
     return -1;
 }
 
-/* With the lock: is the newest generation still there? */
+/* With the lock: check that the newest generation still exists. */
 static void watch(struct spot_store *s)
 {
     const int64_t step = s->watched;
@@ -179,7 +181,7 @@ static void watch(struct spot_store *s)
     (void)!write(s->news[1], "", 1);
 }
 
-/* With the lock: until there is work, or it is time to look. */
+/* With the lock: wait until there is work, or a check is due. */
 static void await_work(struct spot_store *s)
 {
     const double until_s = spot_clock_s() + watch_s;
@@ -189,7 +191,7 @@ static void await_work(struct spot_store *s)
             return;
 }
 
-/* With the lock. A whole generation is committed before one that comes behind it is begun. */
+/* With the lock. A complete generation is committed before the next one is begun. */
 static struct spot_queued *next_queued(struct spot_store *s)
 {
     struct spot_queued *const q = s->first;
@@ -202,7 +204,7 @@ static struct spot_queued *next_queued(struct spot_store *s)
     return q;
 }
 
-/* With the lock: what has come is written, unless its generation was given up. */
+/* With the lock: write a queued bundle, unless its generation was given up. */
 static void do_queued(struct spot_store *s, struct spot_queued *q)
 {
     const bool is_wanted = q->serial == s->serial || (s->has_work && q->serial == s->work_serial);

@@ -82,7 +82,7 @@ static int check_need(const struct spot_cli *cli, const bool *given, const char 
 
     return !is_so(cli, given, option) || is_one_so(cli, given, others + is_not, text) != is_not
                ? 0
-               : spot_err_set(err, SPOT_EUSAGE, "--%s has no meaning %s %s", option,
+               : spot_err_set(err, SPOT_EUSAGE, "--%s has no effect %s %s", option,
                               is_not ? "with" : "without", text);
 }
 

@@ -238,9 +238,10 @@ void spot_tool_warn_shared(const char *dir)
     struct stat st;
 
     if (dir && !stat(dir, &st) && S_ISDIR(st.st_mode) && st.st_mode & 022)
-        spot_tool_warn("others may write in '%s' (mode %04o): chmod go-w it, as it would have been "
-                       "made",
-                       dir, (unsigned)(st.st_mode & 07777));
+        spot_tool_warn(
+            "other users may write in '%s' (mode %04o): chmod go-w it, as it would have been "
+            "made",
+            dir, (unsigned)(st.st_mode & 07777));
 }
 
 void spot_tool_note(const char *fmt, ...)

@@ -148,8 +148,8 @@ static int away_too_long(const struct spot_agent *a, struct spot_err *err)
 {
     const struct spot_err why = *err;
 
-    return spot_err_set(err, SPOT_ESYS, "the coordinator at %s has been away for %g s: %.300s",
-                        a->options->join, a->options->join_timeout_s, why.msg);
+    return spot_err_set(err, SPOT_ESYS, "no coordinator at %s for %g s: %.300s", a->options->join,
+                        a->options->join_timeout_s, why.msg);
 }
 
 /* Retries until a coordinator answers; a refusal counts as an answer. */
@@ -162,7 +162,7 @@ int spot_agent_join(struct spot_agent *a, struct spot_err *err)
             return 0;
         spot_agent_leave(a);
         if (was_noticed)
-            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while %s",
+            return spot_err_set(err, SPOT_EPREEMPTED, "preempted while %s",
                                 a->has_joined ? "the coordinator is away" : "joining");
         if (err->code == SPOT_ESYS && a->has_joined && spot_clock_s() > until_s)
             return away_too_long(a, err);

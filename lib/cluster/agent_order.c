@@ -77,7 +77,8 @@ int spot_agent_report(struct spot_agent *a, const struct spot_err *why, struct s
         return report_why(a, SPOT_MSG_BROKEN, 0, why, err);
     if (report_why(a, SPOT_MSG_FAILED, 0, why, err))
         return -1;
-    return a->is_unfit ? spot_err_set(err, SPOT_EINFEASIBLE, "cannot go on: %.400s", why->msg) : 0;
+    return a->is_unfit ? spot_err_set(err, SPOT_EINFEASIBLE, "cannot continue: %.400s", why->msg)
+                       : 0;
 }
 
 int spot_agent_report_part(struct spot_agent *a, uint64_t what, const struct spot_err *why,

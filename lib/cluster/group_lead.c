@@ -24,10 +24,10 @@ static int find_address(const struct spot_group *g, char text[SPOT_ADDRESS_MAX +
     if (spot_endpoint_parse_reach(listen, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &at, err))
         return -1;
     if (spot_endpoint_is_any(&at) || (at.kind != SPOT_ENDPOINT_UNIX && !at.port))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "with --store --listen must be one address and port that others reach "
-                            "this coordinator at, not '%s'",
-                            listen);
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "with --store, --listen must be one address and port that others reach, not '%s'",
+            listen);
     spot_endpoint_make_absolute(&at);
     spot_endpoint_print(&at, text);
     return 0;

@@ -176,7 +176,7 @@ static bool ends_epoch(struct spot_view *view)
         return false;
     for (size_t i = 0; i < g->n_peer; i++)
         if (g->peer[i]->view == view && has_stalled(g, g->peer[i])) {
-            g->options->warn("worker %s makes no progress for %g s: the epoch ends",
+            g->options->warn("worker %s has made no progress for %g s: the epoch ends",
                              g->peer[i]->name, view->stall_s);
             view->stall_s *= 2;
             return true;

@@ -20,18 +20,17 @@ static int take_address(struct spot_group *g, struct spot_err *err)
 
     if (!strncmp(listen, "unix:", 5) && strlen(listen + 5) > PATH_LENGTH_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--listen '%s': the path has more than %d bytes; workers put their "
-                            "sockets beside it, under longer names",
+                            "--listen '%s': the path is longer than %d bytes; workers create "
+                            "sockets beside it with longer names",
                             listen, PATH_LENGTH_MAX);
     if (spot_endpoint_parse_reach(listen, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
                                   &g->endpoint, err))
         return -1;
     spot_endpoint_make_absolute(&g->endpoint); /* as workers announce theirs */
     if (g->options->n_local && spot_endpoint_is_any(&g->endpoint))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "with local workers --listen must be one address that others reach "
-                            "them at, not '%s'",
-                            listen);
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "with local workers, --listen must be one address that others reach, not '%s'", listen);
     return 0;
 }
 
@@ -66,8 +65,8 @@ static void report_address(const struct spot_group *g)
     if (!g->options->listen || !g->options->listening)
         return;
     if (g->endpoint.kind != SPOT_ENDPOINT_UNIX && !g->tls)
-        g->options->warn("without --key-file every user of this machine can join this job, end it "
-                         "or change it; with --listen unix:PATH nobody else can");
+        g->options->warn("without --key-file every user of this machine can join, stop or change "
+                         "this job; --listen unix:PATH prevents it");
     spot_endpoint_print(&g->endpoint, address);
     if (g->endpoint.kind == SPOT_ENDPOINT_UNIX)
         snprintf(address, sizeof(address), "%s", g->options->listen);

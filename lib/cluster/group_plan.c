@@ -21,7 +21,7 @@ static int check_age(const struct spot_group *g, const struct spot_plan_doc *pla
                             (long long)plan->epoch, (unsigned)g->last_epoch);
     if (plan->time_s < newest_s && way != SPOT_PLAN_FORCED)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the plan has the time %g s, one of %g s came before it%s%s",
+                            "the plan is of %g s, older than the previous plan of %g s%s%s",
                             plan->time_s, newest_s, hint ? "; " : "", hint ? hint : "");
     return 0;
 }

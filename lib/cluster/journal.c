@@ -308,7 +308,7 @@ static void warn_lost(struct spot_journal *j)
 {
     if (!j->outlet || !j->warn || !spot_outlet_lost(j->outlet))
         return;
-    j->warn("nobody reads the events: %d MiB of them wait, and further ones are left out",
+    j->warn("the reader of the events is blocked: %d MiB wait, further events are dropped",
             SPOT_JOURNAL_ROOM >> 20);
     j->warn = NULL;
 }
@@ -347,11 +347,13 @@ static int close_outlet(struct spot_journal *j, struct spot_err *err)
 
     if (has_failed || (!n_lost && !n_byte))
         return 0;
-    return n_lost ? spot_err_set(err, SPOT_ESYS, "nobody read the events: %llu of them are missing",
+    return n_lost ? spot_err_set(err, SPOT_ESYS,
+                                 "the reader of the events was blocked: %llu events are missing",
                                  (unsigned long long)n_lost)
-                  : spot_err_set(err, SPOT_ESYS,
-                                 "nobody read the events: the last %zu bytes of them are missing",
-                                 n_byte);
+                  : spot_err_set(
+                        err, SPOT_ESYS,
+                        "the reader of the events was blocked: the last %zu bytes are missing",
+                        n_byte);
 }
 
 int spot_journal_close(struct spot_journal *j, struct spot_err *err)

@@ -428,7 +428,7 @@ int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, co
         return 1;
     }
     if (a->n_entry != 2)
-        return spot_err_set(err, SPOT_ESYS, "expected etcd to tell the leader and '%s'", name);
+        return spot_err_set(err, SPOT_ESYS, "expected etcd to return the leader and '%s'", name);
     if (a->entry[0].created != lead->created)
         return 0;
     if (a->entry[1].changed > *changed && !strcmp(a->entry[1].value, value)) {

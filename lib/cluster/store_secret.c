@@ -18,7 +18,7 @@ int spot_store_secret_find(struct spot_store_secret *s, struct spot_err *err)
     *s = (struct spot_store_secret){ env(SPOT_STORE_CA_ENV), env(SPOT_STORE_CERT_ENV),
                                      env(SPOT_STORE_KEY_ENV), env(SPOT_STORE_USER_ENV) };
     if (!s->cert != !s->key)
-        return spot_err_set(err, SPOT_EUSAGE, "%s and %s go together", SPOT_STORE_CERT_ENV,
+        return spot_err_set(err, SPOT_EUSAGE, "%s and %s must go together", SPOT_STORE_CERT_ENV,
                             SPOT_STORE_KEY_ENV);
     if (s->cert && !s->ca)
         return spot_err_set(err, SPOT_EUSAGE, "%s needs %s", SPOT_STORE_CERT_ENV,

@@ -149,7 +149,7 @@ static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoi
         return parse_path(text, e, err) ? -1 : 1;
     port = split(text, host);
     if (!port && *text == '/')
-        return spot_err_set(err, SPOT_EUSAGE, "'%s': a path is written unix:%s", text, text);
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': write a path as unix:%s", text, text);
     if (!port)
         return spot_err_set(err, SPOT_EUSAGE, "'%s': expected unix:PATH, HOST:PORT or [IPV6]:PORT",
                             text);
@@ -230,7 +230,7 @@ static int open_socket(const union address *a, struct spot_err *err)
     const int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
-        return spot_err_sys(err, "cannot make a socket");
+        return spot_err_sys(err, "cannot create a socket");
     return fd;
 }
 
@@ -488,7 +488,7 @@ int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
 
     memset(&a, 0, sizeof(a));
     if (getsockname(fd, &a.any, &len))
-        return spot_err_sys(err, "cannot tell the address of a socket");
+        return spot_err_sys(err, "cannot get the address of a socket");
     return endpoint_of(&a, e, err);
 }
 

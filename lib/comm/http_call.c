@@ -303,9 +303,9 @@ static void refuse_body(struct spot_http_call *call, unsigned status)
     struct spot_buf answer_body = { 0 };
 
     put_error(&answer_body, is_full,
-              is_full         ? "Too many bodies come in at once."
-              : status == 400 ? "The body is malformed."
-                              : "The body is too large.");
+              is_full         ? "There are too many request bodies."
+              : status == 400 ? "The request body is malformed."
+                              : "The request body is too large.");
     if (is_full)
         spot_http_add_header(call, "Retry-After", "1");
     spot_http_answer(call, status, "application/json", answer_body.data, answer_body.n);

@@ -200,7 +200,7 @@ static int read_lines(struct spot_http_head *h, char *text, size_t n, const char
     int status;
 
     if (memchr(text, '\0', n))
-        return refuse(400, "There is a NUL in the head.", why);
+        return refuse(400, "The head contains a NUL byte.", why);
     *end = '\0';
     status = read_request_line(h, line, why);
     while (!status && end[1] == '\n' && end[2] != '\r') {
@@ -238,7 +238,7 @@ static int read_host(struct spot_http_head *h, const char **why)
     const char *const host = spot_http_head_field(h, "Host");
 
     if (count(h, "Host") > 1 || (!host && !h->is_1_0))
-        return refuse(400, "There must be one Host.", why);
+        return refuse(400, "There must be exactly one Host header.", why);
     if (host && !is_host(host))
         return refuse(400, "Host is malformed.", why);
     if (!h->host)
@@ -254,7 +254,7 @@ static int read_length(struct spot_http_head *h, const char **why)
     if (count(h, "Content-Length") + count(h, "Transfer-Encoding") > 1 ||
         (coding && (h->is_1_0 || strcasecmp(coding, "chunked") != 0)) ||
         (length && (!*length || length[strspn(length, digits)])))
-        return refuse(400, "The headers do not tell where the body ends.", why);
+        return refuse(400, "Invalid Content-Length or Transfer-Encoding.", why);
     if (length && strlen(length + strspn(length, "0")) > LENGTH_DIGITS)
         return refuse(413, "The body is too large.", why);
     h->n_body = coding ? SPOT_HTTP_CHUNKED : length ? strtoll(length, NULL, 10) : 0;

@@ -110,7 +110,7 @@ static int add_key(struct spot_http_keys *keys, struct reading *r, const char *k
     to->priority = terms.priority;
     for (size_t i = 0; i < keys->n; i++)
         if (!memcmp(keys->key[i].text, to->text, KEY_MAX))
-            return spot_err_at(r->err, r->path, r->line, 0, NULL, "the key of line %lu again",
+            return spot_err_at(r->err, r->path, r->line, 0, NULL, "the same key as in line %lu",
                                r->line_of[i]);
     r->line_of[keys->n++] = r->line;
     return 0;
@@ -244,7 +244,8 @@ int spot_http_check_reach(const char *address, const char *tls_cert, const char 
     if (spot_endpoint_parse_reach(address, SPOT_REACH_NUMERIC, &at, err))
         return -1;
     if (!spot_endpoint_is_private(&at) && (!tls_cert || !tls_key || !key_file))
-        return spot_err_set(err, SPOT_EUSAGE, "%s can be reached by others: that needs %s", address,
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s can be reached from other machines, which needs %s", address,
                             options);
     return 0;
 }

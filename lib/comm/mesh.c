@@ -159,7 +159,7 @@ static int report_failed(const struct spot_mesh *mesh, struct spot_err *err)
 {
     if (mesh->lost.code == SPOT_EINFEASIBLE)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %.400s", mesh->config.join, mesh->lost.msg);
-    return spot_err_set(err, SPOT_ESYS, "the coordinator is gone: %.400s", mesh->lost.msg);
+    return spot_err_set(err, SPOT_ESYS, "the coordinator was lost: %.400s", mesh->lost.msg);
 }
 
 /* The end of sending a report, with the lock held. */
@@ -220,7 +220,7 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
         if (mesh->is_orphan)
             report_failed(mesh, err);
         else
-            spot_err_set(err, SPOT_ESYS, "nothing heard from the coordinator for %g s", timeout_s);
+            spot_err_set(err, SPOT_ESYS, "no heartbeat of the coordinator for %g s", timeout_s);
     }
     pthread_mutex_unlock(&mesh->lock);
     return frame;
@@ -374,7 +374,7 @@ int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_co
     if (mesh->epoch < mesh->revoked_below)
         return spot_err_set(err, SPOT_EPREEMPTED, "epoch %u is over", (unsigned)mesh->epoch);
     if (p && p->is_gone)
-        return spot_err_set(err, SPOT_ESYS, "member %u is gone", (unsigned)id);
+        return spot_err_set(err, SPOT_ESYS, "member %u was lost", (unsigned)id);
     return 0;
 }
 

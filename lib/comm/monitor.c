@@ -157,8 +157,8 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
         return -1;
     if (!spot_endpoint_is_private(&at))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "%s can be reached by others: metrics are for this host, a reverse "
-                            "proxy with TLS gives them to others",
+                            "%s is not a local address: metrics are served only on this host; use "
+                            "a reverse proxy with TLS for others",
                             o->address);
     m->http = spot_http_new(&http, err);
     if (!m->http)

@@ -488,7 +488,7 @@ int spot_tls_write(struct spot_tls *tls, const void *data, size_t n_byte, struct
             continue;
         rc = settle(tls, rc, "cannot write to the peer", err);
         if (rc)
-            return rc < 0 ? -1 : spot_err_set(err, SPOT_ESYS, "the peer is gone");
+            return rc < 0 ? -1 : spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");
     }
     return 0;
 }

@@ -15,7 +15,7 @@ int spot_dir_make(const char *dir, struct spot_err *err)
     struct stat st;
 
     if (!*dir)
-        return spot_err_set(err, SPOT_EUSAGE, "the path of a directory is expected, got ''");
+        return spot_err_set(err, SPOT_EUSAGE, "expected the path of a directory, got ''");
     if (!mkdir(dir, 0700)) {
         if (spot_sync_directory(dir, err))
             return -1;

@@ -88,7 +88,7 @@ static int parse_header(struct header *h, const char *source, struct spot_err *e
                                     : "shape");
     if (!parse_type(h, type))
         return spot_err_at(err, source, 0, 0, NULL,
-                           "expected an array of integers, of type int64 say, got %.*s",
+                           "expected an array of integers, such as int64, got %.*s",
                            (int)strcspn(type, ","), type);
     h->is_fortran = !strncmp(order, "True", 4);
     if (!parse_shape(h, shape))

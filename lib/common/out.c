@@ -149,8 +149,8 @@ static char *follow(const char *path, const struct stat *link, struct spot_err *
         spot_err_sys(err, "cannot follow the link '%s'", path);
     } else if (!may_follow(link, &st)) {
         spot_err_set(err, SPOT_ESYS,
-                     "'%s' is a symbolic link in a directory that others may write, and may be "
-                     "theirs: name the file that it leads to",
+                     "'%s' is a symbolic link that another user may have created: name the file to "
+                     "which it leads",
                      path);
     } else {
         next = spot_xcalloc(strlen(dir) + (size_t)n + 2, 1);

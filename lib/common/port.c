@@ -23,7 +23,7 @@ int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct
         if (port->read(port, (char *)data + done, n_byte - done, &got, err))
             return -1;
         if (!got)
-            return spot_err_set(err, SPOT_ESYS, "the peer is gone");
+            return spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");
         done += got;
         if (done < n_byte && is_too_slow(port->limit_s, start_s, done))
             return spot_err_set(err, SPOT_ESYS, "the peer sent only %zu bytes in %.3g s", done,

@@ -336,7 +336,7 @@ int spot_safe_empty(int dir_fd, struct spot_err *err)
         r.n_gone = 0;
         r.why = 0;
         if (fd < 0)
-            return spot_err_sys(err, "cannot read a directory that is to be emptied");
+            return spot_err_sys(err, "cannot read a directory to be emptied");
         empty_one(&r, fd, true);
     } while (r.n_gone);
     errno = r.why;

@@ -196,7 +196,7 @@ static int read_launch(struct spot_fleet *f, const struct spot_csv_row *row, siz
     struct spot_fleet_intent *t;
 
     if (strlen(row->field[TOKEN]) >= SPOT_FLEET_TOKEN_MAX || count < 1 || count > SPOT_FLEET_LAUNCH)
-        return spot_csv_fail(row, TOKEN, err, "no launch of ours");
+        return spot_csv_fail(row, TOKEN, err, "not a launch of this fleet");
     t = spot_fleet_add_intent(f, row->field[TOKEN], market, count);
     return read_small(row, MISSED, &t->missed, err) || read_small(row, TRIES, &t->tries, err) ||
                    read_time(f, row, PHASE_S, &t->asked_s, err) ||

@@ -525,18 +525,19 @@ static void report_left(void *job, struct spot_err *err)
     if (!*e->held.run_id)
         spot_err_set(err, SPOT_EPREEMPTED, "left after a notice, without having had ranks");
     else if (!e->has_last)
-        spot_err_set(err, SPOT_EPREEMPTED,
-                     "left after a notice: nothing was ever committed, so the others begin anew");
-    else if (since_s <= 0)
         spot_err_set(
             err, SPOT_EPREEMPTED,
-            "left after a notice: %s is committed, saved for it; the others go on from there",
-            last);
-    else
+            "left after a notice: nothing was committed, so the others start from the beginning");
+    else if (since_s <= 0)
         spot_err_set(err, SPOT_EPREEMPTED,
-                     "left after a notice: %s is committed; what came behind it, at most "
-                     "%.1f s of work, is done again",
-                     last, since_s);
+                     "left after a notice: %s was saved for it and is committed; the others "
+                     "continue from there",
+                     last);
+    else
+        spot_err_set(
+            err, SPOT_EPREEMPTED,
+            "left after a notice: %s is committed; later work, at most %.1f s, is repeated", last,
+            since_s);
 }
 
 static int run(struct spot_exec_agent *e, struct spot_err *err)

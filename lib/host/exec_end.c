@@ -225,7 +225,7 @@ static void warn_unsaved(const struct spot_exec_job *job)
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE && !member_at(job, i)->has_saved)
             job->options->group.warn(
-                "ranks on %s did not save within %.1f s%s: what is not committed is done again "
+                "ranks on %s did not save within %.1f s%s: work since the last commit is repeated "
                 "(--save-time, and .8 of the time of a notice)",
                 spot_peer_name(spot_group_find(job->group, m->member[i].id)), job->saving_s, of);
 }

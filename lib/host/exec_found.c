@@ -88,7 +88,7 @@ void spot_exec_find_saved(struct spot_exec_agent *e)
         snprintf(e->not_found, sizeof(e->not_found),
                  "%.300s: make room for them, or move them away", why.msg);
     if (rc && e->options->warn)
-        e->options->warn("what is there of the checkpoints cannot be begun from: %s", e->not_found);
+        e->options->warn("cannot start from the checkpoints found here: %s", e->not_found);
 }
 
 static bool has_found(const struct spot_exec_agent *e)
@@ -105,7 +105,7 @@ int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err)
         return 0;
     if (*e->not_found)
         return spot_err_set(err, SPOT_ESYS,
-                            "the others would not begin from the checkpoints that lie here: %s",
+                            "the other nodes would not start from the checkpoints found here: %s",
                             e->not_found);
     if (has_found(e)) /* it came to a job that has saved nothing yet */
         spot_rank_files_reject(e->options->files);

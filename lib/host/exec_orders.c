@@ -359,7 +359,7 @@ static int ended(struct spot_exec_job *job, struct spot_exec_member *member, siz
     if (order.is_due)
         return on_due(job, why, err);
     if (*why) {
-        job->options->group.warn("a commit is not held twice yet: %s", why);
+        job->options->group.warn("a commit does not have two copies yet: %s", why);
         s->not_before_s = spot_clock_s() + retry_s;
     }
     s->moved_byte += n_byte;

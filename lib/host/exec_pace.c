@@ -52,7 +52,7 @@ int spot_exec_serve_beat(void *agent, const struct spot_rank_request *request,
         spot_exec_local_of(agent, request->rank, &local, err))
         return -1;
     if (request->step < 0)
-        return spot_err_set(err, SPOT_EDATA, "step: a beat says which step was done");
+        return spot_err_set(err, SPOT_EDATA, "step: a beat must name the completed step");
     spot_exec_beat(agent, request->rank, request->step, said.busy_s);
     return 0;
 }

@@ -98,7 +98,7 @@ static void warn_slow(const struct spot_exec_job *job, struct spot_exec_member *
         job->options->group.warn(
             "rank %lu on %s takes %.3g s for a step, half of all ranks at most %.3g s%s",
             number_of(job, r), spot_peer_name(spot_group_find(job->group, x->id)), r->one_s,
-            median_s, x->is_slow ? ": it gets no place, as long as there are enough others" : "");
+            median_s, x->is_slow ? ": it gets no place while there are enough other nodes" : "");
     x->was_told_slow = true;
 }
 

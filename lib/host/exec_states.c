@@ -373,8 +373,8 @@ static void find_older(struct spot_exec_job *job)
     }
     spot_exec_describe_newest(job, older);
     if (spot_state_id_compare(&s->newest.id, &s->tried) != 0)
-        job->options->group.warn("%lu rounds that began from %s failed before they had saved "
-                                 "anything: the next begins from %s instead",
+        job->options->group.warn("%lu rounds that began from %s failed before saving anything: the "
+                                 "next one begins from %s instead",
                                  (unsigned long)s->n_tried, which, older);
     s->n_tried = 0;
 }
@@ -398,7 +398,7 @@ void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step)
         return;
     s->has_warned_anew = true;
     job->options->group.warn("the ranks are at step %llu in a round that began from step %llu: "
-                             "does the command load what lies there for it?",
+                             "does the command load its checkpoint?",
                              (unsigned long long)step, (unsigned long long)s->newest.id.step);
 }
 

@@ -144,7 +144,7 @@ static int check_asker(const struct spot_ledger *ledger, int64_t rank, int64_t w
                             (long long)world, (long long)shared_by);
     if (!find(ledger, rank) && ledger->n_taker == ledger->n_local)
         return spot_err_set(err, SPOT_EDATA,
-                            "rank: %lld is one more than the %lld that this node has",
+                            "rank: %lld would be more than the %lld ranks of this node",
                             (long long)rank, (long long)ledger->n_local);
     return 0;
 }

@@ -22,7 +22,7 @@ static int wait_for(const struct peer *p, short events, struct spot_err *err)
     double left_s;
 
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        return spot_err_sys(err, "the agent of this node is gone");
+        return spot_err_sys(err, "the agent of this node has ended");
     while ((left_s = p->until_s - spot_clock_s()) > 0) {
         const int rc = poll(&set, 1, (int)fmin(ceil(1e3 * left_s), 1e6));
 
@@ -58,7 +58,7 @@ static int receive_line(const struct peer *p, struct spot_buf *answer, struct sp
             return 0;
         }
         if (!n)
-            return spot_err_set(err, SPOT_ESYS, "the agent of this node is gone");
+            return spot_err_set(err, SPOT_ESYS, "the agent of this node has ended");
         if (n < 0 && wait_for(p, POLLIN, err))
             return -1;
         answer->n += n > 0 ? (size_t)n : 0;

@@ -189,8 +189,8 @@ static void note_busy(struct spot_rank_files *f, const char *path)
         return;
     f->has_warned_busy = true;
     if (f->warn)
-        f->warn("no checkpoint is taken: '%.60s/%.200s' and what is beside it have been written to "
-                "for %g s without a rest of %g s",
+        f->warn("no checkpoint is taken: '%.60s/%.200s' or a file beside it has been written for "
+                "%g s without a pause of %g s",
                 f->base, f->busy, busy_s, rest_s);
 }
 

@@ -38,8 +38,7 @@ static const double stuck_s = 30; /* as much as the end of a process with large 
 static int lost(struct spot_ranks *r, struct spot_err *err)
 {
     r->is_lost = true;
-    return spot_err_set(err, SPOT_ESYS,
-                        "the process that guards the ranks is gone, and so are they");
+    return spot_err_set(err, SPOT_ESYS, "the guard process has ended, and with it the ranks");
 }
 
 static int order(struct spot_ranks *r, const struct spot_rank_command *command,
@@ -193,7 +192,7 @@ static int start_guard(struct spot_ranks *r, struct pipes *p, struct spot_err *e
     close(p->event[1]);
     r->command_fd = p->command[1];
     r->event_fd = p->event[0];
-    return r->guard < 0 ? spot_err_sys(err, "cannot start the process that guards the ranks") : 0;
+    return r->guard < 0 ? spot_err_sys(err, "cannot start the guard process of the ranks") : 0;
 }
 
 static int start_output(struct spot_ranks *r, struct pipes *p, struct spot_err *err)

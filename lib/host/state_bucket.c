@@ -59,7 +59,7 @@ static int parse_record(struct spot_wire_in *in, struct spot_state_record *recor
     struct spot_wire_in text;
 
     if (!data)
-        return spot_err_set(err, SPOT_EDATA, "records that end too early");
+        return spot_err_set(err, SPOT_EDATA, "truncated records");
     text = spot_wire_in(data, (size_t)n_byte);
     return spot_state_record_get(&text, record, err);
 }

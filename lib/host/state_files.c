@@ -57,7 +57,7 @@ static int list_entry(int dir_fd, const char *prefix, const char *name, int dept
 
     snprintf(path, sizeof(path), "%s%s", prefix, name);
     if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return spot_err_sys(err, "cannot look at '%.200s'", path);
+        return spot_err_sys(err, "cannot examine '%.200s'", path);
     if (S_ISREG(st.st_mode))
         return add_path(p, path, err);
     if (!S_ISDIR(st.st_mode))

@@ -12,8 +12,9 @@
 #include "serve/grammar.h"
 
 enum {
-    TOKENS_AT_ONCE = 128, /* of a pass: long enough for the products, short for those beside */
-    PROMPT_TOKENS = 32,   /* a pass of this many consists mostly of prompts */
+    TOKENS_AT_ONCE =
+        128, /* of a pass: enough for efficient products, few enough for the latency of others */
+    PROMPT_TOKENS = 32, /* a pass of this many consists mostly of prompts */
 };
 
 /* --- sequences -------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static bool has_penalties(const struct spot_sample *s)
     return s->repetition != 1 || s->presence != 0 || s->frequency != 0;
 }
 
-/* Returns 0, or -1 where the grammar forbids it. */
+/* Returns 0, or -1 if the grammar forbids it. */
 static int append(struct spot_strand *s, uint32_t token)
 {
     s->token = spot_xgrow(s->token, &s->cap_token, s->n_token + 1, sizeof(*s->token));
@@ -126,7 +127,7 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
     for (size_t i = 0; i < n; i++)
         if (append(s, token[i]))
             return spot_err_set(err, SPOT_EDATA,
-                                "token %zu is not what the form of the text allows", i);
+                                "token %zu is not allowed by the constraint of the text", i);
     return 0;
 }
 
@@ -204,20 +205,21 @@ bool spot_batch_open_place(struct spot_batch_loop *l, size_t i)
             k--;
         if (k <= i + 1)
             return false;
-        set_back(l, l->strand[--k]); /* it came back before an older one, which waited for pages */
+        set_back(l,
+                 l->strand[--k]); /* it was set back before an older one, which waits for pages */
     }
     return true;
 }
 
 /* --- passes -------------------------------------------------------------------- */
 
-/* It lacks one token alone. */
+/* True if only one token of it is missing. */
 static bool decodes(const struct spot_batch_loop *l, const struct spot_strand *s)
 {
     return s->place >= 0 && spot_relay_length(l->relay, s->place) + 1 == (int64_t)s->n_token;
 }
 
-/* Tokens for prompts: what those that decode leave. */
+/* Tokens left for prompts by decoding sequences. */
 static int64_t prompt_tokens(const struct spot_batch_loop *l)
 {
     int64_t left = TOKENS_AT_ONCE;
@@ -227,7 +229,7 @@ static int64_t prompt_tokens(const struct spot_batch_loop *l)
     return left > 1 ? left : 1;
 }
 
-/* Sequences of a pass: as many passes as can be under way share them. */
+/* Maximum sequences of a pass: they are divided among the passes that can run at the same time. */
 static int pass_items(const struct spot_batch_loop *l)
 {
     const int n = l->n < (size_t)l->n_most ? (int)l->n : l->n_most;
@@ -247,7 +249,8 @@ static bool has_same_prompt(const struct spot_strand *a, const struct spot_stran
            !memcmp(a->token, b->token, a->n_begin * sizeof(*a->token));
 }
 
-/* An older choice of its request computes the prompt: a pass later it can be had from there. */
+/* True if an older choice of its request computes the prompt, whose pages can be reused a pass
+ * later. */
 static bool awaits_prompt(const struct spot_batch_loop *l, size_t i)
 {
     const struct spot_strand *const s = l->strand[i];
@@ -269,14 +272,14 @@ static bool has_nothing(const struct spot_batch_loop *l, const struct spot_stran
     return s->place < 0 || !spot_relay_length(l->relay, s->place);
 }
 
-/* What is here of its tokens is its own, too, as far as there are pages that nobody is to have. */
+/* Reuse cached pages of its tokens, as far as unreserved pages remain. */
 static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t n_taken,
                        struct spot_err *err)
 {
     int64_t n;
 
     if (decodes(l, s) || s->request.is_fresh ||
-        s->request.pool == SPOT_POOL_MEAN) /* which needs each token's state */
+        s->request.pool == SPOT_POOL_MEAN) /* pooling needs each token's state */
         return 0;
     if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
                          spot_relay_free_pages(l->relay) - n_taken, &n, err))
@@ -286,8 +289,8 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
     return 0;
 }
 
-/* Oldest first; each that decodes goes on by its token however long the prompts before it are.
- * Returns how many, or -1 with *err. */
+/* Choose items, oldest first; each decoding sequence gets its token, however long earlier prompts
+ * are. Returns their number, or -1 with *err. */
 static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass *pass,
                         struct spot_err *err)
 {
@@ -319,7 +322,8 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
         n_taken += more;
         left -= is_next ? 0 : n_token;
         s->is_awaited = length + n_token == (int64_t)s->n_token;
-        pass->whose[n] = s->is_awaited ? s : NULL; /* else its prompt goes on in the next pass */
+        pass->whose[n] =
+            s->is_awaited ? s : NULL; /* otherwise its prompt continues in the next pass */
         pass->is_pooled[n] = s->request.pool != SPOT_POOL_NONE;
         l->item[n++] = (struct spot_infer_item){ .sequence = s->place,
                                                  .first = length,
@@ -344,7 +348,7 @@ static void put_top(const struct spot_shape *shape, const float *logit, uint32_t
         if (!(logit[v] > -INFINITY) || (k == n && !(logit[v] > logit[t->top[k - 1].id])))
             continue;
         if (k == n)
-            k--; /* the last one is not of them any more */
+            k--; /* the last one is dropped */
         else
             t->n_top++;
         for (; k > 0 && logit[v] > logit[t->top[k - 1].id]; k--)
@@ -369,7 +373,7 @@ static void add_biases(const struct spot_request *r, float *logit)
         logit[r->bias[i].token] += r->bias[i].bias;
 }
 
-/* What would end a text that is to be longer. */
+/* Forbid tokens that would end a text before its minimum length. */
 static void forbid_ends(const struct spot_batch_loop *l, const struct spot_request *r, float *logit)
 {
     for (size_t i = 0; !r->ignores_end && i < l->model->n_end; i++)
@@ -383,7 +387,7 @@ static bool ends_at(const struct spot_batch_loop *l, const struct spot_request *
     return (!r->ignores_end && is_end_token(l->model, token)) || spot_request_stops_at(r, token);
 }
 
-/* Returns whether the sequence has ended; *cannot: without a token, and why. */
+/* Returns true if the sequence has ended; *cannot is the reason if it ended without a token. */
 static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
                    struct spot_step_token *t, const char **cannot)
 {
@@ -415,7 +419,8 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
         put_top(&l->model->shape, logit, (uint32_t)r->n_logprob, &t->token);
     ends = t->position >= s->n_echo && ends_at(l, r, t->token.id);
     if (!ends && append(s, t->token.id))
-        t->is_end = true; /* no token was allowed: a schema whose text this vocabulary cannot say */
+        t->is_end =
+            true; /* no token was allowed: the vocabulary cannot express a text of the schema */
     if (!ends && s->state && spot_grammar_must_end(s->state))
         t->is_end = true;
     return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max + (int64_t)s->n_echo ||
@@ -437,7 +442,7 @@ static void give_state(const struct spot_batch_loop *l, const struct spot_strand
     out->token.token.n_cached = s->n_cached;
 }
 
-/* Returns 0, or -1 with *err. Where nothing can begin, as many are under way as before. */
+/* Returns 0, or -1 with *err. If nothing can begin, no pass is added. */
 static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
 {
     struct spot_batch_pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
@@ -464,7 +469,7 @@ static int begin_passes(struct spot_batch_loop *l, struct spot_err *err)
     return 0;
 }
 
-/* The oldest pass makes room for another. */
+/* Remove and return the oldest pass. */
 static struct spot_batch_pass take_pass(struct spot_batch_loop *l)
 {
     const int n = spot_relay_under_way(l->relay);
@@ -527,7 +532,7 @@ int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, 
                : 0;
 }
 
-/* --- the whole ------------------------------------------------------------------- */
+/* --- the loop ------------------------------------------------------------------- */
 
 int64_t spot_batch_loop_tokens(int n_sequence)
 {

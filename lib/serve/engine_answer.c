@@ -264,7 +264,7 @@ int spot_engine_event_read(const struct spot_engine_preset *p, const char *text,
         return -1;
     why = error_of(doc.root);
     if (why)
-        rc = spot_err_set(err, SPOT_EDATA, "the engine says: %.150s", why);
+        rc = spot_err_set(err, SPOT_EDATA, "the engine reports: %.150s", why);
     else if (read_answer(p, doc.root, e))
         rc = spot_err_set(err, SPOT_EDATA, "the engine's answer is not one of %s", p->name);
     spot_json_release(&doc);

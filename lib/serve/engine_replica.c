@@ -15,12 +15,14 @@
 #include "serve/engine_process.h"
 #include "serve/serve_protocol.h"
 
-static const double look_s = 0.1;               /* whether the engine runs */
-static const double poll_s = 0.2, answer_s = 5; /* of an engine that is not well yet */
+static const double look_s = 0.1; /* between checks that the engine runs */
+static const double
+    poll_s = 0.2,
+    answer_s = 5; /* while the engine is not ready yet: between checks; limit of an answer */
 static const double pause_least_s = 1, pause_most_s = 60, stop_s = 10;
-static const double unwell_most_s = 15; /* then it is taken for dead */
+static const double unwell_most_s = 15; /* after that time the engine is taken for dead */
 static const double weigh_s = 1;
-enum { GROWTH_BYTE = 64 << 20 }; /* and a quarter of what it had is no growth */
+enum { GROWTH_BYTE = 64 << 20 }; /* growth up to this and a quarter of its memory is ignored */
 
 struct replica {
     const struct spot_engine_replica_options *options;
@@ -29,13 +31,13 @@ struct replica {
     char url[SPOT_HTTP_URL_MAX / 2];
     const struct spot_engine_preset *preset;
     struct spot_engine_about about;
-    char first_model[256];             /* that the engine had at its first start; "": not known */
+    char first_model[256];             /* model of the engine at its first start; "": not known */
     struct spot_engine_client *client; /* NULL: not welcomed yet */
     bool is_formed;
-    size_t first_byte; /* of the engine, once it was well */
+    size_t first_byte; /* memory of the engine when it became ready */
     double weighed_s;
     char broken[sizeof(
-        (struct spot_err){ 0 }.msg)]; /* why the engine must start anew; "": it need not */
+        (struct spot_err){ 0 }.msg)]; /* why the engine must be restarted; "": it need not */
 };
 
 /* --- the engine ------------------------------------------------------------------ */
@@ -83,7 +85,7 @@ static bool has_ended(struct replica *r)
     return r->options->command && !spot_engine_process_runs(&r->process);
 }
 
-/* That of the only answer that one kind alone gives. */
+/* Determine the kind of engine by an answer that only that kind gives. */
 static void guess(struct replica *r, struct spot_http_client *http, struct answer *a)
 {
     for (size_t i = 0; !r->preset && spot_engine_preset_at(i); i++) {
@@ -106,10 +108,10 @@ static int say_end(struct replica *r, const char *what, struct spot_err *err)
     char words[200];
 
     spot_engine_process_words(&r->process, words, sizeof(words));
-    return spot_err_set(err, SPOT_ESYS, "%s%s%s", what, *words ? "; it said: " : "", words);
+    return spot_err_set(err, SPOT_ESYS, "%s%s%s", what, *words ? "; its output: " : "", words);
 }
 
-/* Who answers where the engine has ended is another one, which took the port before it. */
+/* If the engine has ended, an answer is from another process that has taken its port. */
 static int await_well(struct replica *r, struct spot_http_client *http, struct answer *a,
                       struct spot_err *err)
 {
@@ -119,14 +121,14 @@ static int await_well(struct replica *r, struct spot_http_client *http, struct a
         const bool well = is_well(r, http, a);
 
         if (has_ended(r))
-            return say_end(r, "the engine ended before it was well", err);
+            return say_end(r, "the engine ended before it was ready", err);
         if (well)
             return 0;
         if (spot_agent_was_noticed())
-            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave before its engine was well");
+            return spot_err_set(err, SPOT_EPREEMPTED, "preempted before its engine was ready");
         if (spot_clock_s() > until_s)
             return say_end(r,
-                           r->preset ? "the engine is not well in time"
+                           r->preset ? "the engine was not ready in time"
                                      : "no engine of a known kind answers in time "
                                        "(--engine-kind names it)",
                            err);
@@ -208,7 +210,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
         return 1;
     if (config.is_text && r->preset->dialect == SPOT_ENGINE_SGLANG) /* all of the text, each time */
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "sglang takes tokens: the server's --model is to be a directory with "
+                            "sglang takes tokens: the server's --model must be a directory with "
                             "the model's tokenizer");
     spot_engine_client_free(r->client);
     r->client = spot_engine_client_new(&config, err);
@@ -243,7 +245,7 @@ static int orphaned(void *job, struct spot_err *err)
     return 0;
 }
 
-/* No coordinator: what the engine says is read all the same, or it would stand still. */
+/* Without a coordinator the engine's output must still be read, or the engine would block. */
 static int idle(void *job, double wait_s, struct spot_err *err)
 {
     struct replica *const r = job;
@@ -348,7 +350,7 @@ static int tell_failures(struct replica *r, struct spot_err *err)
     return rc;
 }
 
-/* It leaks, and the system would kill it soon, or another one. */
+/* True if the engine leaks memory so that the system would soon kill it, or another process. */
 static bool has_no_memory(struct replica *r)
 {
     const double now_s = spot_clock_s();
@@ -362,8 +364,8 @@ static bool has_no_memory(struct replica *r)
            (double)spot_memory_left(byte) < r->options->room_byte;
 }
 
-/* Is the engine gone, or does it no longer answer? Then this worker leaves the group, so that its
- * sequences go elsewhere at once, and comes back with another one. */
+/* If the engine has ended or no longer answers, leave the group, so that its sequences are moved at
+ * once, and join again with a new engine. */
 static int look_at_engine(struct replica *r, struct spot_err *err)
 {
     const double unwell_s = spot_engine_client_unwell_s(r->client);
@@ -371,7 +373,7 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
     if (has_ended(r))
         (void)say_end(r, "the engine ended", err);
     else if (isinf(unwell_s))
-        (void)say_end(r, "the engine takes no connections", err);
+        (void)say_end(r, "the engine accepts no connections", err);
     else if (has_no_memory(r))
         (void)spot_err_set(err, SPOT_ESYS,
                            "the engine has grown and memory is short: from %.2f "
@@ -379,11 +381,11 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
                            (double)r->first_byte * 1e-9,
                            (double)spot_engine_process_byte(&r->process) * 1e-9);
     else if (unwell_s > unwell_most_s)
-        (void)spot_err_set(err, SPOT_ESYS, "the engine has not been well for %.0f s", unwell_s);
+        (void)spot_err_set(err, SPOT_ESYS, "the engine has not been healthy for %.0f s", unwell_s);
     else
         return 0;
     snprintf(r->broken, sizeof(r->broken), "%s", err->msg);
-    err->code = SPOT_EINFEASIBLE; /* nobody lost the coordinator */
+    err->code = SPOT_EINFEASIBLE; /* the coordinator was not lost */
     return -1;
 }
 
@@ -404,7 +406,7 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* --- the whole --------------------------------------------------------------------------- */
+/* --- the worker --------------------------------------------------------------------------- */
 
 static void finish(struct replica *r)
 {
@@ -439,7 +441,7 @@ static int join(struct replica *r, struct spot_agent *agent, struct spot_err *er
     return rc;
 }
 
-/* Returns whether it is to be tried again. */
+/* Returns true if it should be tried again. */
 static bool pause_after(struct replica *r, int *n_bad, const struct spot_err *why)
 {
     const double pause_s = spot_backoff_s(++*n_bad, pause_least_s, pause_most_s);

@@ -43,13 +43,12 @@ void spot_front_answer_not_now(struct spot_front *f, struct spot_http_call *call
         spot_front_answer_error(call, 429, "rate_limit_error", "rate_limit_exceeded",
                                 "The queue is full.");
     else if (why == SPOT_ADMIT_NOBODY)
-        spot_front_answer_error(call, 503, "server_error", NULL,
-                                "No worker is there to compute this now.");
+        spot_front_answer_error(call, 503, "server_error", NULL, "No worker is available.");
     else
-        spot_front_answer_error(call, 503, "server_error", NULL, "This server is ending.");
+        spot_front_answer_error(call, 503, "server_error", NULL, "The server is shutting down.");
 }
 
-/* --- a completion that goes to a client ---------------------------------------- */
+/* --- sending a completion to a client ---------------------------------------- */
 
 static struct spot_exchange *begin_exchange(struct spot_front *f, struct spot_http_call *call)
 {
@@ -103,7 +102,7 @@ static void gone(void *user, struct spot_http_call *call)
     free(x);
 }
 
-static const char stopped[] = "server_stopped"; /* a client may come back to the stream */
+static const char stopped[] = "server_stopped"; /* a client may resume the stream */
 
 static void answer_whole(struct spot_exchange *x)
 {
@@ -132,8 +131,8 @@ static void put(struct spot_buf *out, const char *text)
     spot_buf_add(out, text, strlen(text));
 }
 
-/* Several events may be of one token: only the last has its id, so that a client that comes back
- * gets all of them, or none. */
+/* One token may have several events; only the last has its id, so that a resuming client gets all
+ * of them or none. */
 static void put_response(struct spot_exchange *x, size_t position)
 {
     struct spot_buf out = { 0 };
@@ -181,7 +180,7 @@ static void put_error(struct spot_exchange *x, int status, const char *code, con
     put(&x->out, "\n\n");
 }
 
-/* What is behind the tokens. A choice that was given up ends without a token that says so. */
+/* Write the events after the tokens. An aborted choice ends without a final token. */
 static void put_end(struct spot_exchange *x)
 {
     if (spot_completion_is_given_up(x->c)) {
@@ -204,7 +203,7 @@ static void put_end(struct spot_exchange *x)
     x->has_said_all = true;
 }
 
-/* The next event into x->out; false: none now. */
+/* Write the next event to x->out; false if there is none now. */
 static bool next_event(struct spot_exchange *x)
 {
     const bool is_ready = spot_completion_is_ready(x->c);
@@ -219,7 +218,7 @@ static bool next_event(struct spot_exchange *x)
         return false;
     if (is_ready) {
         put_end(x);
-    } else { /* it is not done: no [DONE] */
+    } else { /* it is incomplete, so no [DONE] */
         put_error(x, 503, stopped, x->front->failure);
         x->has_said_all = true;
     }
@@ -301,7 +300,7 @@ void spot_front_complete(struct spot_front *f, struct spot_http_call *call, enum
         spot_front_answer_not_now(f, call, SPOT_ADMIT_FULL);
 }
 
-/* "0:17,1:12": what was told last of each choice. False: it says something else. */
+/* Parse "0:17,1:12", the last token sent of each choice. False for any other text. */
 static bool read_cursors(struct spot_exchange *x, const char *text)
 {
     while (*text) {
@@ -321,7 +320,7 @@ static bool read_cursors(struct spot_exchange *x, const char *text)
     return true;
 }
 
-/* How events go on depends on those before. */
+/* Skip the events already sent: later ones depend on them. */
 static void pass_response(struct spot_exchange *x)
 {
     for (size_t i = 0; i < x->cursor[0]; i++) {
@@ -341,7 +340,7 @@ static void answer_head(struct spot_front *f, struct spot_http_call *call,
     spot_http_answer(call, 200, "text/event-stream", NULL, 0);
 }
 
-/* Nobody computes on what nobody wants. Others that read it are told. */
+/* End a stream: computation stops, and its other readers are told. */
 static void end_stream(struct spot_front *f, struct spot_http_call *call, struct spot_completion *c)
 {
     static const char done[] = "{\"deleted\":true}";
@@ -353,7 +352,7 @@ static void end_stream(struct spot_front *f, struct spot_http_call *call, struct
     spot_http_answer(call, 200, "application/json", done, sizeof(done) - 1);
 }
 
-/* It is asked for beside the stream: whether anybody reads that is as before. */
+/* Answer a request for the proof, which does not affect the stream's readers. */
 static void answer_proof(struct spot_front *f, struct spot_http_call *call,
                          struct spot_completion *c)
 {
@@ -364,9 +363,8 @@ static void answer_proof(struct spot_front *f, struct spot_http_call *call,
     if (spot_completion_is_given_up(c))
         status = spot_openai_given_up(c, &out);
     else if (!is_ready)
-        (void)spot_openai_error(
-            status, "invalid_request_error", NULL, "stream_not_ended", &out,
-            "The answer has not ended: there is a proof of all of it, or none.");
+        (void)spot_openai_error(status, "invalid_request_error", NULL, "stream_not_ended", &out,
+                                "The answer has not ended; only a complete answer has a proof.");
     else
         status = f->table->proof(f->server, c, &out);
     if (!is_ready && !c->front)
@@ -388,15 +386,14 @@ void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const 
     c = f->table->rejoin(f->server, id, spot_http_keys_owner(f->keys, call, id));
     if (!c) {
         spot_front_answer_error(call, 404, "invalid_request_error", "stream_not_found",
-                                "There is no stream of this id, or not any more.");
+                                "There is no stream with this id.");
         return;
     }
     if (wants_proof) {
         answer_proof(f, call, c);
         return;
     }
-    if (!strcmp(spot_http_method(call),
-                "HEAD")) { /* it reads nothing, and need not be waited for */
+    if (!strcmp(spot_http_method(call), "HEAD")) { /* it reads no tokens, and is not waited for */
         answer_head(f, call, c);
         return;
     }
@@ -408,9 +405,10 @@ void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const 
     attach(x, c);
     begin_stream(x);
     if (last && !read_cursors(x, last)) {
-        x->has_said_all = x->c->front != x || x->next; /* another reads it: it is not abandoned */
+        x->has_said_all =
+            x->c->front != x || x->next; /* another client reads it, so it is not abandoned */
         spot_front_answer_error(call, 400, "invalid_request_error", NULL,
-                                "Last-Event-ID must be choice:position, of tokens that were told.");
+                                "Last-Event-ID must be choice:position of tokens that were sent.");
         return;
     }
     if (x->c->request.response)
@@ -425,7 +423,7 @@ static int open_keys(struct spot_front *f, struct spot_err *err)
     const struct spot_front_options *const o = &f->options;
 
     if (!o->tls_cert != !o->tls_key)
-        return spot_err_set(err, SPOT_EUSAGE, "--tls-cert and --tls-key go together");
+        return spot_err_set(err, SPOT_EUSAGE, "--tls-cert and --tls-key must go together");
     if (spot_http_check_reach(o->address, o->tls_cert, o->tls_key, o->api_key_file,
                               "--tls-cert, --tls-key and --api-key-file", err))
         return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is at which path, and who may ask. */
+/* The paths of the API, and access to them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void say(struct spot_http_call *call, const char *text)
     spot_http_answer(call, 200, json, text, strlen(text));
 }
 
-/* Would a request be computed now? */
+/* Answers whether a request would be computed now. */
 static void ready(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     const enum spot_admission now =
@@ -52,7 +52,7 @@ static void ready(struct spot_front *f, struct spot_http_call *call, const char 
         spot_front_answer_not_now(f, call, now);
 }
 
-/* This loop turns. It is no fault of a server that there are no workers. */
+/* Answers 200 as long as this loop runs, even without workers. */
 static void live(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     (void)f;
@@ -80,7 +80,7 @@ static void metrics(struct spot_front *f, struct spot_http_call *call, const cha
     spot_buf_release(&out);
 }
 
-/* What the page shows beside the stream. */
+/* The status shown by the page. */
 static void status(struct spot_front *f, struct spot_http_call *call, const char *rest)
 {
     char *text;
@@ -110,7 +110,7 @@ static void page(struct spot_front *f, struct spot_http_call *call, const char *
 /* --- paths -------------------------------------------------------------------- */
 
 enum access {
-    OPEN,     /* answered by its headers alone, to everybody: it tells nothing */
+    OPEN,     /* public: the answer contains nothing confidential */
     WITH_KEY, /* to clients with a key, where there are keys */
 };
 
@@ -136,11 +136,11 @@ static const struct route {
     { "/health", "GET", OPEN, ready, 0 },
     { "/ready", "GET", OPEN, ready, 0 },
     { "/live", "GET", OPEN, live, 0 },
-    { "/", "GET", OPEN, page, 0 }, /* it asks for a key itself */
+    { "/", "GET", OPEN, page, 0 }, /* the page asks for a key itself */
 };
 
-/* NULL: unknown. *rest is what is behind its path. Clients put a base that ends in a slash before a
- * path that begins with one, or end the path with one. */
+/* NULL if unknown. *rest gets the part after its path. Clients put a base that ends in a slash
+ * before a path that begins with one, or end the path with one. */
 static const struct route *route_of(const char *path, const char **rest)
 {
     while (path[0] == '/' && path[1] == '/')
@@ -166,9 +166,9 @@ static void answer(struct spot_front *f, struct spot_http_call *call, const stru
         spot_front_complete(f, call, r->api);
 }
 
-/* --- who asks ----------------------------------------------------------------- */
+/* --- access ----------------------------------------------------------------- */
 
-/* Is it one of those whose pages may ask? */
+/* True if the origin is listed as allowed. */
 static bool is_listed(const struct spot_front *f, const char *origin)
 {
     for (const char *at = f->options.cors; at && *at && origin;) {
@@ -181,7 +181,7 @@ static bool is_listed(const struct spot_front *f, const char *origin)
     return false;
 }
 
-/* A page of another origin may read the answer. What a browser asks before is told, too. */
+/* Allow a page of another origin to read the answer, and answer the browser's preflight request. */
 static void allow_origin(const struct spot_front *f, struct spot_http_call *call)
 {
     const char *const origin = spot_http_header(call, "Origin");
@@ -202,7 +202,8 @@ static void allow_origin(const struct spot_front *f, struct spot_http_call *call
     spot_http_add_header(call, "Access-Control-Max-Age", "600");
 }
 
-/* Without keys, pages in a browser here are strangers. A Unix socket is out of their reach. */
+/* Without keys, requests of web pages in a local browser are rejected. They cannot reach a Unix
+ * socket. */
 static bool is_of_stranger(const struct spot_front *f, const struct spot_http_call *call)
 {
     return !f->keys && spot_http_port(f->http) &&
@@ -224,7 +225,7 @@ bool spot_front_is_proof(const char *rest)
     return slash && !strcmp(slash, "/proof");
 }
 
-/* A stream may be ended. */
+/* True for a stream, which may be deleted. */
 static bool may_delete(const struct route *r, const char *rest)
 {
     return r->answer == spot_front_rejoin && !spot_front_is_proof(rest);
@@ -261,15 +262,14 @@ void spot_front_gate(void *user, struct spot_http_call *call)
     if (is_of_stranger(f, call)) {
         refuse_stranger(call);
     } else if (!r) {
-        spot_front_answer_error(call, 404, "invalid_request_error", NULL,
-                                "There is nothing at this path.");
+        spot_front_answer_error(call, 404, "invalid_request_error", NULL, "Unknown path.");
     } else if (!strcmp(method, "OPTIONS")) {
         spot_http_add_header(call, "Allow", methods_of(r, rest));
         spot_http_answer(call, 204, json, NULL, 0);
     } else if (!takes_method(r, rest, method)) {
         spot_http_add_header(call, "Allow", r->method);
         spot_front_answer_error(call, 405, "invalid_request_error", NULL,
-                                "This path takes another method.");
+                                "Method not allowed for this path.");
     } else if (r->access == OPEN) {
         answer(f, call, r, rest);
     } else if (!spot_http_keys_admit(f->keys, call)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rest of a language as text that engines read: rules over characters, where ours are over
- * bytes. A node that several lead to, or that has alternatives, is a rule; the others stand in the
- * rule of what leads to them. */
+/* Writes the rest of a language as text for engines: rules over characters, where ours are over
+ * bytes. A node with several predecessors, or with alternatives, becomes a rule; other nodes are
+ * written in their predecessor's rule. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { TEXT_MAX = 1 << 18, PREFIX_MAX = 64, ASCII_MAX = 0x7F };
 
 struct writer {
     const struct spot_gnet *net;
-    uint32_t *n_lead; /* [net->n] nodes that lead to it; 2 counts for more */
+    uint32_t *n_lead; /* [net->n] number of predecessors, at most 2 */
     bool *is_rule;    /* [net->n] it is or will be written */
     uint32_t *queue;  /* [n_queue] rules to be written */
     size_t n_queue, cap;
@@ -132,7 +132,7 @@ static void put_alternative(struct writer *w, uint32_t low, uint32_t high, uint3
     put_from(w, next, false);
 }
 
-/* Characters whose first bits are low..high, and whose last n bytes come. */
+/* Write characters whose first bits are low..high, and whose last n bytes follow. */
 static void put_bytes(struct writer *w, uint32_t node, uint32_t low, uint32_t high, int n)
 {
     const struct spot_gnode *const v = &w->net->node[node];
@@ -173,7 +173,7 @@ static void put_byte(struct writer *w, const struct spot_gnode *v)
         put_alternative(w, v->low, v->high > ASCII_MAX ? ASCII_MAX : v->high, v->next);
     if (v->high <= ASCII_MAX)
         return;
-    if (v->low <= ASCII_MAX + 1 && v->high == 0xFF) { /* whatever comes is more of a text */
+    if (v->low <= ASCII_MAX + 1 && v->high == 0xFF) { /* anything that follows continues a text */
         put_alternative(w, 0x80, 0x10FFFF, v->next);
         return;
     }
@@ -253,6 +253,7 @@ int spot_grammar_put_rest(struct spot_grammar_state *s, struct spot_buf *out, st
     free(w.n_lead);
     free(w.is_rule);
     free(w.queue);
-    return w.cannot ? spot_err_set(err, SPOT_EDATA, "no engine can be told the form: %s", w.cannot)
+    return w.cannot ? spot_err_set(err, SPOT_EDATA,
+                                   "the constraint cannot be expressed to an engine: %s", w.cannot)
                     : 0;
 }

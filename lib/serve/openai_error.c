@@ -47,8 +47,8 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
 int spot_openai_given_up(const struct spot_completion *c, struct spot_buf *out)
 {
     return spot_openai_error(500, "server_error", NULL, NULL, out,
-                             "The server gave this request up before its end%s%s.",
-                             c->why ? ": " : "", c->why ? c->why : "");
+                             "The server aborted this request%s%s.", c->why ? ": " : "",
+                             c->why ? c->why : "");
 }
 
 void spot_body_refuse(struct spot_body *b, int status, const char *param, const char *code,

@@ -258,7 +258,7 @@ void spot_body_read_messages(struct spot_body *b)
 
     if (!b->options->chat) {
         spot_body_refuse(b, 400, "messages", NULL,
-                         "This model has no chat template that is known here: %s",
+                         "This model has no chat template that is supported: %s",
                          b->options->chat_why ? b->options->chat_why : "none is given");
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tools and tool_choice: which functions the model is told of, and what its text may call. */
+/* tools and tool_choice: the functions given to the model, and the calls that its text may
+ * contain. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static bool is_strict(const struct spot_json_value *tool)
     return spot_json_is_true(spot_json_get(function_of(tool), "strict"));
 }
 
-/* --- what is asked ------------------------------------------------------------ */
+/* --- the request ------------------------------------------------------------ */
 
 static bool is_name(const char *name)
 {
@@ -121,7 +122,7 @@ static struct tools read_tools(struct spot_body *b)
     return t;
 }
 
-/* --- what the text may be ------------------------------------------------------- */
+/* --- the form of the text ------------------------------------------------------- */
 
 static void put_text(struct spot_jw *jw, const char *text)
 {
@@ -130,7 +131,7 @@ static void put_text(struct spot_jw *jw, const char *text)
     spot_jw_end(jw);
 }
 
-/* A special token, where the vocabulary has one of this name. */
+/* Write a mark, as a special token if the vocabulary has one of this name. */
 static void put_mark(const struct spot_body *b, struct spot_jw *jw, const char *before,
                      const char *text)
 {
@@ -162,8 +163,8 @@ static int check_schema(const struct spot_json_value *schema, struct spot_err *e
     return rc;
 }
 
-/* A schema that no grammar can be made of is an error where it was to be kept to: where calls are
- * forced, or the function says strict; elsewhere the arguments are any object. */
+/* A schema that cannot be converted to a grammar is an error if it must be enforced, because calls
+ * are forced or the function is strict; otherwise the arguments are any object. */
 static void put_schema(struct spot_body *b, struct spot_jw *jw, const struct spot_json_value *tool,
                        bool is_forced)
 {
@@ -171,7 +172,7 @@ static void put_schema(struct spot_body *b, struct spot_jw *jw, const struct spo
     const struct spot_json_value *const schema = spot_json_get(function_of(tool), "parameters");
     struct spot_err err = { 0 };
 
-    if (!schema || spot_json_is_null(schema)) { /* it takes none */
+    if (!schema || spot_json_is_null(schema)) { /* it has no parameters */
         spot_jw_raw(jw, "json", "{\"type\":\"object\",\"properties\":{}}");
     } else if (!check_schema(schema, &err)) {
         spot_jw_tree(jw, "json", schema);
@@ -211,7 +212,7 @@ static void put_call(struct spot_body *b, struct spot_jw *jw, const struct tools
     spot_jw_end(jw);
 }
 
-/* What is repeated: with its trigger, unless all are one array. */
+/* The repeated item: a call with its trigger, unless all calls are one array. */
 static void put_item(struct spot_body *b, struct spot_jw *jw, const struct tools *t,
                      const struct spot_tool_form *form)
 {
@@ -255,7 +256,7 @@ static void put_calls(struct spot_body *b, struct spot_jw *jw, const struct tool
     spot_jw_end(jw);
 }
 
-/* Calls, or text that was to have a form, or else any text, which calls may follow. */
+/* Calls, or text of a required form, or any text, which calls may follow. */
 static void put_calls_or_text(struct spot_body *b, struct spot_jw *jw, const struct tools *t,
                               const struct spot_tool_form *form)
 {
@@ -299,8 +300,8 @@ static void constrain(struct spot_body *b, const struct tools *t)
     spot_body_take_form(b, "tools", "schema", text);
 }
 
-/* Where nothing is forced and no function is strict, the model writes what it likes, and what is a
- * call is found: masks of a free text are not for nothing. */
+/* If nothing is forced and no function is strict, no grammar is used and calls are found in the
+ * free text, since masks cost time. */
 void spot_body_read_tools(struct spot_body *b)
 {
     const struct tools t = read_tools(b);
@@ -311,7 +312,7 @@ void spot_body_read_tools(struct spot_body *b)
     b->tools = t.list;
     b->r->tool_form = b->options->tool_form ? b->options->tool_form : SPOT_TOOL_JSON;
     if (b->r->tool_form == SPOT_TOOL_NONE) {
-        spot_body_refuse(b, 400, "tools", NULL, "This model calls no tools.");
+        spot_body_refuse(b, 400, "tools", NULL, "This model does not support tools.");
         return;
     }
     for (size_t i = 0; i < spot_json_array_size(t.list); i++)
@@ -320,7 +321,7 @@ void spot_body_read_tools(struct spot_body *b)
         constrain(b, &t);
 }
 
-/* --- how this model writes calls ---------------------------------------------------- */
+/* --- the model's form of calls ---------------------------------------------------- */
 
 uint8_t spot_openai_tool_form(const struct spot_chat *chat)
 {

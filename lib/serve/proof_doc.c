@@ -460,7 +460,7 @@ static int read_prompt(struct spot_proof *p, const struct spot_json_doc *doc,
     if (!rc && !n)
         rc = spot_json_fail(doc, at, err, "a prompt has at least one token");
     if (!rc && !is_hash(row.hash, hash_tokens(token, n, SPOT_FINISH_NONE, NULL)))
-        rc = spot_json_fail(doc, at, err, "the prompt is not that of its hash: it was changed");
+        rc = spot_json_fail(doc, at, err, "the prompt does not match its hash");
     if (!rc) {
         r->prompt = spot_xrealloc(r->prompt, r->n_prompt + n, sizeof(*r->prompt));
         memcpy(r->prompt + r->n_prompt, token, n * sizeof(*token));
@@ -517,16 +517,14 @@ static int read_choice(struct spot_proof *p, const struct spot_json_doc *doc,
                               "has no logprobs_xxh3_128, though its logprobs are wanted");
     if (row.logprobs && p->request.n_logprob < 0)
         return spot_json_fail(doc, at, err,
-                              "has a hash of log probabilities that were not asked for");
+                              "has a hash of log probabilities that were not requested");
     if (row.logprobs)
         h->logprobs = hash_of_hex(row.logprobs);
     return is_hash(row.hash,
                    hash_tokens(h->token, h->n_token, h->finish, row.logprobs ? &h->logprobs : NULL))
                ? 0
-               : spot_json_fail(
-                     doc, at, err,
-                     "tokens, finish or log probabilities are not those of their hash: they were "
-                     "changed");
+               : spot_json_fail(doc, at, err,
+                                "tokens, finish or log probabilities do not match their hash");
 }
 
 static int read_all(struct spot_proof *p, const struct spot_json_doc *doc, struct spot_err *err)
@@ -556,8 +554,7 @@ static int read_all(struct spot_proof *p, const struct spot_json_doc *doc, struc
                ? 0
                : spot_json_fail(doc, "/terms_xxh3_128", err,
                                 "the terms of this answer (model, kernel, dtype, step, seed, "
-                                "sampling, stops, prompt) are not those of their hash: one was "
-                                "changed");
+                                "sampling, stops, prompt) do not match their hash");
 }
 
 /* The document is released in any case. */

@@ -14,7 +14,7 @@
 #include "serve/server_state.h"
 #include "serve/server_verify.h"
 
-static const double tell_s = 1; /* clients that wait, why nothing comes */
+static const double tell_s = 1; /* limit for telling waiting clients why no answer follows */
 
 /* --- members ------------------------------------------------------------------------ */
 
@@ -142,7 +142,7 @@ static void quiesced(void *job, struct spot_view *view)
     p->leaving_s = 0;
 }
 
-/* What a member cannot compute, no other can. */
+/* If one member cannot compute it, no other can. */
 static void on_cannot(struct spot_server *s, struct spot_replica *p, const struct spot_frame *frame)
 {
     struct spot_sequence *const q = spot_server_find(s, frame->tag);
@@ -156,7 +156,7 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
     }
     spot_get_plain(&in, why, sizeof(why));
     c = q->work->completion;
-    s->options->group.warn("request %s ends: worker %s says: %s", c->request.id,
+    s->options->group.warn("request %s ends: worker %s reports: %s", c->request.id,
                            spot_peer_name(p->peer), why);
     if (!c->why)
         c->why = spot_xstrdup(why);
@@ -203,8 +203,9 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
     return 0;
 }
 
-/* A round of a replica is that choices have ended: asked now and then, so that the group knows of
- * work done, but not of one that leaves: its epoch would end before all is handed over. */
+/* A round of a replica means that choices have ended. Rounds are requested regularly, so that the
+ * group sees progress, but not from a leaving replica, whose epoch would end before all is handed
+ * over. */
 static void ask_rounds(struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++) {
@@ -282,7 +283,8 @@ static int readable(void *job, struct spot_err *err)
     return 0;
 }
 
-/* All requests have ended, or there are no workers left to compute them: the journal has them. */
+/* True if all requests have ended, or no workers are left to compute them and the journal has
+ * them. */
 static bool is_saved(void *job)
 {
     const struct spot_server *const s = job;
@@ -323,7 +325,7 @@ static const struct spot_workload workload = {
     .status_member = spot_server_status_member,
 };
 
-/* --- the whole ------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------- */
 
 static const char *worker_name(void *server, uint32_t worker)
 {
@@ -333,7 +335,7 @@ static const char *worker_name(void *server, uint32_t worker)
     return peer ? spot_peer_name(peer) : NULL;
 }
 
-/* A batch asks again where a client is told to. */
+/* A batch retries where a client would be told to retry. */
 static enum spot_admission submit(void *server, struct spot_request *request_take,
                                   struct spot_completion **completion)
 {
@@ -355,7 +357,7 @@ static const struct spot_front_server front_table = { .submit = submit,
                                                       .status = spot_server_status_page,
                                                       .worker_name = worker_name };
 
-/* Of a list with commas, to be freed. */
+/* The first name of a comma-separated list, to be freed. */
 static char *first_name(const char *names)
 {
     char *const name = spot_xstrdup(names);
@@ -364,7 +366,7 @@ static char *first_name(const char *names)
     return name;
 }
 
-/* By the model itself. */
+/* True if the name is the model's own. */
 static bool is_taken(const struct spot_front_options *options, const struct spot_adapter *adapter)
 {
     struct spot_front_options model = *options;
@@ -413,7 +415,7 @@ static int open_front(struct spot_server *s, struct spot_err *err)
     return s->front ? 0 : -1;
 }
 
-/* What workers could only say one after another. A plan has a grid of its own. */
+/* Reject here, once, a cache that every worker would reject. A plan has its own grid. */
 static int check_cache(const struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
@@ -486,7 +488,7 @@ static void release(struct spot_server *s)
     spot_server_release_versions(s);
 }
 
-/* Clients that wait hear that nothing more comes. What they cannot take at once is not waited for.
+/* Tell waiting clients that no answer follows, without waiting for slow ones.
  */
 static void tell_clients(struct spot_server *s)
 {
@@ -515,8 +517,8 @@ static int conclude(struct spot_server *s, struct spot_err *err)
     if (spot_group_is_over(s->group))
         return 0;
     if (n || (s->batch && !spot_group_is_over(s->group)))
-        return spot_err_set(err, SPOT_EPREEMPTED, "stopped with %zu choices to come%s", n,
-                            s->log ? "; --resume goes on with them" : "");
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped with %zu unfinished choices%s", n,
+                            s->log ? "; --resume continues them" : "");
     return 0;
 }
 

@@ -155,7 +155,7 @@ static int check_out(const struct spot_batch *b, const struct stat *out, const c
 
     if (!fstat(b->in, &in) && S_ISREG(in.st_mode) && in.st_dev == out->st_dev &&
         in.st_ino == out->st_ino)
-        return spot_err_set(err, SPOT_EUSAGE, "the answers would be added to the requests, %s",
+        return spot_err_set(err, SPOT_EUSAGE, "the answers would be appended to the requests, %s",
                             b->server->options->batch);
     if (path && !S_ISREG(out->st_mode))
         return spot_err_set(err, SPOT_EUSAGE,
@@ -381,7 +381,7 @@ static int take_request(struct spot_batch *b, const struct spot_json_doc *doc, s
         return -1;
     k = find_id(b, id);
     if (k->id && k->line)
-        return spot_json_fail(doc, "/custom_id", err, "'%.200s' is that of line %lu already", id,
+        return spot_json_fail(doc, "/custom_id", err, "'%.200s' is already in line %lu", id,
                               k->line);
     rc = k->id ? 0 : ask(b, id, doc->root, err);
     if (!rc)
@@ -494,7 +494,7 @@ int spot_batch_go_on(struct spot_batch *b, bool *done, struct spot_err *err)
     if (!b->server->is_draining && take_lines(b, err))
         return -1;
     if (b->outlet && spot_outlet_lost(b->outlet))
-        return spot_err_set(err, SPOT_ESYS, "cannot write the answers: nobody reads them");
+        return spot_err_set(err, SPOT_ESYS, "cannot write the answers: the reader is blocked");
     *done = b->is_at_end && !b->n_asked && is_read(b, 0);
     return 0;
 }

@@ -14,7 +14,8 @@ static const double pause_least_s = 0.1, pause_most_s = 2; /* between two tries 
 static const double leaves_s = 10, spare_s = 1;
 enum { FAILED_MAX = 6 };
 
-/* The first engine's model is that of all: another one would go on with other tokens. */
+/* All engines must have the first one's model, since another would continue with different
+ * tokens. */
 static bool has_other_model(struct spot_server *s, const char *model)
 {
     if (!*s->engine_model)
@@ -22,7 +23,7 @@ static bool has_other_model(struct spot_server *s, const char *model)
     return strcmp(s->engine_model, model) != 0;
 }
 
-/* A request fits the smallest context; of text it is not known how many tokens it has. */
+/* Requests must fit the smallest context; the number of tokens of a text is not known. */
 static void take_context(struct spot_server *s, uint64_t n_context)
 {
     if (s->target->model.vocabulary.has_pieces || !n_context ||
@@ -93,7 +94,7 @@ void spot_server_given_up(struct spot_server *s, struct spot_replica *p,
         spot_server_fail_sequence(s, p, q, why);
 }
 
-/* A choice that no engine can be asked for. */
+/* End a request with a choice that no engine can compute. */
 static void end_request(struct spot_server *s, struct spot_completion *c, const char *why)
 {
     if (!c->why)
@@ -113,8 +114,8 @@ void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *p,
     spot_server_release_place(s, q, k);
     q->due_s = spot_clock_s() + spot_backoff_s((int)++q->n_failed, pause_least_s, pause_most_s);
     if (q->n_failed < FAILED_MAX) {
-        s->options->group.warn("request %s goes on elsewhere: worker %s says: %s", c->request.id,
-                               spot_peer_name(p->peer), why);
+        s->options->group.warn("request %s continues elsewhere: worker %s reports: %s",
+                               c->request.id, spot_peer_name(p->peer), why);
         return;
     }
     s->options->group.warn("request %s ends: %d engines failed it, the last was %s: %s",
@@ -124,8 +125,9 @@ void spot_server_fail_sequence(struct spot_server *s, struct spot_replica *p,
 
 /* --- forms ----------------------------------------------------------------------------- */
 
-/* An engine is told what may still come, and what it tells is checked: so a form holds whatever it
- * makes of the grammar, and a request goes on in the middle of one. */
+/* An engine gets the grammar of the rest of a text, and its output is checked. So a form is
+ * enforced regardless of the engine's grammar support, and a request can continue in the middle of
+ * a form. */
 
 void spot_server_drop_grammar(struct spot_sequence *q)
 {
@@ -167,7 +169,7 @@ static int put_grammar(struct spot_sequence *q, const char *form, struct spot_bu
     q->stands = spot_grammar_begin(q->grammar);
     for (size_t i = 0; i < h->n_token; i++)
         if (spot_grammar_push(q->stands, word_of(q, h->token[i].id)))
-            return spot_err_set(err, SPOT_EDATA, "the text so far is not of its form");
+            return spot_err_set(err, SPOT_EDATA, "the text so far violates its constraint");
     return spot_grammar_put_rest(q->stands, out, err);
 }
 
@@ -199,7 +201,7 @@ bool spot_server_allows(struct spot_sequence *q, struct spot_step_token *t)
     return true;
 }
 
-/* Seconds until the leaver is gone. */
+/* Seconds until the deadline of the leaving replica. */
 static double left_s(const struct spot_server *s, const struct spot_replica *p)
 {
     const double told_s = spot_peer_time_left_s(spot_group_find(s->group, spot_peer_id(p->peer)));
@@ -208,7 +210,8 @@ static double left_s(const struct spot_server *s, const struct spot_replica *p)
     return isinf(told_s) ? leaves_s - since_s : fmin(told_s, leaves_s - since_s);
 }
 
-/* At the pace since it was assigned, all that may come comes before the leaver goes. */
+/* False if, at the pace since its assignment, the sequence ends before the leaving replica's
+ * deadline. */
 bool spot_server_must_move(const struct spot_server *s, const struct spot_sequence *q,
                            const struct spot_replica *p)
 {

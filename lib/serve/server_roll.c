@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Another version of the model, replica by replica. A request ends on the version that it began on.
- *
- * One replica at a time is stopped: its choices move to others of its version, as from one that
- * leaves, and it is formed anew. The last of the old version continues until it has no requests
- * left; new ones begin on the new version as soon as a replica has it, or no other is left to wait
- * for. A loss changes nothing: the version of a new replica follows from the remaining ones. */
+/* Rolls out another version of the model, replica by replica. A request ends on the version on
+ * which it began. One replica at a time is stopped: its choices move to others of its version, as
+ * from a leaving replica, and it is formed again. The last replica of the old version continues
+ * until it has no requests left; new requests begin on the new version as soon as a replica has it,
+ * or if no other replica is left. After a loss, the version of a new replica follows from the
+ * remaining ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static bool is_formed(const struct spot_replica *p)
     return phase == SPOT_PHASE_FORM || phase == SPOT_PHASE_MIGRATE;
 }
 
-/* Replicas of the version that compute, or are about to. */
+/* Number of replicas of the version that compute, or are about to. */
 static uint32_t n_replica(const struct spot_server *s, const struct spot_model_version *v,
                           const struct spot_replica *but)
 {
@@ -117,13 +117,13 @@ static bool is_any_under_way(const struct spot_server *s)
     return false;
 }
 
-/* What it computes can go to another of its version, or there is nothing. */
+/* True if its sequences can move to another replica of its version, or it has none. */
 static bool is_spared(const struct spot_server *s, const struct spot_replica *p)
 {
     return !has_open(s, p->version) || n_replica(s, p->version, p);
 }
 
-/* Of those that have a version other than `wanted`, the one with the least load. */
+/* The least loaded replica whose version is not `wanted`. */
 static struct spot_replica *choose(const struct spot_server *s,
                                    const struct spot_model_version *wanted)
 {
@@ -138,7 +138,7 @@ static struct spot_replica *choose(const struct spot_server *s,
     return best;
 }
 
-/* A replica for requests that no replica can go on with; else the next that can be spared. */
+/* Stop a replica for requests that no replica can continue; else the next that can be spared. */
 static void retire_next(struct spot_server *s)
 {
     struct spot_model_version *const left = version_with_requests(s);
@@ -166,7 +166,7 @@ static void go_on_with_unspared(struct spot_server *s)
     }
 }
 
-/* A replica computes with the new version, none with the old. */
+/* True if a replica computes with the new version and none with the old. */
 static bool is_done(const struct spot_server *s)
 {
     bool has_new = false;
@@ -179,7 +179,7 @@ static bool is_done(const struct spot_server *s)
     return has_new && !has_open(s, s->old);
 }
 
-/* Requests that have ended may still be read: their version is kept until they are forgotten. */
+/* Keep a version while its ended requests may still be read. */
 void spot_server_keep_version(struct spot_server *s, struct spot_model_version *version_take)
 {
     s->ended =
@@ -196,7 +196,7 @@ static int end_roll(struct spot_server *s, struct spot_err *err)
     return s->log ? spot_server_write_anew(s, err) : 0;
 }
 
-/* Requests of it are not forgotten or are being read, or a replica computes with it still. */
+/* True if requests of the version are kept or being read, or a replica computes with it. */
 static bool is_in_use(const struct spot_server *s, const struct spot_model_version *v)
 {
     for (size_t i = 0; i < s->n_place; i++)
@@ -228,7 +228,8 @@ static int begin_roll(struct spot_server *s, struct spot_model_version *from,
     return s->log ? spot_server_write_anew(s, err) : 0;
 }
 
-/* --- what is asked for ---------------------------------------------------------------------- */
+/* --- requests for a rollout
+ * ---------------------------------------------------------------------- */
 
 static void say(struct spot_server *s, enum spot_roll_state state, const char *why)
 {
@@ -236,7 +237,7 @@ static void say(struct spot_server *s, enum spot_roll_state state, const char *w
     snprintf(s->rolled.why, sizeof(s->rolled.why), "%s", why);
 }
 
-/* Give all replicas a version, which is taken. */
+/* Give all replicas a version, whose ownership is taken. */
 static int give_all(struct spot_server *s, struct spot_model_version *v, struct spot_err *err)
 {
     struct spot_err why = { 0 };
@@ -246,7 +247,8 @@ static int give_all(struct spot_server *s, struct spot_model_version *v, struct 
         say(s, SPOT_ROLL_DONE, "it is the model already served");
         return 0;
     }
-    if (spot_relay_check(&v->model.shape, s->grid.P, s->grid.M, &why)) { /* a plan came between */
+    if (spot_relay_check(&v->model.shape, s->grid.P, s->grid.M,
+                         &why)) { /* a plan has changed the grid meanwhile */
         spot_model_version_free(v);
         say(s, SPOT_ROLL_REFUSED, why.msg);
         return 0;
@@ -267,7 +269,7 @@ static int take_read(struct spot_server *s, struct spot_err *err)
     return 0;
 }
 
-/* What a job has learnt since, when nothing else is under way. */
+/* Take newer weights of a followed job, when no rollout is in progress. */
 static int take_followed(struct spot_server *s, struct spot_err *err)
 {
     struct spot_model_version *const v =
@@ -295,13 +297,14 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     if (!spot_wire_in_done(&in) || !*dir)
         return spot_err_set(err, SPOT_EUSAGE, "the directory of a model is missing or too long");
     if (s->options->is_foreign)
-        return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the model is in the workers' engines: start others, with a server");
+        return spot_err_set(
+            err, SPOT_EINFEASIBLE,
+            "the model is in the workers' engines: start new engines with a new server");
     if (s->reading || s->old || s->is_draining)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%s %s",
-                            s->is_draining ? "the server ends, and does not take"
-                            : s->reading   ? "being read already:"
-                                           : "being rolled out still:",
+                            s->is_draining ? "the server is shutting down and does not accept"
+                            : s->reading   ? "already being read:"
+                                           : "still being rolled out:",
                             s->is_draining ? dir : s->rolled.dir);
     wanted = spot_server_wanted(s);
     s->reading = spot_model_reading_start(dir, &wanted, err);
@@ -312,7 +315,7 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     return 0;
 }
 
-/* No replica has their version, and it cannot be read: they end without an answer. */
+/* End requests of a version that no replica has and that cannot be read. */
 static void give_up(struct spot_server *s, const struct spot_model_version *v)
 {
     for (size_t i = 0; i < s->n_work; i++) {
@@ -328,8 +331,8 @@ static void give_up(struct spot_server *s, const struct spot_model_version *v)
     }
 }
 
-/* One that was to be rolled out is taken back. One that left requests is given up, and so is a
- * member that lacks what all compute with. */
+/* A member cannot read a version. If it is being rolled out, undo that. If it has only left-over
+ * requests, give it up. If it is the current one, drop the member. */
 int spot_server_cannot_read(struct spot_server *s, struct spot_replica *p, struct spot_peer *peer,
                             const char *why, struct spot_err *err)
 {
@@ -353,7 +356,7 @@ int spot_server_cannot_read(struct spot_server *s, struct spot_replica *p, struc
     return spot_view_break(p->view, spot_view_machine(p->view)->epoch, err);
 }
 
-/* All replicas have what they are to have. */
+/* True if all replicas have their intended version. */
 static bool is_settled(const struct spot_server *s)
 {
     if (s->old || version_with_requests(s))
@@ -364,7 +367,7 @@ static bool is_settled(const struct spot_server *s)
     return true;
 }
 
-/* With one replica alone new requests wait until it has ended those of the old version. */
+/* With a single replica, new requests wait until it has ended those of the old version. */
 static bool is_current_due(const struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++)
@@ -406,9 +409,9 @@ void spot_server_release_versions(struct spot_server *s)
     spot_model_version_free(s->target);
 }
 
-/* --- what is told ------------------------------------------------------------------ */
+/* --- status ------------------------------------------------------------------ */
 
-/* Replicas of the new version, once new requests begin on it. */
+/* Number of replicas of the new version, once new requests begin on it. */
 static int64_t n_taking(const struct spot_server *s)
 {
     int64_t n = 0;

@@ -409,15 +409,14 @@ static void tell_damage(const struct spot_server *s, const struct spot_token_log
                         const struct reading *r)
 {
     if (d->n_bad)
-        s->options->group.warn(
-            "%llu records of the journal were damaged (%llu bytes%s): requests that were taken in "
-            "them are lost, of which %zu had tokens in others; tokens behind them, %zu or more, "
-            "are computed again",
-            (unsigned long long)d->n_bad, (unsigned long long)d->n_bad_byte,
-            d->is_kept ? ", kept as tokens.log.bad" : "", r->n_lost, r->n_again);
+        s->options->group.warn("%llu records of the journal were damaged (%llu bytes%s): requests "
+                               "accepted in them are lost (%zu of them had tokens in other "
+                               "records); %zu or more later tokens are computed again",
+                               (unsigned long long)d->n_bad, (unsigned long long)d->n_bad_byte,
+                               d->is_kept ? ", kept as tokens.log.bad" : "", r->n_lost, r->n_again);
     if (d->n_cut)
-        s->options->group.warn("the end of the journal was damaged: %llu bytes are cut off; tokens "
-                               "in them are computed again, and requests in them are lost",
+        s->options->group.warn("the end of the journal was damaged: %llu bytes are cut off; their "
+                               "tokens are computed again, their requests are lost",
                                (unsigned long long)d->n_cut);
 }
 

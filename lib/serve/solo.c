@@ -65,7 +65,7 @@ static int pack(struct spot_solo *s, const struct spot_solo_options *o, struct s
     return 0;
 }
 
-/* By what a proof knows it. */
+/* The kernel's name in a proof. */
 static int name_kernel(struct spot_solo *s, const struct spot_solo_options *o, struct spot_err *err)
 {
     char name[32];
@@ -124,7 +124,7 @@ const char *spot_solo_no_chat(struct spot_solo *s)
 
 /* --- an answer ------------------------------------------------------------------- */
 
-/* Returns 0, or -1: a worker would not take it. */
+/* Returns 0, or -1 if a worker would reject it. */
 static int copy(struct spot_request *to, const struct spot_request *r)
 {
     struct spot_buf text = { 0 };
@@ -145,7 +145,7 @@ static struct spot_request copied(const struct spot_request *r, uint32_t choice,
     struct spot_request to;
 
     if (copy(&to, &part))
-        memset(&to, 0, sizeof(to)); /* it is refused when it is added */
+        memset(&to, 0, sizeof(to)); /* it is rejected when it is added */
     return to;
 }
 
@@ -179,12 +179,13 @@ static int take(struct spot_solo *s, struct spot_completion *c, const struct spo
     (void)spot_completion_append(c, i, out->token.position, &out->token.token);
     if (out->token.is_end)
         spot_completion_finish(c, i, SPOT_FINISH_STOP);
-    if (c->choice[i].finish != SPOT_FINISH_NONE) /* also by a stop text, which the loop knows not */
+    if (c->choice[i].finish !=
+        SPOT_FINISH_NONE) /* also by a stop text, of which the loop does not know */
         spot_batch_loop_drop(s->loop, out->sequence);
     return 0;
 }
 
-/* Everything that may be told of choice 0; false: it is to end here. */
+/* Report the available text of choice 0; false if it must end here. */
 static bool tell_more(const struct spot_completion *c, size_t *told, spot_solo_tell tell,
                       void *user)
 {
@@ -197,7 +198,7 @@ static bool tell_more(const struct spot_completion *c, size_t *told, spot_solo_t
                          end > begin ? end - begin : 0);
 }
 
-/* As many as there is room for. */
+/* Compute as many choices as fit at a time. */
 static int compute(struct spot_solo *s, struct spot_completion *c, spot_solo_tell tell, void *user,
                    struct spot_err *err)
 {
@@ -229,7 +230,7 @@ static int compute(struct spot_solo *s, struct spot_completion *c, spot_solo_tel
     return rc;
 }
 
-/* What the error object says. */
+/* Take the message of the error object. */
 static int refuse(const struct spot_buf *error, struct spot_err *err)
 {
     struct spot_json_doc doc = { 0 };
@@ -276,7 +277,7 @@ static int check_token(const struct spot_solo *s, const uint32_t *token, size_t 
     return 0;
 }
 
-/* What a server has checked when it took the request. */
+/* Repeat the checks of a server that accepted the request. */
 static int check_request(const struct spot_solo *s, const struct spot_proof *p,
                          struct spot_err *err)
 {
@@ -313,7 +314,8 @@ int spot_solo_prove(struct spot_solo *s, const struct spot_proof *p, struct spot
     if (spot_proof_check(p, &s->of, err) || check_request(s, p, err))
         return -1;
     if (copy(&request, &p->request))
-        return spot_err_set(err, SPOT_EDATA, "the proof is of a request that no server takes");
+        return spot_err_set(err, SPOT_EDATA,
+                            "the proof is of a request that a server would refuse");
     memcpy(s->model.end, p->end,
            p->n_end * sizeof(*p->end)); /* a chat template may have added some */
     s->model.n_end = s->model.vocabulary.n_end = p->n_end;

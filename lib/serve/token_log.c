@@ -195,10 +195,10 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
                             "%s is of another model: this one cannot continue its requests",
                             log->path);
     if (memcmp(numerics, log->numerics, SPOT_TOKEN_LOG_NUMERICS) != 0)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s: its tokens were computed with %.*s, and may not be followed by "
-                            "those of %s",
-                            log->path, SPOT_TOKEN_LOG_NUMERICS, numerics, log->numerics);
+        return spot_err_set(
+            err, SPOT_EDATA,
+            "%s: its tokens were computed with %.*s, and cannot be continued with %s", log->path,
+            SPOT_TOKEN_LOG_NUMERICS, numerics, log->numerics);
     log->model_hash = hash;
     return 0;
 }
@@ -229,7 +229,7 @@ static int read_file(struct spot_token_log *log, uint64_t size,
         log->n_byte = read_records(data, (size_t)n, reader, damage);
         damage->is_kept = damage->n_bad && keep_aside(log);
         rc = damage->n_cut && ftruncate(log->fd, (off_t)log->n_byte)
-                 ? spot_err_sys(err, "cannot cut %s", log->path)
+                 ? spot_err_sys(err, "cannot truncate %s", log->path)
                  : 0;
     }
     free(data);

@@ -161,7 +161,7 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
         spot_le_get(at + HASHED_BYTE, 8) != spot_hash64(at, HASHED_BYTE))
         return spot_err_set(err, SPOT_EDATA, "expected a chunk header, or it is damaged");
     if (seq >= spot_chunk_map_count(map) || spot_le_get(at + 48, 8) != stream_id)
-        return spot_err_set(err, SPOT_EDATA, "chunk %llu is not of this stream",
+        return spot_err_set(err, SPOT_EDATA, "chunk %llu does not belong to this stream",
                             (unsigned long long)seq);
     spot_chunk_map_get(map, seq, chunk);
     if (spot_le_get(at, 4) != chunk->tensor || spot_le_get(at + 8, 8) != chunk->raw_off ||

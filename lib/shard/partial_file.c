@@ -271,8 +271,7 @@ int spot_partial_check(const char *path, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "the name of an output file is empty");
     if (!spot_out_is_special(path))
         return check_directory(path, err);
-    return spot_err_set(err, SPOT_ESYS,
-                        "cannot put a file in the place of '%s': not a regular file", path);
+    return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': not a regular file", path);
 }
 
 static int check_length(uint64_t n_json, size_t n_header, const char *path, struct spot_err *err)
@@ -501,7 +500,7 @@ static int check_current(const struct spot_partial *p, struct spot_err *err)
 static int put_in_place(const struct spot_partial *p, struct spot_err *err)
 {
     if (rename(p->part, p->path))
-        return spot_err_sys(err, "cannot put '%s' in its place", p->path);
+        return spot_err_sys(err, "cannot rename '%s' into place", p->path);
     if (!is_current(p->fd, p->path))
         return spot_err_set(err, SPOT_ESYS, "'%s' was removed or replaced while it was written",
                             p->path);

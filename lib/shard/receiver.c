@@ -148,7 +148,7 @@ static int adopt_first(struct pull *p, struct spot_err *err)
     size_t used, need;
 
     if (r->is_fatal)
-        return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+        return spot_err_set(err, SPOT_ESYS, "the receiver was stopped");
     if (spot_stream_get_head(&p->coder, head->data, head->n, &info, &header, &used, &need, err)) {
         spot_buf_release(&header);
         return -1;
@@ -323,7 +323,7 @@ static int take_chunk(struct pull *p, struct spot_err *err)
     if (spot_chunk_parse(m->data, spot_partial_map(r->partial), r->stream_id, &chunk, err))
         return -1;
     if (chunk.stored_byte != m->n - SPOT_CHUNK_HEAD_BYTE || !is_mine(p, chunk.seq))
-        return spot_err_set(err, SPOT_EDATA, "chunk %u was not asked for like this", chunk.seq);
+        return spot_err_set(err, SPOT_EDATA, "chunk %u was not requested", chunk.seq);
     if (!spot_partial_has(r->partial, chunk.seq) &&
         spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, &p->raw, &raw,
                        err))
@@ -396,7 +396,7 @@ static int pull_chunks(struct pull *p, struct spot_err *err)
     p->received_s = spot_clock_s();
     while (spot_partial_missing(p->receiver->partial)) {
         if (is_stopped(p->receiver))
-            return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+            return spot_err_set(err, SPOT_ESYS, "the receiver was stopped");
         if (ask(p, err) || (p->n_asked ? receive_one(p, err) : idle(p, err)))
             return -1;
     }
@@ -419,7 +419,7 @@ static int verify_and_commit(struct pull *p, struct spot_err *err)
     } while (p->message.type == SPOT_TRANSFER_MSG_CHUNK ||
              p->message.type == SPOT_TRANSFER_MSG_BEAT);
     if (p->message.type != SPOT_TRANSFER_MSG_SUMS || p->message.payload.n != 16 * n_tensor)
-        return spot_err_set(err, SPOT_EDATA, "the sender does not give its sums");
+        return spot_err_set(err, SPOT_EDATA, "the sender does not send its hashes");
     sum = spot_xcalloc(n_tensor, sizeof(*sum));
     for (size_t i = 0; i < n_tensor; i++) {
         sum[i].low = spot_le_get(p->message.payload.data + 16 * i, 8);
@@ -431,7 +431,7 @@ static int verify_and_commit(struct pull *p, struct spot_err *err)
         return 0;
     if (!agrees)
         spot_err_set(err, SPOT_EDATA,
-                     "the source changed while it was sent; what had come is thrown away");
+                     "the source changed while it was sent; the received data are discarded");
     pthread_mutex_lock(&r->lock);
     give_up(r, err);
     pthread_mutex_unlock(&r->lock);
@@ -468,7 +468,7 @@ static int finish(struct pull *p, struct spot_err *err)
     is_ours = r->is_committed;
     pthread_mutex_unlock(&r->lock);
     if (!is_ours)
-        return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+        return spot_err_set(err, SPOT_ESYS, "the receiver was stopped");
     return spot_transfer_send(p->port, SPOT_TRANSFER_MSG_COMMIT, r->stream_id, NULL, 0, err);
 }
 

@@ -284,7 +284,7 @@ static int check_deadline(const struct serve *p, struct spot_err *err)
     if (p->sender->options.deadline_s <= 0 || spot_clock_s() < p->sender->options.deadline_s)
         return 0;
     return spot_err_set(err, SPOT_EPREEMPTED,
-                        "the deadline came first; the receiver keeps what has reached it");
+                        "the deadline passed; the receiver keeps the data received so far");
 }
 
 /* Handle a message; wait for one if there is nothing to send. */

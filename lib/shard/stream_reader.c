@@ -200,8 +200,7 @@ static int step_end(struct spot_stream_reader *r, const unsigned char *bytes, si
         return spot_err_set(err, SPOT_EDATA, "bytes after the end of the stream");
     *used = n < left ? n : left;
     if (memcmp(bytes, r->end.data + r->end_at, *used) != 0)
-        return spot_err_set(err, SPOT_EDATA,
-                            "the end of the stream does not match what came before");
+        return spot_err_set(err, SPOT_EDATA, "the end of the stream does not match its chunks");
     r->end_at += *used;
     return 0;
 }
@@ -224,7 +223,7 @@ static int step(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     case FAILED:
         break;
     }
-    return spot_err_set(err, SPOT_EDATA, "the stream failed before");
+    return spot_err_set(err, SPOT_EDATA, "the stream has failed already");
 }
 
 /* Adds the name of the source to an error. */
@@ -345,7 +344,7 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
     if (spot_stream_reader_drain(r, err))
         return -1;
     if (r->state == FAILED)
-        return spot_err_set(err, SPOT_EDATA, "%s: the stream failed before", r->source);
+        return spot_err_set(err, SPOT_EDATA, "%s: the stream has failed already", r->source);
     if (r->state != AT_END || r->end_at != r->end.n)
         return spot_err_set(err, SPOT_EDATA, "%s: the stream ends early", r->source);
     return r->sink->commit ? r->sink->commit(r->sink->user, r->ledger.hash, err) : 0;

@@ -73,7 +73,7 @@ static int receive_any(struct spot_port *port, size_t most, struct spot_transfer
     n_byte = spot_le_get(head + 8, 4);
     if (spot_le_get(head, 4) != MAGIC || type < SPOT_TRANSFER_MSG_HELLO ||
         type >= SPOT_TRANSFER_MSG_TYPES || n_byte > most)
-        return spot_err_set(err, SPOT_EDATA, "the peer does not speak this protocol");
+        return spot_err_set(err, SPOT_EDATA, "the peer does not use this protocol");
     m->type = (enum spot_transfer_type)type;
     m->argument = spot_le_get(head + 16, 8);
     if (read_payload(port, n_byte, &m->payload, err))
@@ -95,7 +95,7 @@ static int report(const struct spot_transfer_message *m, struct spot_err *err)
     why[n] = '\0';
     spot_utf8_make_plain(why);
     return spot_err_set(err, m->argument == SPOT_EDATA ? SPOT_EDATA : SPOT_ESYS,
-                        "the peer says: %s", why);
+                        "the peer reports: %s", why);
 }
 
 static int receive_most(struct spot_port *port, size_t most, struct spot_transfer_message *m,
@@ -133,7 +133,7 @@ int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err
         receive_most(port, GREETING_MAX, &m, err))
         goto out;
     if (m.type != SPOT_TRANSFER_MSG_HELLO)
-        spot_err_set(err, SPOT_EDATA, "the peer does not greet");
+        spot_err_set(err, SPOT_EDATA, "the peer does not send HELLO");
     else if (m.argument != SPOT_TRANSFER_VERSION)
         spot_err_set(err, SPOT_EDATA, "the peer has protocol version %llu, this program %d",
                      (unsigned long long)m.argument, SPOT_TRANSFER_VERSION);

@@ -165,10 +165,11 @@ static int prepare(struct program *p, struct spot_err *err)
         }
         if (p->zone[z].n_row > ROWS_MAX || p->n_state * p->n_fleet > STEPS_MAX ||
             p->n_state * play->n_tick > CELLS_MAX)
-            return spot_err_set(err, SPOT_EINFEASIBLE,
-                                "omniscient has more than %d steps to weigh in a tick with a cold "
-                                "start of %zu ticks: fewer zones or replicas, or a longer --tick",
-                                STEPS_MAX, play->cold);
+            return spot_err_set(
+                err, SPOT_EINFEASIBLE,
+                "omniscient needs more than %d transitions per tick with a cold start of %zu "
+                "ticks: use fewer zones or replicas, or a longer --tick",
+                STEPS_MAX, play->cold);
         link_rows(&p->zone[z], play->cold);
     }
     p->fleet = spot_xcalloc(p->n_fleet * (play->n_zone + 1), sizeof(int));

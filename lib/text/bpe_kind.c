@@ -44,7 +44,7 @@ static int refuse(struct reader *r, const char *pointer, value *part, const char
     const char *const type = spot_json_text(spot_json_get(part, "type"));
 
     return spot_json_fail(r->doc, pointer, r->err,
-                          "'%.40s' as it is set here is not supported; expected %s",
+                          "'%.40s' with these settings is not supported; expected %s",
                           type ? type : "null", known);
 }
 
@@ -60,7 +60,7 @@ static int each(struct reader *r, value *part, const char *pointer, const char *
     if (!says(part, "type", "Sequence"))
         return read(r, part, pointer);
     if (++r->depth > 4)
-        return spot_json_fail(r->doc, pointer, r->err, "sequences in each other, more than 4");
+        return spot_json_fail(r->doc, pointer, r->err, "sequences nested more than 4 deep");
     for (size_t i = 0; !rc && i < spot_json_array_size(list); i++) {
         char at[128];
 

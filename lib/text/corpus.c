@@ -51,8 +51,8 @@ static int read_at(const struct spot_corpus *c, size_t at, size_t n, uint8_t *da
     if (got < 0)
         return spot_err_sys(err, "cannot read '%s'", c->source);
     if ((size_t)got < n)
-        return spot_err_set(err, SPOT_EDATA, "%s: has become shorter: it ends at byte %zu",
-                            c->source, at + (size_t)got);
+        return spot_err_set(err, SPOT_EDATA, "%s: was truncated: it ends at byte %zu", c->source,
+                            at + (size_t)got);
     return 0;
 }
 

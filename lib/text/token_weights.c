@@ -32,7 +32,7 @@ static int take_line(struct reading *r, struct spot_line *line, struct spot_err 
                                "expected a number, got '%.40s'", word);
         if (r->n == r->n_token)
             return spot_err_at(err, r->path, line->number, 0, NULL,
-                               "more weights than the %zu tokens of the data", r->n_token);
+                               "more weights than the data's %zu tokens", r->n_token);
         r->weight[r->n++] = (float)x;
     }
     return 0;

@@ -60,7 +60,7 @@ static int read_row(const struct spot_csv_row *row, struct spot_probe *p, struct
         return spot_csv_fail(row, GRANTED, err, "%lld of the %lld asked for", (long long)granted,
                              (long long)asked);
     if (!asked && isnan(p->usd_per_h) && isnan(p->score))
-        return spot_csv_fail(row, ASKED, err, "asks for none and tells no price and no score");
+        return spot_csv_fail(row, ASKED, err, "requests none and has neither price nor score");
     p->asked = (int32_t)asked;
     p->granted = (int32_t)granted;
     return 0;

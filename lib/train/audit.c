@@ -30,17 +30,18 @@ struct audit {
     size_t n_step;
     struct spot_bpe *bpe;
     struct spot_corpus corpus;
-    float *weight; /* of its tokens; NULL: there are none */
+    float *weight; /* weights of its tokens; NULL: there are none */
     struct spot_sampler sampler;
     struct spot_audit_log log;
     struct spot_bundle **bundle; /* [n_bundle] */
     int n_bundle;
     struct spot_replay *replay;
     struct spot_evidence *evidence; /* [n_bundle] of the step */
-    bool is_uniform; /* in the step before all was equal: what differs now came about since */
+    bool
+        is_uniform; /* everything was equal in the step before, so a difference arose in this one */
 };
 
-/* --- what is audited --------------------------------------------------------- */
+/* --- the subject --------------------------------------------------------- */
 
 /* DIR, or DIR/gen-STEP. */
 static int find_state(struct audit *a, struct spot_err *err)
@@ -109,7 +110,7 @@ static int open_data(struct audit *a, struct spot_err *err)
                                   err);
     free(path);
     if (rc && !o->n_data && o->warn)
-        o->warn("the data are looked for where the job had them: --data says where they are now");
+        o->warn("the data are not at the path that the job used: give --data");
     if (!rc && a->corpus.xxh3 != a->config.data_xxh3 && o->warn)
         o->warn("the data are not those of the job: their XXH3 is %016" PRIx64 ", not %016" PRIx64,
                 a->corpus.xxh3, a->config.data_xxh3);
@@ -118,7 +119,7 @@ static int open_data(struct audit *a, struct spot_err *err)
     return a->config.weight_xxh3 ? open_weights(a, err) : 0;
 }
 
-/* The newest generation of a step up to this one; 0: none, the job's first weights. */
+/* The newest generation of a step up to this one; 0: none, use the job's initial weights. */
 static int64_t nearest(const struct audit *a, int64_t step)
 {
     for (size_t i = 0; i < a->n_step; i++)
@@ -129,7 +130,7 @@ static int64_t nearest(const struct audit *a, int64_t step)
 
 static int open_job(struct audit *a, struct spot_err *err)
 {
-    int64_t from; /* nothing before is compared */
+    int64_t from; /* earlier steps are not compared */
 
     if (find_state(a, err) || spot_job_note_config(&a->note, a->generations.dir, &a->config, err))
         return -1;
@@ -157,7 +158,7 @@ static int open_job(struct audit *a, struct spot_err *err)
                : 0;
 }
 
-/* --- a state to begin from --------------------------------------------------- */
+/* --- the initial state --------------------------------------------------- */
 
 static void drop_state(struct audit *a)
 {
@@ -187,7 +188,7 @@ static int begin_bundle(struct audit *a, const struct spot_weights *weights, int
     return 0;
 }
 
-/* The weights that the job began with. */
+/* Load the job's initial weights. */
 static int begin_state(struct audit *a, struct spot_err *err)
 {
     struct spot_weights *weights = NULL;
@@ -196,15 +197,15 @@ static int begin_state(struct audit *a, struct spot_err *err)
     if (*a->note.load && !(weights = spot_weights_open(a->note.load, &a->config.shape, err)))
         return -1;
     if (weights && spot_weights_xxh3(weights) != a->config.init_xxh3)
-        rc = spot_err_set(err, SPOT_EDATA, "'%s' has other weights than the job began with",
-                          a->note.load);
+        rc = spot_err_set(err, SPOT_EDATA,
+                          "'%s' does not have the weights with which the job began", a->note.load);
     for (int b = 0; !rc && b < a->n_bundle; b++)
         rc = begin_bundle(a, weights, b, err);
     spot_weights_close(weights);
     return rc;
 }
 
-/* Is the chain that a generation has that of the log? */
+/* Check that the chain of a generation is that of the log. */
 static int check_chain(struct audit *a, int64_t step, struct spot_err *err)
 {
     const struct spot_audit_commit *const c = spot_audit_log_find(&a->log, step);
@@ -242,14 +243,14 @@ static int take_state(struct audit *a, int64_t step, struct spot_err *err)
     return a->replay ? 0 : -1;
 }
 
-/* --- what differs ------------------------------------------------------------- */
+/* --- differences ------------------------------------------------------------- */
 
 static void put_name(const struct audit *a, int b, int t, char name[SPOT_TENSOR_NAME_MAX])
 {
     spot_arena_tensor_name(&a->bundle[b]->arena, b, t, 0, name);
 }
 
-/* The first tensor whose tag is another, and how many there are; false: none. */
+/* Find the first tensor whose tag differs, and the number of them; false if there is none. */
 static bool find_tag(const struct audit *a, char (*tags)[SPOT_EVIDENCE_TAGS], bool is_sum,
                      int first[2], int *n_other, int *n_all)
 {
@@ -330,7 +331,7 @@ static bool differs_in_chain(struct audit *a, int64_t step, const struct spot_au
 
     if (step > 1 && !c->is_anew) {
         if (!before)
-            return false; /* nobody knows what it continued */
+            return false; /* its predecessor is unknown */
         chain = before->chain;
     }
     chain = spot_chain_next(chain, &a->config.shape, a->evidence, r->samples, c->parameters);
@@ -369,7 +370,7 @@ static int compare(struct audit *a, int64_t step, const struct spot_replayed *r,
     return 0;
 }
 
-/* Is bundle b of a generation what the steps up to it gave? */
+/* Check that bundle b of a generation equals the recomputed one. */
 static int compare_stored(struct audit *a, int64_t step, int b, struct spot_err *err)
 {
     struct spot_bundle *const stored = read_bundle(a, step, b, err);
@@ -394,7 +395,7 @@ static int compare_stored(struct audit *a, int64_t step, int b, struct spot_err 
     return 0;
 }
 
-/* A generation on the way, which nobody votes on where no step follows. */
+/* Compare a generation between the steps, since without a following step no vote checks it. */
 static int compare_generation(struct audit *a, int64_t step, struct spot_err *err)
 {
     bool is_there = false;
@@ -411,7 +412,7 @@ static int compare_generation(struct audit *a, int64_t step, struct spot_err *er
     return 0;
 }
 
-/* --- the whole ------------------------------------------------------------------ */
+/* --- the audit ------------------------------------------------------------------ */
 
 static int audit_one(struct audit *a, int64_t step, struct spot_err *err)
 {
@@ -429,7 +430,7 @@ static int audit_one(struct audit *a, int64_t step, struct spot_err *err)
     return 0;
 }
 
-/* From a generation that is nearer than the state at hand, or from that. */
+/* Start from the current state, or from a generation that is nearer to the step. */
 static int audit_up_to(struct audit *a, int64_t step, struct spot_err *err)
 {
     const int64_t from = nearest(a, step - 1), here = a->replay ? a->bundle[0]->step : -1;
@@ -446,7 +447,7 @@ static int audit_up_to(struct audit *a, int64_t step, struct spot_err *err)
     return 0;
 }
 
-/* n of the steps, drawn without repeating one, in their order (Knuth's algorithm S). */
+/* Draw n distinct steps, in order (Knuth's algorithm S). */
 static int audit_all(struct audit *a, struct spot_err *err)
 {
     const struct spot_audit *const o = a->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The weights of a job that runs, bundle by bundle from its coordinator. */
+/* Fetches the weights of a running job, bundle by bundle, from its coordinator. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,20 +21,20 @@ struct source {
     double wait_s; /* for an interested caller */
 };
 
-/* What the job says of itself. */
+/* The job's description of itself. */
 struct job {
-    int64_t round, durable; /* or the step that can be looked at */
+    int64_t round, durable; /* or the newest step available to followers */
     char tokens[8], tokenizer[TEXT_MAX];
     struct spot_job_config config;
 };
 
 static int report(const uint8_t *text, size_t n, struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EINFEASIBLE, "the job says: %.*s", (int)(n < 400 ? n : 400),
+    return spot_err_set(err, SPOT_EINFEASIBLE, "the job reports: %.*s", (int)(n < 400 ? n : 400),
                         (const char *)text);
 }
 
-/* Its answer, or why it gives none. */
+/* Send a request and read the answer, or the reason for a refusal. */
 static int ask(const struct source *s, enum spot_train_message type,
                const struct spot_buf *question, struct spot_buf *answer, struct spot_err *err)
 {
@@ -65,7 +65,7 @@ static int take_job(const struct source *s, struct spot_wire_in *in, struct job 
     return spot_job_config_check(&job->config, err);
 }
 
-/* What the job is; it is asked to make a step durable, or to show it. */
+/* Request the job's description, and that a step be made durable or shown. */
 static int ask_job(const struct source *s, enum spot_train_message type, int64_t wanted,
                    struct job *job, struct spot_err *err)
 {
@@ -83,7 +83,7 @@ static int ask_job(const struct source *s, enum spot_train_message type, int64_t
     return rc;
 }
 
-/* Until the step that the job has come to now is durable; or the first one, where it has none. */
+/* Wait until the job's current step is durable, or its first one if it has none. */
 static int await_durable(const struct source *s, double patience_s, struct job *job,
                          struct spot_err *err)
 {
@@ -126,7 +126,7 @@ static struct spot_bundle *fetch_bundle(struct spot_saved_model *m, const struct
     return got;
 }
 
-/* The bytes of SHOWN: the bundle's plane lies among them. */
+/* Take the bytes of SHOWN, which contain the bundle's plane. */
 static struct spot_bundle *take_shown(const struct job *job, int bundle, struct spot_frame *answer,
                                       uint64_t *hash, struct spot_err *err)
 {
@@ -142,7 +142,7 @@ static struct spot_bundle *take_shown(const struct job *job, int bundle, struct 
     n_byte = arena.n_elem * sizeof(float);
     if (in.bad || answer->n_byte != 16 + n_byte || step != job->durable ||
         spot_hash64(weights, n_byte) != *hash) {
-        spot_err_set(err, SPOT_EINFEASIBLE, "weights of bundle %d of step %lld came damaged",
+        spot_err_set(err, SPOT_EINFEASIBLE, "weights of bundle %d of step %lld arrived damaged",
                      bundle, (long long)job->durable);
         return NULL;
     }
@@ -191,7 +191,7 @@ static int fetch_bundles(struct spot_saved_model *m, const struct source *s, con
     return 0;
 }
 
-/* A generation that was replaced while it was fetched is fetched anew: the next may be whole. */
+/* If the generation is replaced while it is fetched, fetch the next one. */
 int spot_saved_model_fetch(struct spot_saved_model *m, const char *join, const char *key_file,
                            double wait_s, double patience_s, struct spot_err *err)
 {
@@ -213,7 +213,7 @@ int spot_saved_model_fetch(struct spot_saved_model *m, const char *join, const c
     return rc;
 }
 
-/* What cannot be had any more is asked for again. */
+/* If a step is no longer available, request a newer one. */
 static int look(struct spot_saved_model *m, const struct source *s, const struct job *job,
                 struct spot_err *err)
 {
@@ -227,7 +227,8 @@ int spot_saved_model_follow(struct spot_saved_model *m, struct spot_followed *f,
                             struct spot_err *err)
 {
     const struct source s = { f->join, f->key_file, 0 };
-    const struct source brief = { f->join, f->key_file, 5 }; /* or a frozen job would hold us */
+    const struct source brief = { f->join, f->key_file,
+                                  5 }; /* so that a hung job does not block the caller */
     const int64_t wanted = f->step < 0 ? 1 : f->step + f->every;
     struct job *const job = spot_xcalloc(1, sizeof(*job));
     int rc = ask_job(&brief, SPOT_MSG_WATCH, wanted, job, err);

@@ -75,7 +75,7 @@ int spot_saved_model_shorten(struct spot_saved_model *m, int64_t seq, struct spo
     return 0;
 }
 
-/* --- out of durable state ------------------------------------------------------- */
+/* --- from durable state ------------------------------------------------------- */
 
 const char *spot_saved_place_name(const struct spot_saved_place *place)
 {
@@ -148,7 +148,7 @@ static int read_bundles(struct spot_saved_model *m, const struct spot_generation
     return 0;
 }
 
-/* The step asked for, and no other. */
+/* Read exactly the requested step. */
 static int read_step(struct spot_saved_model *m, const struct spot_generations *g,
                      const int64_t *there, size_t n, int64_t step, struct spot_err *err)
 {
@@ -164,7 +164,7 @@ static int read_step(struct spot_saved_model *m, const struct spot_generations *
                         (long long)step, n ? list : "none");
 }
 
-/* A job that runs keeps two. */
+/* True if the generation was deleted: a running job keeps only two. */
 static bool has_gone(const struct spot_generations *g, int64_t step)
 {
     bool is_there = false;
@@ -182,8 +182,8 @@ static bool has_gone(const struct spot_generations *g, int64_t step)
     return !is_there;
 }
 
-/* The newest that is sound. Returns 1 when a generation went while it was read: a job that runs
- * keeps two. */
+/* Read the newest valid generation. Returns 1 when one was deleted while it was read: a running job
+ * keeps only two. */
 static int read_newest(struct spot_saved_model *m, const struct spot_generations *g,
                        const int64_t *there, size_t n,
                        void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2), struct spot_err *err)
@@ -193,7 +193,7 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
     for (size_t i = 0; i < n; i++) {
         if (!read_bundles(m, g, there[i], &why)) {
             if (i && warn)
-                warn("%s; the state of step %lld is taken", err->msg, (long long)there[i]);
+                warn("%s; using the state of step %lld", err->msg, (long long)there[i]);
             return 0;
         }
         if (has_gone(g, there[i]))
@@ -214,7 +214,7 @@ static int read_newest(struct spot_saved_model *m, const struct spot_generations
                             : "");
 }
 
-/* What there is now, to be read once; 1: it went meanwhile. */
+/* Read the present state; 1 if it was deleted meanwhile. */
 static int read_once(struct spot_saved_model *m, const struct spot_generations *g, int64_t step,
                      void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2), struct spot_err *err)
 {
@@ -249,7 +249,8 @@ int spot_saved_model_read(struct spot_saved_model *m, const struct spot_saved_pl
     for (int k = 0; rc > 0 && k < TRIES; k++)
         rc = read_once(m, &g, step, warn, err);
     if (rc > 0)
-        rc = spot_err_set(err, SPOT_ESYS, "'%s': generations go faster than they are read", g.dir);
+        rc = spot_err_set(err, SPOT_ESYS,
+                          "'%s': generations are removed faster than they can be read", g.dir);
     spot_objects_free(g.objects);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Who was convicted stays so in the runs that go on from the same state: DIR/convicted has a line
- * "JOB NAME" for each. The log, and the record of several coordinators, have them too. */
+/* A conviction stays in force in all runs that continue from the same state: DIR/convicted has a
+ * line "JOB NAME" for each member. The log, and the record of several coordinators, have them
+ * too. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static int open_dir(const struct spot_trainer *c)
 static void recall(struct spot_trainer *c, const char *name)
 {
     spot_group_convict(c->group, name, "it was proved to be at fault before");
-    c->options->warn("worker %s stays set aside: it was proved to be at fault before", name);
+    c->options->warn("worker %s stays set aside: a fault was proved earlier", name);
 }
 
 static void read_lines(struct spot_trainer *c, FILE *in)
@@ -76,7 +77,7 @@ void spot_trainer_note_convicted(const struct spot_trainer *c, const char *name)
     }
     spot_close(dir_fd);
     if (c->options->state && !is_written)
-        c->options->warn("cannot write '%s/%s': a run that goes on without the log does not know "
-                         "of worker %s",
-                         c->options->state, file_name, name);
+        c->options->warn(
+            "cannot write '%s/%s': a run resumed without the log will not know of worker %s",
+            c->options->state, file_name, name);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A client requests the weights: it gets the description of the job and the durable step, then its
- * bundles. The job only makes a generation earlier than it would. */
+ * bundles. The only effect on the job is an earlier generation. */
 #include <stdlib.h>
 
 #include "common/version.h"
@@ -21,7 +21,7 @@ static void put_job(const struct spot_trainer *c, int64_t step, struct spot_buf 
     spot_job_config_put(answer, &c->config);
 }
 
-/* The step that the client may ask for next is wanted durable. */
+/* Answer with the description of the job; `wanted` is the step that is to become durable. */
 static void answer_export(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer)
 {
     if (wanted > c->saver.export_step)
@@ -52,7 +52,7 @@ static int show_bundle(const struct spot_trainer *c, int64_t step, uint32_t bund
 
     if (!weights)
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "the weights of this step are not here any more");
+                            "the weights of this step are no longer available");
     spot_buf_add(answer, weights->data, weights->n);
     return 0;
 }

@@ -13,9 +13,9 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-enum { PLACEMENTS_MAX = 300 }; /* compared while everybody waits */
+enum { PLACEMENTS_MAX = 300 }; /* placements compared while all members wait */
 
-/* --- where the state stands ---------------------------------------------- */
+/* --- the state's step ---------------------------------------------- */
 
 static bool is_held(const struct spot_trainer *c, int bundle, int64_t step)
 {
@@ -33,7 +33,8 @@ static bool is_whole(const struct spot_trainer *c, int64_t step)
     return true;
 }
 
-/* A generation that is on its way to the disk counts: nothing begins until it is there or fails. */
+/* True if a generation is being written that the next epoch may need; the epoch waits until it is
+ * written or fails. */
 bool spot_trainer_awaits_store(const struct spot_trainer *c)
 {
     const int64_t writing = spot_store_writing(c->saver.store), step = spot_trainer_newest(c);
@@ -41,8 +42,9 @@ bool spot_trainer_awaits_store(const struct spot_trainer *c)
     return writing >= 0 && (writing > step || !is_whole(c, step));
 }
 
-/* The newest step, once what must come from the disk has been read and found whole; a generation
- * that was damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
+/* The newest step whose state is valid: parts that must come from the disk are read and verified
+ * first; a generation that was damaged since it was written is set aside. -1 with *err when the
+ * disk cannot be read. */
 static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
 {
     for (;;) {
@@ -64,7 +66,7 @@ static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
 
 /* --- the grid ------------------------------------------------------------ */
 
-/* No pipelines: no members, or the plan says so. */
+/* A grid without pipelines means that there are no members, or that the plan suspends the job. */
 static struct spot_grid choose(const struct spot_trainer *c)
 {
     const uint32_t n = (uint32_t)spot_view_placeable(c->view);
@@ -83,8 +85,8 @@ bool spot_trainer_would_change(void *job, struct spot_view *view)
     (void)view;
     if (!spot_grid_equal(&grid, &now) && !spot_trainer_puts_off(c, &grid))
         return true;
-    /* mirroring takes an epoch, too: a member not worth one for a place is not worth one for
-     * that */
+    /* mirroring also costs an epoch: if a new member is not worth an epoch for a place, it is not
+     * worth one for mirroring */
     return spot_trainer_lacks_buddy(c) || (!c->movement.is_put_off && spot_trainer_lacks_warm(c)) ||
            spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
@@ -104,7 +106,7 @@ static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64
     f->share = spot_xcalloc(f->D + 1, sizeof(*f->share));
 }
 
-/* Say once for each number of members that the grid asked for is not to be had. */
+/* Report, once for each number of members, that the requested grid is not possible. */
 static void report_compromise(struct spot_trainer *c, const struct spot_grid *grid)
 {
     const struct spot_grid *const want = &c->want;
@@ -128,8 +130,8 @@ int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle)
     return (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
 }
 
-/* What has to move: nodes are members in machine order, positions those of the form: a tensor
- * group's members all need the whole stage. */
+/* Describe the required moves: nodes are members in machine order, positions those of the form; all
+ * members of a tensor group need the whole stage. */
 struct problem {
     int64_t *byte;
     uint8_t *holds, *needs;
@@ -185,7 +187,8 @@ enum spot_origin spot_trainer_origin(const struct spot_trainer *c)
     return c->weights ? SPOT_FROM_WEIGHTS : SPOT_FROM_NOTHING;
 }
 
-/* What has no source comes from elsewhere, to every position that needs it. */
+/* Add transfers of bundles without a holder, from their origin to every position that needs
+ * them. */
 static void restore(struct spot_trainer *c, const struct spot_reshard *state,
                     const struct spot_migration_plan *plan)
 {
@@ -231,7 +234,7 @@ static void apply(struct spot_trainer *c, const struct spot_reshard *state,
                                     .to = member[plan->move[i].to].id };
 }
 
-/* Everyone that takes part must be able to reach everyone. */
+/* List all members that take part: each must be able to reach every other. */
 void spot_trainer_list_peers(struct spot_trainer *c)
 {
     const struct spot_member *member = c->machine->member;
@@ -243,13 +246,13 @@ void spot_trainer_list_peers(struct spot_trainer *c)
             f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see report_member */
 }
 
-/* What place() moves. */
+/* Bytes moved by place(). */
 struct moved {
     size_t n_transfer;
     int64_t moved_byte, restored_byte; /* each bundle once, for any number of receivers */
 };
 
-/* The place of each position, where the plan pins all of them; else NULL. */
+/* The node of each position, if the plan pins all of them; else NULL. */
 static int *pinned_places(const struct spot_trainer *c)
 {
     const uint32_t n = spot_form_size(&c->form);
@@ -266,8 +269,8 @@ static int *pinned_places(const struct spot_trainer *c)
     return place;
 }
 
-/* The moves to the places of the plan. Those that it leaves open are where the best placement has
- * them; none is searched for if it leaves none open. */
+/* Compute the moves to the places of the plan. Positions that it leaves open are chosen by the best
+ * placement; if there are none, no search is made. */
 static int migrate(const struct spot_trainer *c, struct spot_migration_problem *problem,
                    struct spot_migration_plan *plan, struct spot_err *err)
 {
@@ -314,9 +317,9 @@ static int place(struct spot_trainer *c, struct moved *moved, struct spot_err *e
     return rc;
 }
 
-/* --- telling ------------------------------------------------------------- */
+/* --- reports ------------------------------------------------------------- */
 
-/* What moves before the epoch runs, and what while it does. */
+/* Log the moves before the epoch runs, and those during it. */
 static int log_epoch(struct spot_trainer *c, const struct moved *moved, struct spot_err *err)
 {
     const struct spot_form *const f = &c->form;
@@ -341,8 +344,8 @@ static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct
     struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
 
     if (!c->is_damage_reported)
-        c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the "
-                         "steps between are computed again",
+        c->options->warn("the last copy of a stage was lost: rolled back from step %lld to %lld, "
+                         "the steps between are computed again",
                          (long long)from, (long long)to);
     c->is_damage_reported = false;
     if (jw) {
@@ -352,19 +355,20 @@ static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct
     return spot_journal_end(c->journal, err);
 }
 
-/* Memory came back that is newer than what the job went on from without it. */
+/* Log that a member returned with newer state than that from which the job had continued. */
 static int log_restored(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
 {
     struct spot_jw *jw = spot_journal_begin(c->journal, "restored", c->machine->epoch, to);
 
-    c->options->warn("the state of step %lld was found again: on from there instead of step %lld",
-                     (long long)to, (long long)from);
+    c->options->warn(
+        "the state of step %lld was found again: continuing from there instead of step %lld",
+        (long long)to, (long long)from);
     if (jw)
         spot_jw_int(jw, "from", from);
     return spot_journal_end(c->journal, err);
 }
 
-/* The one place where the step changes other than by a commit, and says so. */
+/* The only place where the step changes other than by a commit; logs the change. */
 static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
 {
     if (from == to)
@@ -376,7 +380,7 @@ static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, str
     return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
 }
 
-/* Each is told the addresses that lead to the others from where it is. */
+/* Send each member the addresses by which it can reach the others. */
 static void report_member(struct spot_trainer *c, struct spot_peer *to)
 {
     struct spot_buf out = { 0 };
@@ -399,7 +403,7 @@ static void report_all(struct spot_trainer *c)
     c->relay.since_s = spot_clock_s();
 }
 
-/* No member can take a place, or state is waited for: what is held becomes durable. */
+/* No member can take a place, or state is awaited: make the held state durable. */
 void spot_trainer_idle(void *job, struct spot_view *view)
 {
     struct spot_trainer *const c = job;
@@ -415,7 +419,7 @@ void spot_trainer_idle(void *job, struct spot_view *view)
         spot_trainer_save(c);
 }
 
-/* What others cannot have from its only holder comes by way of the disk. */
+/* State whose only holder cannot send it to other members must be made durable first. */
 static bool must_keep(struct spot_trainer *c, int64_t step)
 {
     if (!spot_trainer_must_keep(c, step))

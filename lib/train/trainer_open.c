@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Durable state from before is looked at, refused or taken. Behind a command it may be that of a
- * coordinator that runs elsewhere: until all is known for which this one can be refused, it is only
- * read. */
+/* Opens existing durable state, or rejects it. State behind a command may belong to a coordinator
+ * that runs elsewhere, so it is only read until all reasons to reject this one have been
+ * checked. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "train/job_note.h"
 #include "train/trainer_state.h"
 
-/* Of a state that is another job's: how it differs. */
+/* Report how the job of the state differs from this one. */
 static int report_differences(const struct spot_trainer *c, struct spot_err *err)
 {
     char what[400];
@@ -23,7 +23,7 @@ static int report_differences(const struct spot_trainer *c, struct spot_err *err
                                  c->options->state, what);
 }
 
-/* What a worker that sees the same files may read by itself. */
+/* Note the files that a worker with access to them may read by itself. */
 static void note_sources(struct spot_trainer *c)
 {
     struct spot_state_sources *const s = &c->sources;
@@ -45,7 +45,8 @@ static void note_sources(struct spot_trainer *c)
     memcpy(s->load_xxh3, spot_weights_bundle_xxh3(c->weights), s->n_load * sizeof(*s->load_xxh3));
 }
 
-/* A leader that was only slow has it until it finds out that another leads: that is waited for. */
+/* Open the store. A former leader holds it until it learns that another coordinator leads; wait for
+ * that. */
 static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_options *const o = c->options;
@@ -59,7 +60,7 @@ static struct spot_store *open_store(const struct spot_trainer *c, struct spot_e
     return store;
 }
 
-/* Without --resume a state from before is refused. */
+/* Without --resume existing state is rejected. */
 static int check_resume(const struct spot_trainer *c, struct spot_err *err)
 {
     const int64_t newest = spot_store_newest(c->saver.store);
@@ -71,7 +72,7 @@ static int check_resume(const struct spot_trainer *c, struct spot_err *err)
                               spot_store_place(c->saver.store), (long long)newest);
 }
 
-/* With it, it is verified and used. */
+/* With --resume the state is verified and used. */
 static int verify_state(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_options *const o = c->options;
@@ -87,7 +88,7 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
                             why.msg, spot_store_place(c->saver.store),
                             spot_store_is_behind(c->saver.store) ? ".NONCE/bad" : ".bad");
     if (n_bad)
-        o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
+        o->warn("%s; %d generation%s set aside, continuing from step %lld", why.msg, n_bad,
                 n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->saver.store));
     if (!spot_group_resumes(c->group) || !o->state || spot_store_newest(c->saver.store) >= 0)
         return 0;
@@ -95,8 +96,7 @@ static int verify_state(struct spot_trainer *c, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the state of the job in '%s' is behind a command: --state-command",
                             o->state);
-    o->warn("%s holds no state: the job begins anew at step 0, unless a worker that joins "
-            "has one",
+    o->warn("%s has no state: the job starts at step 0, unless a joining worker has newer state",
             spot_store_place(c->saver.store));
     return 0;
 }
@@ -111,8 +111,8 @@ int spot_trainer_check_resume(const char *state, struct spot_err *err)
                         state);
 }
 
-/* A directory without a generation is that of a job that was killed before its first, which a loop
- * of restarts must get over. */
+/* A directory without a generation is that of a job that was killed before its first one; a restart
+ * loop must be able to continue there. */
 int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_options *const o = c->options;
@@ -128,7 +128,7 @@ int spot_trainer_open_state(struct spot_trainer *c, struct spot_err *err)
     return spot_store_is_behind(c->saver.store) ? 0 : verify_state(c, err);
 }
 
-/* Another coordinator may have written since that was looked at: it is looked at again. */
+/* Claim the state. Another coordinator may have written since it was read, so it is read again. */
 int spot_trainer_take_state(struct spot_trainer *c, struct spot_err *err)
 {
     if (spot_store_is_behind(c->saver.store) &&

@@ -12,7 +12,7 @@ static int find(const struct spot_trainer *c, const char *name)
     return member && spot_view_may_place(c->view, member) ? (int)(member - c->machine->member) : -1;
 }
 
-/* The pins are of the grid that the plan asks for, and of no other. */
+/* The pins apply only to the grid that the plan asks for. */
 static size_t count(const struct spot_trainer *c, const struct spot_grid *grid)
 {
     return spot_grid_equal(grid, &c->want) ? c->pins.n : 0;
@@ -22,7 +22,7 @@ static void report_absent(const struct spot_trainer *c, struct spot_pin *pin, bo
 {
     if (!is_here && !pin->is_reported)
         c->options->warn("the plan gives '%s' the place d %lld, p %lld, m %lld, but no member of "
-                         "that name can have one; the coordinator chooses who gets it",
+                         "that name is available; the coordinator chooses another",
                          pin->name, (long long)pin->d, (long long)pin->p, (long long)pin->m);
     pin->is_reported = !is_here;
 }

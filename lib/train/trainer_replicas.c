@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All holders of a bundle have the same bits: one that says otherwise is at fault. */
+/* All holders of a bundle must have the same bits; one that reports others is at fault. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
 
-enum { REDO_MAX = 2 }; /* of a step whose sums differ, before the job ends */
+enum { REDO_MAX = 2 }; /* repetitions of a step whose sums differ, before the job ends */
 
 static void tensor_name(const struct spot_trainer *c, int bundle, int tensor,
                         char name[SPOT_TENSOR_NAME_MAX])
@@ -104,8 +104,8 @@ struct holders {
     int b;
     uint32_t *id;
     size_t n;
-    bool has_vouched;   /* one at least has agreed with others on the state of the last commit */
-    bool has_one_state; /* all say the same of the state that the step began with */
+    bool has_vouched;   /* at least one has agreed with others on the state of the last commit */
+    bool has_one_state; /* all report the same state at the start of the step */
 };
 
 static bool has_vouched(const struct spot_trainer *c, uint32_t id, int b)
@@ -113,15 +113,17 @@ static bool has_vouched(const struct spot_trainer *c, uint32_t id, int b)
     return spot_trainer_member(c, id)->vouched[b] >= c->machine->round - 1;
 }
 
-/* Its word counts. A mirror repeats the sums of who sends them, and of the state who took it since
- * the last commit repeats who gave it: one fault would have two voices. */
+/* True if the member's report is independent. A mirror repeats the sums of their sender, and a
+ * member that received its state since the last commit repeats its sender's: one fault would count
+ * twice. */
 static bool is_witness(const struct spot_trainer *c, const struct holders *h, uint32_t id)
 {
     return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)h->b) &&
            (h->has_one_state || has_vouched(c, id, h->b) || !h->has_vouched);
 }
 
-/* Of the witnesses: how many there are, the largest number that say the same, and one of those. */
+/* Among the witnesses: their number, the size of the largest group with equal reports, and one
+ * member of it. */
 static size_t most_of(const struct spot_trainer *c, const struct holders *h, size_t *n_witness,
                       uint32_t *speaker)
 {
@@ -162,7 +164,7 @@ static struct spot_fault_found fault_of(const struct spot_trainer *c, int b, uin
                                       .n_other = (int64_t)n_other };
 }
 
-/* Two holders, or more, of whom no majority of witnesses agrees. */
+/* Two or more holders without a majority of witnesses. */
 static int undecided(struct spot_trainer *c, const struct holders *h, struct spot_err *err)
 {
     struct spot_fault_found f;
@@ -180,13 +182,13 @@ static int undecided(struct spot_trainer *c, const struct holders *h, struct spo
         spot_trainer_distrust(c, 0);
     if (f.tensor >= 0)
         tensor_name(c, h->b, f.tensor, name);
-    return spot_err_set(err, SPOT_ESYS,
-                        "step %lld: workers %s and %s have another %s of bundle %d, %s: memory or "
-                        "network of one of them is faulty, and no third one says whose",
-                        (long long)c->machine->round + !c->verify.is_confirming,
-                        spot_peer_name(spot_group_find(c->group, h->id[0])),
-                        spot_peer_name(spot_group_find(c->group, h->id[other])), f.what, h->b,
-                        name);
+    return spot_err_set(
+        err, SPOT_ESYS,
+        "step %lld: workers %s and %s have a different %s of bundle %d, %s: memory or network of "
+        "one of them is faulty, and there is no third copy to tell whose",
+        (long long)c->machine->round + !c->verify.is_confirming,
+        spot_peer_name(spot_group_find(c->group, h->id[0])),
+        spot_peer_name(spot_group_find(c->group, h->id[other])), f.what, h->b, name);
 }
 
 static bool have_one_state(const struct spot_trainer *c, int b, uint32_t x, uint32_t y)
@@ -195,7 +197,7 @@ static bool have_one_state(const struct spot_trainer *c, int b, uint32_t x, uint
                                  report_of(c, y, b)->evidence.state, SPOT_TENSORS_MAX) < 0;
 }
 
-/* A mirror has its state right and the sums that a culprit sent. */
+/* True for a mirror with the right state that repeats the sums of a culprit. */
 static bool repeats(const struct spot_trainer *c, int b, uint32_t id, uint32_t speaker)
 {
     const uint32_t from = spot_form_sender(&c->form, (uint32_t)b);
@@ -204,7 +206,8 @@ static bool repeats(const struct spot_trainer *c, int b, uint32_t id, uint32_t s
            !are_alike(c, b, from, speaker);
 }
 
-/* Of one that says otherwise than the speaker of the witnesses: 1, accused or not; -1 failed. */
+/* Handle a member whose report differs from that of the majority: returns 1 whether or not it is
+ * convicted, -1 on failure. */
 static int accuse(struct spot_trainer *c, const struct holders *h, uint32_t id, uint32_t speaker,
                   size_t most, struct spot_err *err)
 {
@@ -275,7 +278,7 @@ int spot_trainer_compare_holders(struct spot_trainer *c, struct spot_err *err)
     return rc;
 }
 
-/* --- the last state ------------------------------------------------------------- */
+/* --- the final state ------------------------------------------------------------- */
 
 bool spot_trainer_must_confirm(const struct spot_trainer *c)
 {

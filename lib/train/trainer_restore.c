@@ -9,7 +9,7 @@
 #include "train/trainer_member_state.h"
 #include "train/trainer_move_state.h"
 
-enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read earlier */
+enum { AHEAD_BYTE = 64 << 20 }; /* bytes read ahead of the connection */
 
 void spot_trainer_restore_anew(struct spot_trainer *c)
 {
@@ -25,7 +25,7 @@ void spot_relay_release(struct spot_frame_relay *relay)
     free(relay->transfer);
 }
 
-/* A bundle as it goes over the wire. */
+/* A bundle in the format of messages. */
 static uint8_t *read_bundle(const struct spot_trainer *c, const struct spot_transfer *t,
                             size_t *n_byte, struct spot_err *err)
 {
@@ -49,7 +49,7 @@ static int send_bundle(struct spot_trainer *c, const struct spot_transfer *t, st
     uint8_t *data;
 
     if (!who)
-        return 0; /* gone since it asked */
+        return 0; /* left since its request */
     data = read_bundle(c, t, &n_byte, err);
     if (!data)
         return -1;
@@ -65,8 +65,8 @@ bool spot_trainer_is_restoring(const struct spot_trainer *c)
     return c->machine->phase == SPOT_PHASE_MIGRATE && c->relay.n_sent < c->relay.n;
 }
 
-/* A generation behind a command is read when it is needed, not before: then it may turn out to be
- * damaged, and the epoch is that of the one before. */
+/* A generation behind a command is read only when needed. If it then turns out to be damaged, the
+ * previous generation is used in a new epoch. */
 static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, struct spot_err *err)
 {
     const struct spot_err why = *err;
@@ -76,9 +76,9 @@ static int fall_back(struct spot_trainer *c, const struct spot_transfer *t, stru
         return -1;
     spot_store_set_aside_newest(c->saver.store);
     if (spot_store_newest(c->saver.store) < 0)
-        c->options->warn("%s; that generation is set aside, going on from the beginning", why.msg);
+        c->options->warn("%s; that generation is set aside, starting from the beginning", why.msg);
     else
-        c->options->warn("%s; that generation is set aside, going on from step %lld", why.msg,
+        c->options->warn("%s; that generation is set aside, continuing from step %lld", why.msg,
                          (long long)spot_store_newest(c->saver.store));
     c->is_damage_reported = true;
     c->relay.n = c->relay.n_sent = 0;

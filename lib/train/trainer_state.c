@@ -47,7 +47,7 @@ static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
     return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)bundle);
 }
 
-/* Where the members are to write them; "" and 0: they are to send them. */
+/* Where the members write the bundles; "" and 0: they send them. */
 struct place {
     char dir[SPOT_STORE_PATH];
     uint64_t nonce;
@@ -67,7 +67,7 @@ static void ask_snapshots(struct spot_trainer *c, struct spot_trainer_member *wh
     spot_buf_release(&out);
 }
 
-/* Holders take turns, so that replicas share the work. Position in the machine, or n. */
+/* Holders take turns, so that replicas share the work. Returns the index in the machine, or n. */
 size_t spot_trainer_holder(const struct spot_trainer *c, int b)
 {
     const size_t n = c->machine->n_member;
@@ -78,7 +78,7 @@ size_t spot_trainer_holder(const struct spot_trainer *c, int b)
     return n;
 }
 
-/* Each bundle is asked of one holder. */
+/* Request each bundle from one holder. */
 static void ask_holders(struct spot_trainer *c, const struct place *to)
 {
     const size_t n = c->machine->n_member;
@@ -118,8 +118,8 @@ void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle)
     ask_one(c, bundle, &(struct place){ .nonce = 0 });
 }
 
-/* The last state does not change any more: each member brings one bundle after the other, and no
- * more come at once than memory bears. */
+/* The final state does not change any more: each member sends one bundle after the other, as many
+ * at a time as memory allows. */
 void spot_trainer_ask_more(struct spot_trainer *c)
 {
     enum { QUEUED_BYTE = 32 << 20 };
@@ -140,8 +140,8 @@ void spot_trainer_ask_more(struct spot_trainer *c)
     }
 }
 
-/* What is complete becomes durable whatever happens to members: a second one of the same step would
- * be waited for in vain when the first ends the job. */
+/* A complete generation becomes durable without members. A second one of the same step is not
+ * requested: the job may end with the first, and would wait for it in vain. */
 void spot_trainer_save(struct spot_trainer *c)
 {
     struct place to = { .nonce = 0 };
@@ -157,7 +157,7 @@ void spot_trainer_save(struct spot_trainer *c)
     if (!spot_store_share(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
     if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
-        c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
+        c->options->warn("%s; after a crash they may lack events up to step %lld", why.msg,
                          (long long)c->machine->round);
     spot_durable_lag_asked(&c->saver.lag, c->machine->round);
     if (c->is_final)
@@ -166,7 +166,7 @@ void spot_trainer_save(struct spot_trainer *c)
         ask_holders(c, &to);
 }
 
-/* The frame is the caller's; what is kept of it is copied. 1 for a malformed one. */
+/* The frame is borrowed; kept data are copied. Returns 1 for a malformed one. */
 int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                           struct spot_err *err)
 {
@@ -200,24 +200,25 @@ static int log_durable(struct spot_trainer *c, int64_t step, struct spot_err *er
     return spot_journal_end(c->journal, err);
 }
 
-/* A full disk fails at every try. */
+/* Failures are reported at most once a minute: a full disk fails at every try. */
 static void report_not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why)
 {
     char more[48];
 
     if (spot_saver_failed(&c->saver, why, more))
-        c->options->warn("%s; training goes on without a durable copy of step %lld%s", why->msg,
+        c->options->warn("%s; training continues without a durable copy of step %lld%s", why->msg,
                          (long long)step, more);
 }
 
-/* The generation before stays. The last state is then had from the members, for hash and file. */
+/* The previous generation is kept. The final state is then collected from the members, for hash and
+ * file. */
 static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why,
                        struct spot_err *err)
 {
     const bool is_last = step == c->machine->round;
 
     if (is_last && c->is_final && c->options->state) {
-        c->saver.last = *why; /* told when the result is safe */
+        c->saver.last = *why; /* reported when the result is safe */
     } else {
         if (is_last && spot_group_is_stopping(c->group))
             return spot_err_set(err, why->code, "%s", why->msg);
@@ -228,15 +229,15 @@ static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_e
 
 static void set_aside(struct spot_trainer *c, int64_t step)
 {
-    c->options->warn("the generation of step %lld is set aside: who wrote it, or one of them, has "
-                     "another state than others",
+    c->options->warn("the generation of step %lld is set aside: a worker that wrote part of it has "
+                     "another state than the others",
                      (long long)step);
     c->saver.doubted_step = -1;
     spot_store_set_aside_newest(c->saver.store);
     c->saver.lag.asked_s = 0;
 }
 
-/* The newest generation, of this step, is durable: does it stay? */
+/* True if the newest generation, of this step, is kept. */
 static bool stays(struct spot_trainer *c, int64_t step)
 {
     if (step != c->saver.doubted_step)
@@ -244,7 +245,7 @@ static bool stays(struct spot_trainer *c, int64_t step)
     set_aside(c, step);
     if (step == c->machine->round && c->machine->phase == SPOT_PHASE_RUN &&
         (c->is_final || spot_group_is_stopping(c->group)))
-        spot_trainer_save(c); /* no step follows that would ask for another one */
+        spot_trainer_save(c); /* no further step would request another one */
     return false;
 }
 
@@ -293,7 +294,7 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
         return -1;
     if (!c->is_final || step != c->machine->round)
         return 0;
-    if (spot_store_is_behind(c->saver.store)) /* members are nearer */
+    if (spot_store_is_behind(c->saver.store)) /* members are faster than the command */
         return spot_trainer_pull(c, err);
     spot_group_end(c->group);
     return 0;

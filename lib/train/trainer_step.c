@@ -113,7 +113,8 @@ static int send_one(struct spot_trainer *c, uint32_t order, uint32_t id,
     return rc;
 }
 
-/* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
+/* Send active members their tokens; one that only mirrors, or reads no tokens, gets an empty
+ * step. */
 static int send_all(struct spot_trainer *c, uint32_t order, const struct spot_buf *token,
                     struct spot_err *err)
 {
@@ -200,7 +201,7 @@ static int log_formed(struct spot_trainer *c, struct spot_err *err)
     return spot_journal_end(c->journal, err);
 }
 
-/* All steps have committed: the state is made durable once more, for hash and file, too. */
+/* All steps have committed: make the state durable once more, also for hash and file. */
 static void begin_end(struct spot_trainer *c)
 {
     c->is_final = true;
@@ -240,7 +241,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
             begin_end(c);
         return 0;
     }
-    if (c->is_redoing) { /* between two tries a bundle has exponents that no commit stands for */
+    if (c->is_redoing) { /* between two tries the exponents of a bundle are those of no commit */
         c->is_redoing = false;
         return send_step(c, err);
     }
@@ -275,7 +276,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
 
 /* --- votes --------------------------------------------------------------- */
 
-/* The losses that are the member's to tell. */
+/* Take the losses that the member must report. */
 static int take_losses(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
 {
     const int64_t position = spot_form_position(&c->form, id);
@@ -293,7 +294,7 @@ static int take_losses(struct spot_trainer *c, uint32_t id, struct spot_wire_in 
     return in->bad;
 }
 
-/* What a bundle took, per microbatch; a mirror's zeros count for nothing. */
+/* Take the times of a bundle per microbatch; a mirror's zeros are ignored. */
 static void take_times(struct spot_trainer *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
 {
     const double forward_s = spot_get_duration(in), backward_s = spot_get_duration(in);
@@ -308,7 +309,7 @@ static void take_times(struct spot_trainer *c, uint32_t id, uint32_t b, struct s
     t->backward_s = fmax(t->backward_s, backward_s / (double)(end - begin));
 }
 
-/* Every replica must see the same sums; another number is corruption, not a difference. */
+/* All replicas must have the same sums; a different number of tensors means a malformed message. */
 static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
                             struct spot_wire_in *in, struct spot_err *err)
 {
@@ -332,8 +333,8 @@ static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
     if (all->is_in && !spot_evidence_of_kernel(c->config.kernel) &&
         memcmp(&all->norm2, &v.norm2, sizeof(v.norm2)) != 0)
         return spot_err_set(err, SPOT_ESYS,
-                            "step %lld: member %u has another gradient of bundle %u than its "
-                            "replica: memory or network of one of them is faulty",
+                            "step %lld: member %u and its replica have different gradients of "
+                            "bundle %u: memory or network of one of them is faulty",
                             (long long)c->machine->round + 1, (unsigned)id, (unsigned)b);
     all->norm2 = v.norm2;
     if (!all->is_in)
@@ -353,7 +354,7 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     uint32_t n = 0;
     int rc;
 
-    (void)view, (void)step; /* of the step that runs */
+    (void)view, (void)step; /* of the current step */
     if (c->verify.is_confirming)
         return spot_trainer_take_states(c, id, in);
     if (c->validator.batch >= 0)
@@ -413,7 +414,7 @@ static int check_finite(const struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* Ask for the step again with smaller exponents where a sum would not fit. */
+/* Order the step again with smaller exponents if a sum would not fit. */
 static bool redo(struct spot_trainer *c)
 {
     struct spot_buf out = { 0 };
@@ -464,7 +465,7 @@ static int log_committed(struct spot_trainer *c, float loss, double norm,
     return spot_journal_end(c->journal, err);
 }
 
-/* Returns the time since the commit before. */
+/* Returns the time since the previous commit. */
 static double pace(struct spot_trainer *c)
 {
     const double now_s = spot_clock_s(), took_s = now_s - c->last_commit_s;
@@ -494,7 +495,8 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
         *verdict = SPOT_VERDICT_REDO;
         return spot_trainer_validated(c, err);
     }
-    differs = spot_trainer_compare_holders(c, err); /* says more of a weight than what it does */
+    differs = spot_trainer_compare_holders(
+        c, err); /* a wrong weight is a better reason than its effects */
     if (!differs)
         differs = spot_trainer_verify_votes(c, err);
     if (differs) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Some microbatches are computed again by another pipeline, or by a member without a place that
- * mirrors all stages, and compared before the commit; if two differ, all compute them, and what
- * most say is right: docs/design/33-evidence.md. */
+ * mirrors all stages, and compared before the commit; if two differ, all compute them, and the
+ * majority is right: docs/design/33-evidence.md. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "train/trainer_member_state.h"
 #include "train/trainer_place_state.h"
 
-enum { TRY_MAX = 2 }; /* to judge a difference */
+enum { TRY_MAX = 2 }; /* tries to decide a difference */
 
 /* --- the form ------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ void spot_trainer_verify_quiesced(struct spot_trainer *c)
     c->verify.confirmed_step = 0;
 }
 
-/* Microbatches that are checked if each pipeline has n of its own checked, as far as it has them.
+/* Number of microbatches checked if n of each pipeline are, or all if it has fewer.
  */
 static int64_t checked_with(const struct spot_trainer *c, int64_t n)
 {
@@ -98,7 +98,7 @@ static void fit_form(struct spot_trainer *c)
 
 /* --- a step -------------------------------------------------------------------- */
 
-/* Pairs of pipelines whose stages are all in other failure domains. */
+/* Number of pairs of pipelines in which corresponding stages are in different failure domains. */
 static uint32_t count_apart(const struct spot_trainer *c, uint32_t turn)
 {
     const struct spot_form *const f = &c->form;
@@ -111,7 +111,7 @@ static uint32_t count_apart(const struct spot_trainer *c, uint32_t turn)
     return n;
 }
 
-/* The first turn from the one drawn on that has most pairs apart. */
+/* The turn with the most such pairs; ties to the first from the drawn one on. */
 static uint32_t choose_turn(const struct spot_trainer *c)
 {
     const uint32_t D = c->form.D, drawn = spot_verify_turn(D, c->config.seed, c->machine->round);
@@ -149,8 +149,8 @@ static void pair_up(struct spot_trainer *c)
         v->order[(d + v->turn) % D].again = v->order[d].first;
 }
 
-/* The i-th member without a place that holds all of the state, and has room to compute; 0: there
- * are not so many. */
+/* The i-th member without a place that holds all of the state and has memory to compute; 0 if there
+ * are fewer. */
 static uint32_t spare_at(const struct spot_trainer *c, size_t i)
 {
     const struct spot_form *const f = &c->form;
@@ -259,7 +259,7 @@ static size_t prints_of(const struct spot_trainer *c, uint32_t p)
     return n;
 }
 
-/* One without room says so, before it has ever computed. */
+/* A spare with too little memory reports that before its first computation. */
 static void take_spare_reports(struct spot_trainer *c, struct spot_wire_in *in)
 {
     struct spot_trainer_verify *const v = &c->verify;
@@ -295,7 +295,7 @@ void spot_trainer_take_reports(struct spot_trainer *c, uint32_t id, struct spot_
 
 /* --- a difference ------------------------------------------------------------------ */
 
-/* Pipelines, and the spare behind them. */
+/* Number of voters: the pipelines, and the spare after them. */
 static uint32_t n_voter(const struct spot_trainer *c)
 {
     return c->form.D + (c->verify.spare != 0);
@@ -332,7 +332,7 @@ static int log_difference(struct spot_trainer *c, struct spot_err *err)
     return spot_journal_end(c->journal, err);
 }
 
-/* The first pair that differs is judged; if there are others, they are found again. */
+/* The first pair that differs is decided; others will be found again. */
 static int compare_pairs(struct spot_trainer *c, struct spot_err *err)
 {
     struct spot_trainer_verify *const v = &c->verify;
@@ -360,7 +360,7 @@ static int compare_pairs(struct spot_trainer *c, struct spot_err *err)
     return 0;
 }
 
-/* What most say of the stage now; NULL: there is no majority. */
+/* The report of the majority on the stage; NULL if there is no majority. */
 static const struct spot_verify_report *truth_of(const struct spot_trainer *c, uint32_t *n_same)
 {
     const struct spot_trainer_verify *const v = &c->verify;
@@ -376,8 +376,9 @@ static const struct spot_verify_report *truth_of(const struct spot_trainer *c, u
     return NULL;
 }
 
-/* From the same inputs another output? Says of what. Other tokens, which the coordinator sent, are
- * its own fault only if it had others when they were sent again. */
+/* The kind of output that differs although the inputs are equal, or NULL. Different tokens, which
+ * the coordinator sent, are the member's fault only if it had different ones again when they were
+ * resent. */
 static const char *deviates(const struct spot_trainer_verify *v, const struct spot_verify_report *r,
                             const struct spot_verify_report *truth)
 {
@@ -444,12 +445,11 @@ static int give_up(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_trainer_verify *const v = &c->verify;
 
-    return spot_err_set(
-        err, SPOT_ESYS,
-        "step %lld: workers %s and %s compute different numbers of microbatch %lld, "
-        "again and again, and no third one says which are right",
-        (long long)c->machine->round + 1, voter_name(c, v->dispute.owner),
-        voter_name(c, v->dispute.checker), (long long)v->dispute.set.begin);
+    return spot_err_set(err, SPOT_ESYS,
+                        "step %lld: workers %s and %s repeatedly compute different results for "
+                        "microbatch %lld, and there is no third worker to decide",
+                        (long long)c->machine->round + 1, voter_name(c, v->dispute.owner),
+                        voter_name(c, v->dispute.checker), (long long)v->dispute.set.begin);
 }
 
 static int judge(struct spot_trainer *c, struct spot_err *err)
@@ -468,11 +468,12 @@ static int judge(struct spot_trainer *c, struct spot_err *err)
     for (uint32_t d = 0; truth && d < n_voter(c); d++)
         if (accuse(c, d, &v->again[d * P + p], truth, n_same, &n_guilty, err))
             return -1;
-    has_passed = !n_guilty && truth && n_same == n_voter(c); /* on the way between two stages */
+    has_passed = !n_guilty && truth &&
+                 n_same == n_voter(c); /* the error occurred in transit between two stages */
     if (has_passed ? ++v->n_redo > TRY_MAX : !n_guilty && ++v->dispute.n_try >= TRY_MAX)
         return give_up(c, err);
     if (n_guilty || has_passed)
-        forget_dispute(v); /* the step anew, checked as before */
+        forget_dispute(v); /* repeat the step, with the same checks */
     return 1;
 }
 
@@ -483,7 +484,7 @@ int spot_trainer_verify_votes(struct spot_trainer *c, struct spot_err *err)
     return c->verify.is_checked && !c->verify.has_declined ? compare_pairs(c, err) : 0;
 }
 
-/* --- what is told --------------------------------------------------------------------- */
+/* --- status --------------------------------------------------------------------- */
 
 void spot_trainer_verify_status(const struct spot_trainer *c, struct spot_jw *jw)
 {

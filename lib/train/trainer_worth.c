@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a change of the grid is worth, by what this job has seen: how fast state moved, how long an
- * epoch takes to form, how often members went. */
+/* The value of a change of the grid, from this job's measurements: the speed of moves, the time to
+ * form an epoch, the rate of losses of members. */
 #include <math.h>
 
 #include "common/clock.h"
@@ -9,7 +9,7 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-/* --- how long an epoch takes to form ----------------------------------------------- */
+/* --- time to form an epoch ----------------------------------------------- */
 
 void spot_trainer_note_formed(struct spot_trainer *c)
 {
@@ -21,7 +21,7 @@ void spot_trainer_note_formed(struct spot_trainer *c)
         c->movement.form_s = spot_clock_s() - c->movement.layout_s;
 }
 
-/* --- what a change is worth ------------------------------------------------------ */
+/* --- the value of a change ------------------------------------------------------ */
 
 static struct spot_change_worth worth_of(struct spot_trainer *c, const struct spot_grid *now,
                                          const struct spot_grid *then, double n_byte)
@@ -52,7 +52,8 @@ bool spot_trainer_prefers_precopy(struct spot_trainer *c, const struct spot_grid
 
 /* --- newcomers ------------------------------------------------------------------- */
 
-/* A member without a place that has all of a stage: it can take one of that stage as it is. */
+/* True for a member without a place that has all of a stage, so that it can take a place of that
+ * stage without moves. */
 static bool is_warm(const struct spot_trainer *c, uint32_t id)
 {
     for (uint32_t p = 0; p < c->form.P; p++)
@@ -61,7 +62,8 @@ static bool is_warm(const struct spot_trainer *c, uint32_t id)
     return false;
 }
 
-/* For members with new places at the same cut; with another cut they lack all of a stage. */
+/* Bytes that members with new places lack if the stages are the same; with other stages they lack a
+ * whole stage. */
 static double lacked_byte(const struct spot_trainer *c, const struct spot_grid *then)
 {
     int64_t n_warm = 0;
@@ -83,7 +85,7 @@ static double lacked_byte(const struct spot_trainer *c, const struct spot_grid *
     return most;
 }
 
-/* The grid only grows, by members that came. */
+/* True if the grid only grows, by new members. */
 static bool is_growth(const struct spot_trainer *c, const struct spot_grid *then)
 {
     const struct spot_form *const f = &c->form;
@@ -112,8 +114,8 @@ bool spot_trainer_puts_off(struct spot_trainer *c, const struct spot_grid *then)
     w = worth_of(c, &now, then, lacked_byte(c, then));
     c->movement.is_put_off = !spot_change_pays(&w);
     if (c->movement.is_put_off && !was_put_off)
-        c->options->warn("grid %s waits: members go every %.3g s, and it would need longer to make "
-                         "up for the %.3g s that it takes",
+        c->options->warn("grid %s waits: a member leaves every %.3g s, and the grid would need "
+                         "longer to pay for its change of %.3g s",
                          spot_grid_text(then, grid), w.lasts_s, w.form_s + w.moves_s);
     return c->movement.is_put_off;
 }

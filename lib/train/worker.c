@@ -39,9 +39,9 @@ bool spot_worker_was_dismissed(void)
     return was_dismissed;
 }
 
-/* --- what is held -------------------------------------------------------- */
+/* --- held bundles -------------------------------------------------------- */
 
-/* Updates that are still on a device, brought into the bundles. */
+/* Download updates that are still on a device into the bundles. */
 int spot_worker_sync_mirrors(struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
@@ -125,7 +125,7 @@ static void put_kernels(struct spot_buf *out, const char *backend)
     spot_put_text(out, list);
 }
 
-/* Before it connects: who is there and silent takes the place of others. */
+/* Runs before connecting: a connected, silent worker would block others. */
 static void test_kernels(const char *backend)
 {
     const char *name;
@@ -146,7 +146,7 @@ static void hello(void *job, struct spot_buf *out)
     put_inventory(out, w);
 }
 
-/* The job was changed after a step: what was computed beyond it without the change is of no use. */
+/* The job was changed after a step: drop state of later steps, computed without the change. */
 static int forget_beyond(struct spot_worker *w, int64_t step, struct spot_err *err)
 {
     if (spot_worker_sync(w, err))
@@ -160,7 +160,7 @@ static int forget_beyond(struct spot_worker *w, int64_t step, struct spot_err *e
     return 0;
 }
 
-/* State of another job is of no use in this one, nor that of another run which is not resumed. */
+/* Drop state of another job, or of another run that is not resumed. */
 static int take_config(struct spot_worker *w, const struct spot_job_config *config, bool keeps,
                        struct spot_err *err)
 {
@@ -208,7 +208,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     return take_config(w, &config, keeps, err);
 }
 
-/* What failed may be a device: what it held is gone, as after a kill. */
+/* If a device has failed, its state is lost, as after a kill. */
 int spot_worker_report(struct spot_worker *w, const struct spot_err *why, struct spot_err *err)
 {
     if (why->code == SPOT_EGPU) {
@@ -251,7 +251,7 @@ static int report_missing(struct spot_worker *w, int64_t step, uint32_t epoch, u
     return rc;
 }
 
-/* What does not fit into memory once more is coded at once, while all wait. */
+/* A bundle whose copy does not fit into memory is encoded at once, while all members wait. */
 static int save(struct spot_worker *w, const struct spot_save_order *order, uint32_t b,
                 struct spot_err *err)
 {
@@ -285,7 +285,7 @@ static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct
         const bool is_held = w->bundle[b] && w->bundle[b]->step == (int64_t)frame->tag;
 
         if (which.bad)
-            return spot_err_set(err, SPOT_ESYS, "malformed wish to save from the coordinator");
+            return spot_err_set(err, SPOT_ESYS, "malformed order to save from the coordinator");
         if (is_held ? save(w, &order, b, err)
                     : report_missing(w, (int64_t)frame->tag, frame->epoch, b, err))
             return -1;
@@ -354,10 +354,10 @@ static void left(void *job)
     spot_worker_drop_stage(job);
 }
 
-/* --- the whole ------------------------------------------------------------ */
+/* --- the worker ------------------------------------------------------------ */
 
-/* Frames of megabytes come and go in every step: given back to the kernel in between, their pages
- * would be faulted in anew each time, which was half of what a buddy costs. */
+/* Frames of megabytes are allocated and freed in every step. If the kernel got them back in
+ * between, their pages would fault each time, which was half of the cost of a buddy. */
 static void keep_pages(void)
 {
 #ifdef __GLIBC__

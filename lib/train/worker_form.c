@@ -46,7 +46,8 @@ static size_t held_byte(const struct spot_bundle *bundle)
            (bundle->spare_sum ? spot_bundle_sum_memory(&bundle->arena) : 0);
 }
 
-/* Refuse before a byte moves what would not fit; what is held already is there to be used. */
+/* Reject, before any move, a place that would not fit in memory; bundles already held are counted
+ * as present. */
 static int check_room(struct spot_worker *w, struct spot_err *err)
 {
     size_t limit_byte = spot_memory_available();
@@ -57,7 +58,7 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
         return 0;
     config = own_config(w);
     if (!config.kernel)
-        return 0; /* new_stage tells */
+        return 0; /* new_stage reports it */
     for (int b = config.bundle_begin; b < config.bundle_end; b++)
         if (__builtin_add_overflow(limit_byte, held_byte(w->bundle[b]), &limit_byte))
             limit_byte = SIZE_MAX;
@@ -73,7 +74,7 @@ static int are_there(const struct spot_worker *w, int begin, int end, int64_t st
 {
     for (int b = begin; b < end; b++)
         if (!w->bundle[b] || w->bundle[b]->step != step)
-            return spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
+            return spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not arrive", b,
                                 (long long)step);
     return 0;
 }
@@ -107,7 +108,7 @@ static bool is_same_place(struct spot_worker *w)
            had->n_slot == own.n_slot && had->group.m == own.group.m && had->group.M == own.group.M;
 }
 
-/* Its bundles may have come anew, for another step. */
+/* True if its bundles are the same objects; they may have been received again, for another step. */
 static bool is_stage_whole(const struct spot_worker *w, const struct spot_stage_config *own)
 {
     if (!w->stage)

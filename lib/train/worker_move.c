@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A new epoch's moves of state from member to member.
- *
- * What goes between members goes chunk by chunk: while one is coded, those before it are on the
- * wire and decoded at the other end. */
+/* A new epoch's moves of state between members. Bundles are sent chunk by chunk: while one is
+ * encoded, earlier ones are in transit or being decoded by the receiver. */
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"
@@ -10,9 +8,9 @@
 #include "common/xalloc.h"
 #include "train/worker_state.h"
 
-enum { QUEUE_BYTE = 4 << 20 }; /* coded and not yet taken by the wire, for each receiver */
+enum { QUEUE_BYTE = 4 << 20 }; /* encoded bytes not yet sent, for each receiver */
 
-/* A bundle on its way in. */
+/* A bundle being received. */
 struct arrival {
     uint32_t bundle;
     struct spot_port *port; /* NULL once it is held */
@@ -29,14 +27,14 @@ void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     if (w->stage)
         spot_stage_forget(w->stage, bundle_take->index);
-    if (w->stage_on) /* an address may come again */
+    if (w->stage_on) /* an address may be reused */
         w->stage_on[bundle_take->index] = NULL;
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
     spot_mesh_progress(w->agent.mesh);
 }
 
-/* --- in -------------------------------------------------------------------- */
+/* --- receiving -------------------------------------------------------------------- */
 
 static void open_arrival(struct spot_worker *w, struct arrival *a, uint32_t from, uint32_t bundle,
                          int64_t step)
@@ -69,7 +67,7 @@ static int take_more(struct spot_worker *w, struct arrival *a, struct spot_err *
     return 0;
 }
 
-/* Take what has come so far, without a wait. */
+/* Take what was received so far, without waiting. */
 static int take_arrived(struct moves *m, struct spot_err *err)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -101,7 +99,7 @@ int spot_worker_take_bundle(struct spot_worker *w, uint32_t from, uint32_t bundl
     return rc;
 }
 
-/* --- out ------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------- */
 
 /* Encoded once for all receivers; incoming data are received between two chunks. */
 static int send_all(const struct spot_bundle *bundle, struct spot_port *const *port, size_t n_port,
@@ -125,7 +123,7 @@ static int send_all(const struct spot_bundle *bundle, struct spot_port *const *p
     return more;
 }
 
-/* Beside the steps: it never waits, all of it is queued. */
+/* Used during steps: never waits, all of it is queued. */
 int spot_worker_send_bundle(struct spot_worker *w, uint32_t to, uint32_t bundle,
                             struct spot_err *err)
 {
@@ -152,7 +150,7 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
 
     if (!bundle || bundle->step != f->step)
         return spot_err_set(err, SPOT_EDATA,
-                            "asked for bundle %u of step %lld, which is not held here",
+                            "bundle %u of step %lld was requested, but is not held here",
                             (unsigned)index, (long long)f->step);
     if (w->stage && spot_stage_sync(w->stage, (int)index, err))
         return -1; /* members that kept their place */
@@ -184,8 +182,8 @@ static int send_bundles(struct moves *m, struct spot_err *err)
     return 0;
 }
 
-/* Members do not wait for each other: a mesh receives frames whatever its member does, and a wait
- * for room in a queue is a wait for the network only. */
+/* Members cannot deadlock: a mesh receives frames regardless of what its member does, so waiting
+ * for free space in a queue is waiting for the network only. */
 int spot_worker_move(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;

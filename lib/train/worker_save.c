@@ -32,8 +32,9 @@ struct job {
 struct spot_saver {
     struct spot_desk *desk;
     _Atomic bool stop;
-    uint64_t owner; /* of the store that was found behind this worker's command; the thread's */
-    bool is_warned; /* that this worker cannot write; the thread's */
+    uint64_t
+        owner; /* owner of the store found behind this worker's command; used by the thread only */
+    bool is_warned; /* warned that this worker cannot write; used by the thread only */
 };
 
 static void free_job(struct spot_desk_job *job)
@@ -49,7 +50,7 @@ struct doing {
     struct spot_mesh *mesh;
 };
 
-/* Writing counts as work, though no step may run. */
+/* Report progress: writing counts as work, even if no step runs. */
 static bool goes_on(void *user)
 {
     const struct doing *const d = user;
@@ -72,7 +73,8 @@ static void report_written(const struct job *job, const struct spot_written *wri
     spot_buf_release(&out);
 }
 
-/* The coordinator's disk may take what this one does not; if not, it says so. */
+/* Send the bundle to the coordinator, whose disk may accept it; if not, the coordinator reports
+ * that. */
 static void send_instead(const struct job *job)
 {
     size_t n_byte;
@@ -84,7 +86,7 @@ static void send_instead(const struct job *job)
     free(data);
 }
 
-/* Where this command leads to the coordinator's store; that is asked once. */
+/* Write through the command if it leads to the coordinator's store, which is checked once. */
 static int write_object(struct spot_saver *s, const struct job *job, struct spot_written *written,
                         struct spot_err *err)
 {
@@ -109,7 +111,8 @@ static int write_somewhere(struct spot_saver *s, const struct job *job,
 static void warn_once(struct spot_saver *s, const struct job *job, const struct spot_err *why)
 {
     if (job->warn && !s->is_warned)
-        job->warn("what this worker holds is made durable by way of the coordinator: %s", why->msg);
+        job->warn("this worker sends its state to the coordinator to be made durable: %s",
+                  why->msg);
     s->is_warned = true;
 }
 

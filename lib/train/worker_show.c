@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights for those who follow the job, from memory, before the next step changes them. */
+/* Sends weights from memory to followers of the job, before the next step changes them. */
 #include "common/hash.h"
 #include "train/model_wire.h"
 #include "train/worker_state.h"
@@ -29,7 +29,8 @@ int spot_worker_show(struct spot_worker *w, const struct spot_frame *frame, stru
         const uint32_t b = spot_get_bundle(&in, (uint32_t)w->n_bundle);
 
         if (in.bad)
-            return spot_err_set(err, SPOT_ESYS, "malformed wish to follow from the coordinator");
+            return spot_err_set(err, SPOT_ESYS,
+                                "malformed order to send weights from the coordinator");
         if (w->bundle[b] && w->bundle[b]->step == (int64_t)frame->tag &&
             show(w, frame->epoch, w->bundle[b], err))
             return -1;

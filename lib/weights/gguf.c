@@ -221,13 +221,13 @@ static int check_tensor(const struct spot_gguf *g, const struct spot_gguf_tensor
                             n_name, t->name.at, t->type, spot_gguf_types);
     for (int i = 0; i < t->n_dim; i++) {
         if (!t->dim[i] || t->dim[i] > UINT64_C(1) << 40 || n > (UINT64_C(1) << 45) / t->dim[i])
-            return spot_err_set(err, SPOT_EDATA, "%s: %.*s: its dimensions make no tensor", g->path,
-                                n_name, t->name.at);
+            return spot_err_set(err, SPOT_EDATA, "%s: %.*s: invalid dimensions", g->path, n_name,
+                                t->name.at);
         n *= t->dim[i];
     }
     if (t->dim[0] % (uint64_t)kind->n)
-        return spot_err_set(err, SPOT_EDATA, "%s: %.*s: rows of %llu are no blocks of %d", g->path,
-                            n_name, t->name.at, (unsigned long long)t->dim[0], kind->n);
+        return spot_err_set(err, SPOT_EDATA, "%s: %.*s: rows of %llu are not whole blocks of %d",
+                            g->path, n_name, t->name.at, (unsigned long long)t->dim[0], kind->n);
     n = n / (uint64_t)kind->n * (uint64_t)kind->n_byte;
     if (t->begin > file_byte || n > file_byte - t->begin)
         return spot_err_set(err, SPOT_EDATA, "%s: the file ends before %.*s does", g->path, n_name,

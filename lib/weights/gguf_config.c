@@ -273,8 +273,8 @@ static int find_type(struct reader *r, struct spot_err *err)
             r->type = architectures[i].type;
     if (!r->type)
         return spot_err_set(err, SPOT_EDATA,
-                            "%s: general.architecture is '%s', which is not computed here; of "
-                            "GGUF gpt2, llama, qwen2, qwen3, qwen3moe, smollm3, phi3, gemma2, "
+                            "%s: general.architecture '%s' is not supported; in GGUF gpt2, llama, "
+                            "qwen2, qwen3, qwen3moe, smollm3, phi3, gemma2, "
                             "gemma3, olmo2 and granite are",
                             r->g->path, r->name);
     if (is_type(r, "llama") && get_int(r, "expert_count", &n_expert) && n_expert > 0)

@@ -178,7 +178,7 @@ static int take_set(const struct spot_hf_source *s, const char *key, const bool 
     if (!spot_layer_set_of(set, is_in, s->c.n_layer))
         return 0;
     return spot_hf_fail(s, key, err,
-                        "layers that do not repeat after 64 or fewer are not computed here");
+                        "layers that do not repeat after 64 or fewer are not supported");
 }
 
 /* The family's rule for local layers, for older files without a list. */
@@ -346,25 +346,24 @@ static int read_experts(const struct spot_hf_source *s, struct spot_decoder *kin
 static int check_neutral(const struct spot_hf_source *s, struct spot_err *err)
 {
     if (spot_json_get(s->root, "quantization_config"))
-        return spot_hf_fail(
-            s, "/quantization_config", err,
-            "weights that are quantised already are not read: take the model in F32, F16 "
-            "or BF16; 8 bits are made at load");
+        return spot_hf_fail(s, "/quantization_config", err,
+                            "quantised weights are not supported: use the model in F32, F16 or "
+                            "BF16, which can be quantised to 8 bits when it is loaded");
     if (s->family->reads & SPOT_HF_READS_CLIP && spot_json_get(s->root, "clip_qkv"))
         return spot_hf_fail(s, "/clip_qkv", err,
-                            "queries, keys and values that are clipped are not computed here");
+                            "clipping of queries, keys and values is not supported");
     if (s->c.scales_by_layer)
         return spot_hf_fail(s, "/scale_attn_by_inverse_layer_idx", err,
-                            "attention that is scaled by layer is not computed here");
+                            "attention scaled by layer is not supported");
     if (!s->c.scales)
         return spot_hf_fail(s, "/scale_attn_weights", err,
-                            "attention that is not scaled is not computed here");
+                            "attention that is not scaled is not supported");
     if (s->c.crosses)
         return spot_hf_fail(s, "/add_cross_attention", err,
-                            "attention to another sequence is not computed here");
+                            "attention to another sequence is not supported");
     if (s->c.is_bidirectional)
         return spot_hf_fail(s, "/use_bidirectional_attention", err,
-                            "attention to later positions is not computed here");
+                            "attention to later positions is not supported");
     return 0;
 }
 
@@ -473,7 +472,7 @@ static int take_rotary(struct spot_hf_source *s, struct spot_decoder *kind, stru
     turned = (int64_t)((double)d * s->c.rotary_share);
     if (s->c.rotary_share < 1 && (turned < 2 || turned % 2))
         return spot_hf_fail(s, "/partial_rotary_factor", err,
-                            "%g of a head of %lld is no even number", s->c.rotary_share,
+                            "%g of a head of %lld is not an even number", s->c.rotary_share,
                             (long long)d);
     if (s->c.rotary_share < 1)
         kind->rotary_dim = turned;
@@ -507,7 +506,7 @@ static int find_family(struct spot_hf_source *s, struct spot_err *err)
 
     s->family = spot_hf_family(spot_hf_family_find(kind));
     if (!s->family)
-        return spot_hf_fail(s, "/model_type", err, "'%.40s' is not computed here: %s are", kind,
+        return spot_hf_fail(s, "/model_type", err, "'%.40s' is not supported: %s are", kind,
                             spot_hf_family_list());
     if (!(s->family->reads & SPOT_HF_READS_TEXT_CONFIG))
         return 0;

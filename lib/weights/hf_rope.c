@@ -108,7 +108,7 @@ static int take_rope(struct spot_hf_source *s, const char *key, const struct spo
     if (scaling < 0)
         return spot_hf_fail(
             s, key, err,
-            "rotary positions scaled as '%.40s' are not computed here: default, linear, "
+            "rotary positions scaled as '%.40s' are not supported: default, linear, "
             "llama3, yarn and longrope are",
             type ? type : "?");
     kind->rope_scaling = scaling;
@@ -125,7 +125,7 @@ static int take_rope(struct spot_hf_source *s, const char *key, const struct spo
     kind->rope_gain = scaling == SPOT_ROPE_YARN ? r->gain : 0;
     kind->rope_is_whole = scaling == SPOT_ROPE_YARN && !r->truncate;
     if (scaling == SPOT_ROPE_YARN && (r->mscale != 0 || r->mscale_all != 0))
-        return spot_hf_fail(s, key, err, "mscale and mscale_all_dim are not computed here");
+        return spot_hf_fail(s, key, err, "mscale and mscale_all_dim are not supported");
     if (r->factor == 0 ||
         (scaling == SPOT_ROPE_LLAMA3 && (r->low == 0 || r->high <= r->low || !r->original)))
         return spot_hf_fail(s, key, err, "expected factor%s",
@@ -170,7 +170,7 @@ static int read_rope_of_kind(struct spot_hf_source *s, const struct spot_json_va
             s->c.theta_local = r.theta != 0 ? r.theta : s->c.theta_local;
             if (find_scaling(r.type) != SPOT_ROPE_PLAIN)
                 return spot_hf_fail(s, at, err,
-                                    "scaled positions of these layers are not computed here");
+                                    "scaled positions of these layers are not supported");
         }
     }
     return 0;

@@ -103,18 +103,17 @@ static int add_directory(struct spot_weights *w, const char *dir, struct spot_er
     snprintf(adapter, sizeof(adapter), "%s/adapter_config.json", dir);
     if (!stat(adapter, &st))
         return spot_err_set(err, SPOT_EDATA,
-                            "%s: an adapter is no model: --model names what it adapts, --lora "
-                            "NAME=%s the adapter",
+                            "%s: this is an adapter, not a model: give its base model by --model, "
+                            "and the adapter by --lora NAME=%s",
                             adapter, dir);
     if (stat(index, &st))
         return add_file(w, stat(one, &st) && !stat(gguf, &st) ? gguf : one, err);
     if (add_index(w, dir, index, err))
         return -1;
     if (!stat(one, &st) && find_file(w, one) == w->n_file)
-        return spot_err_set(err, SPOT_EDATA,
-                            "%s is not of model.safetensors.index.json beside it: remove the one "
-                            "or the other",
-                            one);
+        return spot_err_set(
+            err, SPOT_EDATA,
+            "%s is not listed in model.safetensors.index.json beside it: remove one of them", one);
     return 0;
 }
 
@@ -510,8 +509,8 @@ int spot_weights_read(const struct spot_weights *w, struct spot_bundle *bundle,
     return got == w->bundle_xxh3[bundle->index]
                ? 0
                : spot_err_set(err, SPOT_EDATA,
-                              "%s: bundle %d holds other numbers than when the job began: hash "
-                              "%016llx, expected %016llx",
+                              "%s: bundle %d has changed since the job began: hash %016llx, "
+                              "expected %016llx",
                               w->file[0].path, bundle->index, (unsigned long long)got,
                               (unsigned long long)w->bundle_xxh3[bundle->index]);
 }

@@ -170,7 +170,7 @@ int spot_plain_open(struct spot_plain *p, const char *dir, const struct spot_sha
     lay_out(p, shape);
     return read_head(p, shape)
                ? 1
-               : spot_err_set(err, SPOT_EDATA, "%s/model.bundles: not whole, or of another model",
+               : spot_err_set(err, SPOT_EDATA, "%s/model.bundles: incomplete, or of another model",
                               dir);
 }
 

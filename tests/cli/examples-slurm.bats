@@ -3,7 +3,7 @@
 # tier: jobs, lane: wait
 # Goal: the job array of examples/slurm, under a real slurmctld and slurmd on loopback: a job of a
 # higher partition preempts a worker, Slurm's SIGTERM is its notice, it comes back from the queue,
-# and the training goes on with the bits of an undisturbed run.
+# and the training continues with the bits of an undisturbed run.
 
 bats_require_minimum_version 1.5.0
 load job

@@ -305,7 +305,7 @@ has_read() { # BYTES: of its input, $pid
     mkdir d
     for target in f link d; do
         run -4 --separate-stderr spot-migrate recv -o $target s.szt
-        [ "$stderr" = "spot-migrate recv: cannot put a file in the place of '${target/link/f}': not a regular file" ]
+        [ "$stderr" = "spot-migrate recv: cannot replace '${target/link/f}': not a regular file" ]
         run -4 --separate-stderr spot-migrate recv -o $target --listen unix:sock --wait 0s
         [ ! -e $target.part ]
         [ ! -e $target.journal ]

@@ -111,7 +111,7 @@ plan() { spot-plan fleet --kind train --job "$J" --catalogue "$C" --no-provenanc
     fails 2 usage spot-plan fleet --kind train --job examples/jobs/demo.json --catalogue "$C" --samples 9 --loss 3 --deadline 1h
     fails 2 usage spot-plan fleet --kind serve --catalogue "$C" --load examples/fleet/melange.json --loss 3
     run -2 --separate-stderr plan --loss .8 --deadline 2400 --zone-max 2
-    [[ "$stderr" == *'--zone-max has no meaning without --kind serve'* ]]
+    [[ "$stderr" == *'--zone-max has no effect without --kind serve'* ]]
     run -2 --separate-stderr plan --loss 0 --deadline 2400
     [[ "$stderr" == *'--loss must be between 1e-09 and'* ]]
 }

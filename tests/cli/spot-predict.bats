@@ -347,12 +347,12 @@ forecast_of() {
         [ -z "$output" ]
         [[ "$stderr" == *"$text"* ]] || { echo "$stderr" >&2; return 1; }
     }
-    nothing "--origins has no meaning without --backtest" --origins 5 t.csv
-    nothing "--from has no meaning without --backtest" --from 1h t.csv
-    nothing "--dump has no meaning without --backtest" --dump d t.csv
-    nothing "--models has no meaning without --backtest" t.csv --models pool
-    nothing "--origins has no meaning without --backtest" --backtest --origins 5 --no-backtest t.csv
-    nothing "--model has no meaning with --backtest" --backtest --model pool t.csv
+    nothing "--origins has no effect without --backtest" --origins 5 t.csv
+    nothing "--from has no effect without --backtest" --from 1h t.csv
+    nothing "--dump has no effect without --backtest" --dump d t.csv
+    nothing "--models has no effect without --backtest" t.csv --models pool
+    nothing "--origins has no effect without --backtest" --backtest --origins 5 --no-backtest t.csv
+    nothing "--model has no effect with --backtest" --backtest --model pool t.csv
     [ ! -e d ]
 }
 

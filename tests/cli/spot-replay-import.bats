@@ -206,7 +206,7 @@ spoilt() { # FORMAT BAD FILE [option...]
     spot-replay import --from sacct one one | cmp - <(spot-replay import --from sacct one)
     run --separate-stderr spot-replay import --from sacct one two
     [ "$output" = "$(spot-replay import --from sacct two)" ]
-    [[ "$stderr" == *"1 record that a later one of the same job contradicts"* ]]
+    [[ "$stderr" == *"1 record contradicted by a later one of the same job"* ]]
     [ "$(sed -n 2p <<<"$output" | cut -d, -f5)" = 2 ]
 }
 

@@ -39,7 +39,7 @@ teardown() { job_teardown; }
     refuses 2 "another job: --data with other contents (xxh3 " train --resume st --data other
     refuses 2 "--resume st, but --state other" train --resume st --state other
     refuses 2 "--steps 2 is less than the 3 that are done" train --resume st --steps 2
-    refuses 2 "--resume has no meaning without --state" train --resume
+    refuses 2 "--resume has no effect without --state" train --resume
     find st -type f -exec md5sum {} + | sort >after
     cmp before after
     cp corpus same

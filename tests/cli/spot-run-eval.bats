@@ -90,7 +90,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
     printf X | dd of=s/gen-000000000025/bundle-0001 bs=1 seek=500 conv=notrunc 2>/dev/null
     run --separate-stderr spot-run eval --data corpus --state s --no-provenance
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"gen-000000000025/bundle-0001' is damaged"*"the state of step 20 is taken"* ]]
+    [[ "$stderr" == *"gen-000000000025/bundle-0001' is damaged"*"using the state of step 20"* ]]
     [ "$(value loss)" = "$want" ]
     [ -d s/gen-000000000025 ]
     refuses 3 "is damaged" eval --data corpus --state s --step 25

@@ -416,7 +416,7 @@ first_round() { # COMMANDS: an only rank does that in its first round, and fails
     mkdir -p decoy/sub && echo precious | tee decoy/file >decoy/sub/file
     first_round 'rmdir $SPOT_STATE_DIR; ln -s "$HERE/decoy" $SPOT_STATE_DIR'
     [ $status = 0 ] # another node takes its place
-    grep -q "local-0 cannot go on: SPOT_STATE_DIR ($was/live) is a symbolic link now, to $HERE/decoy: nothing there was touched" err
+    grep -q "local-0 cannot continue: SPOT_STATE_DIR ($was/live) is a symbolic link now, to $HERE/decoy: nothing there was touched" err
     [ ! -e "$was" ]
     first_round 'echo 1 >$SPOT_STATE_DIR/a; spot-run commit -q --step 1; rm -r $SPOT_STATE_DIR; ln -s "$HERE" $SPOT_STATE_DIR.l
         ln -s $SPOT_STATE_DIR.l/decoy $SPOT_STATE_DIR; spot-run commit --step 2'

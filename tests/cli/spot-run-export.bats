@@ -82,7 +82,7 @@ PY
     truncate -s 100 s/gen-000000000025/manifest.json
     run --separate-stderr spot-run export --state s -o e
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"gen-000000000025/manifest.json"*"the state of step 20 is taken"* ]]
+    [[ "$stderr" == *"gen-000000000025/manifest.json"*"using the state of step 20"* ]]
     diff -r m e
     rm s/gen-000000000020/bundle-0002
     refuses 3 "no valid generation is left in 's'" export --state s -o none

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # tier: jobs, lane: wait
-# spot-run train --load: a training goes on from the weights of a file, on any grid.
+# spot-run train --load: a training continues from the weights of a file, on any grid.
 
 bats_require_minimum_version 1.5.0
 load job

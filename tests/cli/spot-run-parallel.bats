@@ -89,7 +89,7 @@ resumes_right() {
     seen log durable 3
     [ "$(relayed log)" -gt 0 ]
     for name in a b; do
-        [ "$(grep -c "made durable by way of the coordinator: .*No space left on device" $name.err)" -eq 1 ]
+        [ "$(grep -c "to the coordinator to be made durable: .*No space left on device" $name.err)" -eq 1 ]
     done
     stops_right log
     resumes_right
@@ -133,7 +133,7 @@ calm() {
     seen log durable 1
     midway
     : >full
-    eventually 'grep -q "No space left on device; training goes on" log.err'
+    eventually 'grep -q "No space left on device; training continues" log.err'
     more_steps log
     rm full
     seen log durable $(($(events log durable) + 2))

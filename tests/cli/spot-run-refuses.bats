@@ -21,13 +21,13 @@ teardown() { job_teardown; }
     refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 2x-1
     refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 99999999999999999999x2
     refuses 2 "try --micro-batch 2" train --data corpus --steps 1 --micro-batch 3 --global-batch 4
-    refuses 2 "--resume has no meaning without --state" train --data corpus --steps 1 --resume
+    refuses 2 "--resume has no effect without --state" train --data corpus --steps 1 --resume
     refuses 2 "--usd-per-h" report --usd-per-h 1: log
-    refuses 2 "--separator has no meaning with --decode" tokenize --tokenizer t --decode --separator x
+    refuses 2 "--separator has no effect with --decode" tokenize --tokenizer t --decode --separator x
     refuses 2 "--lr" train --data corpus --steps 1 --lr nan
     refuses 2 "abacus" train --data corpus --steps 1 --device abacus
     refuses 2 "kernel" train --data corpus --steps 1 --device none-such
-    refuses 2 "a path is written unix:/tmp/sock" train --data corpus --steps 1 --listen /tmp/sock
+    refuses 2 "write a path as unix:/tmp/sock" train --data corpus --steps 1 --listen /tmp/sock
     refuses 2 "--join is missing" worker
     refuses 2 "--join is missing" replan plan.json
     refuses 2 "--join is missing" status
@@ -234,7 +234,7 @@ stopped() {
     background sh -c 'exec sleep 300 <silent'
     background spot-run train --data corpus $MODEL --state state --durable-every 0.01s --steps 100000 --events silent 2>said
     ready="[ \"\$(ls state | grep -o '[0-9]*\$' | sort -n | tail -n 1)\" -ge 1000 ]" stopped "--resume continue it" # the pipe is full at some 250
-    grep -q "nobody read the events: the last [0-9]* bytes of them are missing" said
+    grep -q "the reader of the events was blocked: the last [0-9]* bytes are missing" said
     spot-run train -q --data corpus $MODEL --state state --resume --steps 100000 --events log 2>said &
     pid=$!
     ready="grep -q committed log" stopped "--resume continue it"
@@ -306,7 +306,7 @@ stopped() {
 @test "who listens at a port without a key is told who else is let in" {
     background spot-run train --data corpus $MODEL --steps 100000 --listen '[::1]:0' 2>said
     eventually 'grep -q "listening at" said'
-    grep -q 'without --key-file every user of this machine can join this job, end it or change it; with --listen unix:PATH' said
+    grep -q 'without --key-file every user of this machine can join, stop or change this job' said
     kill $pid
     wait $pid || true
     head -c 32 /dev/urandom >key && chmod 600 key
@@ -534,6 +534,6 @@ forge() {
     worker w1
     wait $small && status=0 || status=$?
     [ "$status" -eq 1 ]
-    grep -q "cannot go on: stage: cannot allocate [0-9]* byte" small.err
+    grep -q "cannot continue: stage: cannot allocate [0-9]* byte" small.err
     more_steps log # without it
 }

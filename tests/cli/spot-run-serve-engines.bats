@@ -209,7 +209,7 @@ bad() { # fault, a word of what is said
     spot-run worker --join unix:j --name e --engine "'$tests/engine' \$PORT port=port start=orphan model=N &
         until [ -s port ]; do :; done; echo in use; exit 3" --engine-kind llama-server 2>e.err 3>&- &
     pids="$pids $!"
-    eventually 'grep -q "before it was well.*in use" e.err'
+    eventually 'grep -q "before it was ready.*in use" e.err'
     one f
     ended
     same
@@ -231,7 +231,7 @@ bad() { # fault, a word of what is said
 
 @test "an engine that is never well" {
     SPOT_TEST_ENGINE_START_S=1 one e start=unwell
-    eventually 'grep -q "not well in time" e.err'
+    eventually 'grep -q "not ready in time" e.err'
     kill -TERM "$pid_e"
     ends "$pid_e" 75
 }

@@ -83,7 +83,7 @@ setup_file() {
     [[ "$output" == *tokens.log*"fp32 weights on CPUs"*"q8 weights on CPUs"* ]]
     run spot-run serve -q --model model --batch in.jsonl -o out --state st --resume --dtype bf16
     [ "$status" = 3 ]
-    [[ "$output" == *tokens.log*"those of bf16 weights and inputs on CPUs"* ]]
+    [[ "$output" == *tokens.log*"continued with bf16 weights and inputs on CPUs"* ]]
     spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --state st --resume
     same out
 }

@@ -96,7 +96,7 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
     eventually '[ -e answered.1 ] && [ -e answered.2 ] || [ -e unanswered ]'
     [ ! -e unanswered ] || { cat status.err.*; false; }
     # plans that overtook one another; the shell may tell of those that were killed
-    run -1 bash -c 'grep "^spot-run" replan.err | grep -v "came before it"'
+    run -1 bash -c 'grep "^spot-run" replan.err | grep -v "older than the previous plan"'
     more_steps log
     stops_right log
 }
@@ -127,7 +127,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     train=$pid
 }
 
-@test "a disk that is full for a while: training goes on, then it is durable again, and good to start from" {
+@test "a disk that is full for a while: training continues, then it is durable again, and good to start from" {
     disk SPOT_DISK_FULL=$PWD/full log --durable-every 0.02s
     for i in 1 2; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$tools/disk.so worker w$i && w[i]=$pid; done
     seen log durable 2
@@ -140,7 +140,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     [ "$(ls st | grep -c "^gen-[0-9]*$")" -ge 1 ] # the one before is kept
     rm full
     seen log durable $((before + 2))
-    [ "$(grep -c "No space left on device; training goes on without a durable copy" log.err)" -eq 1 ] # of all that failed
+    [ "$(grep -c "No space left on device; training continues without a durable copy" log.err)" -eq 1 ] # of all that failed
     spot-run status --join unix:j --format json | jq -e 'has("durable_error") | not'
     kill -9 ${w[1]} ${w[2]}
     kill_job

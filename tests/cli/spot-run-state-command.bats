@@ -90,7 +90,7 @@ warned() { # TEXT
         --state-command "sh $example/directory.sh $PWD/elsewhere" 2>b.err
     seen log durable 2
     [ "$(relayed log)" -gt 0 ]
-    [ "$(grep -c "by way of the coordinator: the state command leads to another store" b.err)" -eq 1 ]
+    [ "$(grep -c "to the coordinator to be made durable: the state command leads to another store" b.err)" -eq 1 ]
     [ ! -e elsewhere ]
     stops_right log
 }
@@ -120,7 +120,7 @@ warned() { # TEXT
     seen log durable 1
     : >fails
     warned "the cloud is full of rain"
-    grep -q "training goes on without a durable copy" log.err
+    grep -q "training continues without a durable copy" log.err
     more_steps log
     rm fails
     seen log durable $(($(events log durable) + 1))
@@ -322,7 +322,7 @@ lies() { # HOW
     : >log.err
     goes_on
     grep -qF "'store:${bundle#store/}' is damaged" log.err
-    grep -q "set aside, going on from step [1-9]" log.err
+    grep -q "set aside, continuing from step [1-9]" log.err
     ! grep -q "last copy of a stage was lost" log.err
 }
 
@@ -401,12 +401,12 @@ refused() {
     stops_right log
     : >adds
     run -3 --separate-stderr spot-run export --state-command "$command" -o none
-    [[ "$stderr" == *"more than the"*"bytes of the manifest"* ]]
+    [[ "$stderr" == *"more than the"*"bytes in the manifest"* ]]
     rm adds
     newest=$(ls -d store/gen-* | sort | tail -n 1)
     printf x | dd of="$newest/bundle-0001" bs=1 seek=5000 conv=notrunc status=none
     spot-run export --state-command "$command" -o sound 2>export.err
-    grep -q "is damaged: .*; the state of step .* is taken" export.err
+    grep -q "is damaged: .*; using the state of step" export.err
     [ -e "$newest/manifest.json" ] && [ ! -e "$newest/bad" ] # nothing is changed there
 }
 

@@ -27,7 +27,7 @@ two_generations() {
         sed -i "$edit" $newest/manifest.json
         timeout 300 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
             --resume --events log 2>talk
-        grep -q "1 generation set aside, going on from step" talk
+        grep -q "1 generation set aside, continuing from step" talk
         [ -d $newest.bad ]
         same_as log $((step + 5))
     done
@@ -160,6 +160,6 @@ two_generations() {
     mkdir open
     for command in "train --data text --steps 1 --width 16" "serve --model nowhere --batch in.jsonl" "exec --workers 1"; do
         timeout 100 spot-run $command --state open -- $([ "${command%% *}" != exec ] || echo true) 2>said || true
-        grep -q "warning: others may write in 'open' (mode 0777)" said
+        grep -q "warning: other users may write in 'open' (mode 0777)" said
     done
 }

@@ -143,6 +143,6 @@ same_vals() { # LOG
     refuses 3 "short: 9 sequences are less than --val-batches 2 of 5" $common --val-data short --val-batches 2
     refuses 2 "--val-data must be files, not standard input" $common --val-data -
     refuses 4 "nothere" $common --val-data nothere
-    refuses 2 "--val-every has no meaning without --val-data" $common --data corpus --val-every 3
+    refuses 2 "--val-every has no effect without --val-data" $common --data corpus --val-every 3
     refuses 2 "--val-every" $common --val-data val --val-every 0
 }

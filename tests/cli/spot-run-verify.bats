@@ -234,7 +234,7 @@ AUTO="--steps 100000 --global-batch 16 --verify auto"
     worker good
     wait $train && status=0 || status=$?
     [ "$status" -eq 4 ]
-    grep -q "workers bad and good have another sum .* no third one says whose" log.err
+    grep -q "workers bad and good have a different sum .* no third copy to tell whose" log.err
     [ "$(events log corrupt)" -eq 0 ]
 }
 

@@ -274,7 +274,7 @@ START_TEST(a_copy_that_cannot_be_made_is_told_of)
     ck_said(0, 0, COMMITTED(1));
     damage_commits_of("a");
     (void)join_job("b", command);
-    until(count_in(in_dir("warned"), "a commit is not held twice yet"));
+    until(count_in(in_dir("warned"), "a commit does not have two copies yet"));
     ck_assert_uint_eq(events("durable"), 0);
     end_job(0, 1, job);
 }

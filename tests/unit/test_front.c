@@ -204,7 +204,7 @@ START_TEST(what_the_server_gave_up_is_an_error_and_not_an_end)
     client_hear(&k, _i ? "server_error" : "data: [DONE]");
     ck_assert_int_eq(client_status(&k), _i ? 500 : 200);
     ck_assert_ptr_nonnull(strstr(client_text(&k), "\"error\""));
-    ck_assert_ptr_nonnull(strstr(client_text(&k), "before its end: it cannot be computed."));
+    ck_assert_ptr_nonnull(strstr(client_text(&k), "aborted this request: it cannot be computed."));
     client_close(&k);
 }
 END_TEST
@@ -287,7 +287,7 @@ START_TEST(a_proof_is_asked_for_beside_the_stream)
     c->choice[0].finish = SPOT_FINISH_CANCELLED;
     check_once("GET", c->request.id, 500, "error");
     check_once("GET", "cmpl-none", 404, "stream_not_found");
-    check_once("DELETE", "cmpl-none", 405, "another method");
+    check_once("DELETE", "cmpl-none", 405, "not allowed");
 }
 END_TEST
 

@@ -29,8 +29,8 @@ static const struct {
     { "HEAD", "/health", "", "", "application/json", 200 },
     { "GET", "/metrics", "", "", "spot_up 1\n", 200 },
     { "GET", "/v1/streams/none", "", "", "stream_not_found", 404 },
-    { "GET", "/v1/", "", "", "nothing at this path", 404 },
-    { "POST", "/v1/completionss", "", "{}", "nothing at this path", 404 },
+    { "GET", "/v1/", "", "", "Unknown path", 404 },
+    { "POST", "/v1/completionss", "", "{}", "Unknown path", 404 },
     { "HEAD", "/v1/streams/none", "", "", "application/json", 404 },
     { "OPTIONS", "/v1/streams/none", "", "", "Allow: GET, HEAD, DELETE, OPTIONS", 204 },
     { "DELETE", "/v1/streams/none", "", "", "stream_not_found", 404 },
@@ -52,7 +52,7 @@ static const struct {
       400 },
     { "POST", "/v1/completions", "Content-Encoding: gzip\r\n", "\x1f\x8b", "Content-Encoding",
       415 },
-    { "POST", "/v1/completions//", "", "{}", "nothing at this path", 404 },
+    { "POST", "/v1/completions//", "", "{}", "Unknown path", 404 },
     { "POST", "/v1/chat/completions", "",
       "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", "no chat template",
       400 },
@@ -91,7 +91,7 @@ static const struct {
     const char *says;
 } admission[] = { { SPOT_ADMIT_FULL, 429, "rate_limit_exceeded" },
                   { SPOT_ADMIT_NOBODY, 503, "No worker" },
-                  { SPOT_ADMIT_DRAINING, 503, "is ending" } };
+                  { SPOT_ADMIT_DRAINING, 503, "shutting down" } };
 
 START_TEST(who_is_not_admitted_hears_when_to_come_back)
 {

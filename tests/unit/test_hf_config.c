@@ -106,7 +106,7 @@ enum { CASES = 28 };
 static const struct {
     const char *text, *expected;
 } refused[] = {
-    { "{\"model_type\": \"mamba\"}", ":1:16: /model_type: 'mamba' is not computed here: gpt2, " },
+    { "{\"model_type\": \"mamba\"}", ":1:16: /model_type: 'mamba' is not supported: gpt2, " },
     { "{\"n_embd\": 768}", "model_type" },
     { "{" LLAMA ",\n \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 8.0}}",
       ":2:18: /rope_scaling: rotary positions scaled as 'dynamic'" },

@@ -365,14 +365,14 @@ START_TEST(bodies_together_are_bounded)
     }
     settle();
     fd = dial(head);
-    hear(fd, text, sizeof(text), "at once");
+    hear(fd, text, sizeof(text), "request bodies");
     ck_assert_ptr_eq(strstr(text, "HTTP/1.1 503"), text);
     ck_assert_ptr_nonnull(strstr(text, "Retry-After: 1\r\n"));
     close(fd);
     fd = dial("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n080000\r\n");
     ck_assert(push(fd, body, 0x80000));
     ck_assert(push(fd, "\r\n0\r\n\r\n", 7));
-    hear(fd, text, sizeof(text), "at once");
+    hear(fd, text, sizeof(text), "request bodies");
     ck_assert_ptr_eq(strstr(text, "HTTP/1.1 503"), text);
     close(fd);
     ck_assert_uint_eq(n_called, 0);

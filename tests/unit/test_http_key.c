@@ -64,7 +64,7 @@ END_TEST
 
 static const struct {
     const char *text, *says;
-} odd[] = { { "one\n#\n\n one \n", ":4: the key of line 1 again" },
+} odd[] = { { "one\n#\n\n one \n", ":4: the same key as in line 1" },
             { "\xef\xbb\xbfone\n", ":1: a key has a byte that is not printable ASCII" },
             { "one\nk\xc3\xa4se\n", ":2: a key has a byte that is not printable ASCII" },
             { "one\ntw\to\n", ":2: a key has a byte" },

@@ -160,7 +160,7 @@ START_TEST(a_damaged_generation_is_set_aside_and_the_one_before_goes_on)
     got = run_job(&o);
     ck_assert_msg(!got.rc, "%s", got.err.msg);
     ck_assert_str_eq(got.result.state_hex, alone);
-    ck_assert_msg(strstr(got.warned, "that generation is set aside, going on from step ") != NULL,
+    ck_assert_msg(strstr(got.warned, "that generation is set aside, continuing from step ") != NULL,
                   "%s", got.warned);
     shell("[ -e store/gen-*/bad ]");
 }

@@ -345,7 +345,7 @@ START_TEST(places_of_a_plan_are_kept_and_those_of_nobody_are_told)
     got = expect_stopped(&r, &o);
     wait_for_all(worker, 3);
     ck_assert_msg(strstr(got.warned, "the plan gives 'local-7' the place d 0, p 0, m 0, but no "
-                                     "member of that name can have one") != NULL,
+                                     "member of that name is available") != NULL,
                   "%s", got.warned);
 }
 END_TEST
@@ -411,7 +411,7 @@ START_TEST(a_plan_in_a_file_is_read_again_and_a_bad_one_changes_nothing)
     write_grid(o.plan, 3, 99, 1);
     wait_for_event(warned_path, "the plan asks for 99x1: the job has 4 microbatches in a step");
     write_grid(o.plan, 1, 1, 2); /* older than what is in force */
-    wait_for_event(warned_path, "the plan has the time 1 s, one of 2 s came before it");
+    wait_for_event(warned_path, "the plan is of 1 s, older than the previous plan of 2 s");
     wait_for_grid(&r, 2, 1);
     write_grid(o.plan, 4, 0, 0);
     wait_for(&r, "\"suspended\": true");

@@ -206,7 +206,8 @@ START_TEST(steps_that_are_undone_are_told_and_counted)
     await_value(o.metrics, "spot_train_steps_undone_total", 1);
     await_value(o.metrics, "spot_train_moved_bytes_total{from=\"store\"}", 1);
     got = stop_running(&r);
-    ck_assert_msg(strstr(got.warned, "the last copy of a stage was lost: back from step ") != NULL,
+    ck_assert_msg(strstr(got.warned, "the last copy of a stage was lost: rolled back from step ") !=
+                      NULL,
                   "%s", got.warned);
     waitpid(worker[1], &status, 0);
     waitpid(worker[2], &status, 0);

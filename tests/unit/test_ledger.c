@@ -270,7 +270,7 @@ START_TEST(a_question_that_cannot_be_right_is_refused)
     ck_assert_int_eq(take(ledger, 2, 4, 7), 0);
     refused(ledger, 0, 2, 7, "world: 2, but others asked as ranks of 4 in this round");
     ck_assert_int_eq(take(ledger, 3, 4, 7), 0);
-    refused(ledger, 0, 4, 7, "rank: 0 is one more than the 2 that this node has");
+    refused(ledger, 0, 4, 7, "rank: 0 would be more than the 2 ranks of this node");
     spot_ledger_free(ledger);
 }
 END_TEST

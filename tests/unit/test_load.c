@@ -118,7 +118,7 @@ START_TEST(a_part_has_the_bits_of_the_whole_and_no_others)
         if (i == 1) {
             ck_assert_int_eq(rc, -1);
             ck_assert_int_eq(err.code, SPOT_EDATA);
-            ck_assert_ptr_nonnull(strstr(err.msg, "bundle 1 holds other numbers"));
+            ck_assert_ptr_nonnull(strstr(err.msg, "bundle 1 has changed since"));
         } else {
             ck_assert_msg(!rc, "%s", err.msg);
             ck_assert_mem_eq(b->plane[0], saved[i]->plane[0], b->arena.n_elem * sizeof(float));
@@ -452,7 +452,7 @@ START_TEST(one_file_beside_an_index_of_others_is_refused)
     write_kind(&plain, "split", true);
     write_kind(&plain, "split/model.safetensors", false);
     refused(in_dir("split"), SPOT_EDATA,
-            "split/model.safetensors is not of model.safetensors.index.json beside it");
+            "split/model.safetensors is not listed in model.safetensors.index.json beside it");
     w = spot_weights_open(in_dir("split/model.safetensors"), &config.shape, &err);
     ck_assert_msg(w, "%s", err.msg);
     spot_weights_close(w);
@@ -465,7 +465,8 @@ START_TEST(one_file_beside_an_index_of_others_is_refused)
     ck_assert_msg(w, "%s", err.msg);
     spot_weights_close(w);
     put("split/adapter_config.json", "{}");
-    refused(in_dir("split"), SPOT_EDATA, "split/adapter_config.json: an adapter is no model");
+    refused(in_dir("split"), SPOT_EDATA,
+            "split/adapter_config.json: this is an adapter, not a model");
     remove_dir();
 }
 END_TEST

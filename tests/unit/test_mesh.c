@@ -391,7 +391,7 @@ START_TEST(a_peer_that_answers_no_ping_is_given_up_after_the_lease)
     ck_assert_str_eq(err.msg, "member 2 does not answer");
     ck_assert_int_eq(spot_mesh_check(mesh[0], &id, 1, &err), -1);
     ck_assert_int_eq(spot_mesh_send(mesh[0], id, DATA, 1, "x", 1, &err), -1);
-    ck_assert_str_eq(err.msg, "member 2 is gone");
+    ck_assert_str_eq(err.msg, "member 2 was lost");
     while (!spot_link_read(&link, &in, NULL)) /* it was closed */
         poll(&(struct pollfd){ .fd = link.fd, .events = POLLIN }, 1, 60000);
     while ((f = spot_frame_pop(&in))) {

@@ -162,7 +162,7 @@ START_TEST(a_long_greeting_is_refused)
                                         text, sizeof(text), NULL),
                      0);
     ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
-    ck_assert_str_eq(err.msg, "the peer does not speak this protocol");
+    ck_assert_str_eq(err.msg, "the peer does not use this protocol");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
 }
@@ -356,7 +356,7 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
     spot_transfer_fail(end[1], &why);
     end[1]->close(end[1]);
     pthread_join(serving.thread, NULL);
-    ck_assert_str_eq(serving.err.msg, "the peer says: time is ?[2Jup?");
+    ck_assert_str_eq(serving.err.msg, "the peer reports: time is ?[2Jup?");
     spot_buf_release(&m.payload);
     spot_sender_free(sender);
 
@@ -372,7 +372,7 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
                                        NULL),
                      0);
     ck_assert(!wait_for(receiver, &state));
-    ck_assert_str_eq(state.err.msg, "the peer says: time is ?[2Jup?");
+    ck_assert_str_eq(state.err.msg, "the peer reports: time is ?[2Jup?");
     end[0]->close(end[0]);
     spot_receiver_free(receiver);
     spot_buf_release(&f.bytes);
@@ -433,7 +433,7 @@ START_TEST(another_version_and_the_same_role_are_refused_by_name)
     make_pair(1, end);
     ck_assert_int_eq(end[0]->write(end[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, NULL), 0);
     ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
-    ck_assert_str_eq(err.msg, "the peer does not speak this protocol");
+    ck_assert_str_eq(err.msg, "the peer does not use this protocol");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
 }

@@ -284,7 +284,7 @@ START_TEST(a_clock_that_is_wrong_changes_nothing_of_what_is_left)
     expect_left(0, 100);
     ck_assert_int_eq(seen.n_warned, clocks[_i].is_impossible);
     if (clocks[_i].is_impossible)
-        expect_warned(0, "s from its own Date");
+        expect_warned(0, "s after the Date of the answer");
 }
 END_TEST
 

@@ -357,7 +357,7 @@ START_TEST(what_is_no_file_of_ours_is_not_written_to)
     ck_assert_int_eq(spot_partial_check("", &err), -1);
     ck_assert_str_eq(err.msg, "the name of an output file is empty");
     ck_assert_int_eq(spot_partial_check("/dev/null", &err), -1);
-    ck_assert_str_eq(err.msg, "cannot put a file in the place of '/dev/null': not a regular file");
+    ck_assert_str_eq(err.msg, "cannot replace '/dev/null': not a regular file");
     ck_assert_int_eq(spot_partial_check("/nowhere/model", &err), -1);
     ck_assert_str_eq(err.msg, "cannot write '/nowhere/model': No such file or directory");
     spot_buf_release(&f.bytes);

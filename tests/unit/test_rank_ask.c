@@ -123,7 +123,7 @@ END_TEST
 
 START_TEST(an_agent_that_goes_is_silent_or_does_not_end_is_an_error)
 {
-    ck_refused(60, go, SPOT_ESYS, "the agent of this node is gone");
+    ck_refused(60, go, SPOT_ESYS, "the agent of this node has ended");
     ck_refused(0.05, be_silent, SPOT_ESYS, "no answer within 0.05 s");
     ck_refused(60, say_no_end, SPOT_EDATA, "the agent's answer is longer than 1048576 bytes");
 }

@@ -335,7 +335,7 @@ START_TEST(a_damaged_generation_is_passed_over_and_named)
     expect_same(&m, &whole);
     ck_assert_int_eq(n_warning, 1);
     ck_assert_ptr_nonnull(strstr(warning, "gen-000000000004"));
-    ck_assert_ptr_nonnull(strstr(warning, "; the state of step 3 is taken"));
+    ck_assert_ptr_nonnull(strstr(warning, "; using the state of step 3"));
     spot_saved_model_release(&m);
     ck_assert_int_eq(spot_saved_model_read(&m, at_dir(state), SPOT_NEWEST_STEP, NULL, &err), 0);
     spot_saved_model_release(&m);

@@ -368,7 +368,7 @@ START_TEST(without_workers_there_is_no_health)
     UNTIL(metric("spot_serve_choices_queued") == 1);
     got = end_server(SIGTERM); /* nobody is there who could end it */
     ck_assert_int_eq(got.err.code, SPOT_EPREEMPTED);
-    ck_assert_str_eq(got.err.msg, "stopped with 1 choices to come");
+    ck_assert_str_eq(got.err.msg, "stopped with 1 unfinished choices");
     talk_hear(&k, NULL);
     ck_assert_ptr_nonnull(
         strstr(talk_text(&k), "The server stopped before the end of this request."));
@@ -450,7 +450,7 @@ START_TEST(what_cannot_be_served_is_refused_at_the_start)
     expect_no_server(&o, "cannot open");
     o.batch = NULL;
     o.tls_cert = in_dir("model/config.json");
-    expect_no_server(&o, "--tls-cert and --tls-key go together");
+    expect_no_server(&o, "--tls-cert and --tls-key must go together");
 }
 END_TEST
 

@@ -198,10 +198,10 @@ static const char *const bad[][3] = {
       "{\"model\": "
       "\"model\", \"prompt\": \"a\", \"max_tokens\": 1}}\n\n"
       "{\"custom_id\": \"a\", \"url\": \"/v1/chat/completions\", \"body\": {}}",
-      "bad:3:15: /custom_id: 'a' is that of line 1 already" },
+      "bad:3:15: /custom_id: 'a' is already in line 1" },
     { "{\"custom_id\": \"a\"}\n",
       "{\"custom_id\": \"a\", \"body\": {}}\n{\"custom_id\": \"a\", \"body\": {}}",
-      "bad:2:15: /custom_id: 'a' is that of line 1 already" },
+      "bad:2:15: /custom_id: 'a' is already in line 1" },
     { "no answer\n", "{\"custom_id\": \"a\", \"body\": {}}", "worse:1" },
 };
 
@@ -239,7 +239,7 @@ START_TEST(answers_go_to_a_file_that_is_not_the_requests)
     start_server(&o);
     got = end_server(0);
     ck_assert_int_eq(got.err.code, SPOT_EUSAGE);
-    ck_assert_msg(strstr(got.err.msg, _i < 4 ? "would be added to the requests, "
+    ck_assert_msg(strstr(got.err.msg, _i < 4 ? "would be appended to the requests, "
                                              : "must be a regular file, which "),
                   "%s", got.err.msg);
     ck_assert_str_eq(read_text(in_dir("in")), before);

@@ -90,7 +90,7 @@ START_TEST(answers_end_on_the_version_they_began_on)
     UNTIL(status_number("rollout.replicas") == 1); /* of the new version; one of the old is left */
     ck_assert(status_number("rollout.requests_left") == ASKED);
     expect_fresh(ask("POST", "/v1/completions", fresh), "other");
-    expect_refused(SPOT_MSG_ROLL, in_dir("model"), "being rolled out still: ");
+    expect_refused(SPOT_MSG_ROLL, in_dir("model"), "still being rolled out: ");
     set_pace(0);
     expect_all("model");
     UNTIL(is_rollout("done"));
@@ -470,7 +470,7 @@ START_TEST(a_journal_that_is_none_or_of_other_numbers_is_refused_by_name)
     start_server(&o);
     got = end_server(0);
     ck_assert_int_eq(got.err.code, SPOT_EDATA);
-    ck_assert_ptr_nonnull(strstr(got.err.msg, "those of bf16 weights and inputs on CPUs"));
+    ck_assert_ptr_nonnull(strstr(got.err.msg, "continued with bf16 weights and inputs on CPUs"));
     write_text(in_dir("numbers/tokens.log"), "this is no journal at all");
     start_server(&o);
     got = end_server(0);

@@ -68,7 +68,7 @@ END_TEST
 START_TEST(a_status_that_is_lost_is_no_success)
 {
     signal(SIGCHLD, SIG_IGN);
-    expect("state command: delete k: its status is lost, for SIGCHLD is ignored", "exit 7 #");
+    expect("state command: delete k: no exit status, because SIGCHLD is ignored", "exit 7 #");
     signal(SIGCHLD, SIG_DFL);
 }
 END_TEST

@@ -274,7 +274,7 @@ START_TEST(a_record_is_written_once_and_by_who_leads)
     ck_assert_int_eq(changed, 9);
     ck_assert_int_eq(spot_etcd_put(store, &lead, "k", "new", &changed, &err), 0);
     ck_assert_int_eq(spot_etcd_put(store, &lead, "k", "new", &changed, &err), -1);
-    expect_error(SPOT_ESYS, "expected etcd to tell the leader and 'k'");
+    expect_error(SPOT_ESYS, "expected etcd to return the leader and 'k'");
     close_store(store);
 }
 END_TEST

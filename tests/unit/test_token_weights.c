@@ -80,7 +80,7 @@ START_TEST(what_is_wrong_is_named)
         { "1 2 3 4 1e39", ":1: expected a number, got '1e39'" },
         { "1 2 3 4", "4 weights for 5 tokens" },
         { "", "0 weights for 5 tokens" },
-        { "1 2 3\n4 5\n6", ":3: more weights than the 5 tokens" },
+        { "1 2 3\n4 5\n6", ":3: more weights than the data's 5 tokens" },
         { "1,2,3,4,5", "expected a number" },
     };
 

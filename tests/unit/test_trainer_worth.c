@@ -96,7 +96,7 @@ START_TEST(a_third_pipeline_is_worth_a_short_pause_and_not_a_long_one)
     ck_assert(puts_off(&larger));
     ck_assert(puts_off(&larger));
     ck_assert_int_eq(n_told, 1);
-    ck_assert_ptr_nonnull(strstr(told, "grid 3x1 waits: members go every 6.67 s"));
+    ck_assert_ptr_nonnull(strstr(told, "grid 3x1 waits: a member leaves every 6.67 s"));
     c.movement.exposed_s = 600; /* and nobody went since */
     ck_assert(!puts_off(&larger));
     ck_assert(!c.movement.is_put_off);

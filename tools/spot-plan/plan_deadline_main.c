@@ -287,7 +287,7 @@ static int find_place(struct plan_deadline *s, struct spot_err *err)
             return o.at || s->market.n_place == 1 || s->now.is_new
                        ? 0
                        : spot_err_set(err, SPOT_EUSAGE,
-                                      "--at is needed: in which zone it runs or last ran");
+                                      "--at is needed, the zone where the job runs or last ran");
         }
     return spot_err_set(err, SPOT_EUSAGE, "--at: no place is in zone '%.64s'", o.at);
 }

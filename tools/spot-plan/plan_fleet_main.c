@@ -377,7 +377,7 @@ static int serve(struct spot_err *err)
     int rc;
 
     if (!o.load)
-        return spot_err_set(err, SPOT_EUSAGE, "--load is needed: what is asked for");
+        return spot_err_set(err, SPOT_EUSAGE, "--load is needed, the requests to serve");
     rc = run(&s, err);
     for (size_t g = 0; g < s.demand.n_offer; g++) {
         free(s.offer[g].zone);

@@ -79,7 +79,7 @@ static int check_goal(const struct session *s, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--loss has no meaning: %s has no 'async'; give --samples", o->job);
     if (is_async(s) && !(o->loss > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "--loss is needed: what training has to reach");
+        return spot_err_set(err, SPOT_EUSAGE, "--loss is needed, the goal of the training");
     if (is_async(s) && o->loss_now > 0 && o->loss_now <= o->loss)
         return spot_err_set(err, SPOT_EINFEASIBLE, "the loss is %g already: nothing to run",
                             o->loss_now);

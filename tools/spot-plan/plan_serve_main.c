@@ -158,8 +158,8 @@ static int read_load(struct session *s, struct spot_err *err)
     s->now.time_s = o.forecast ? fmax(s->now.time_s, last_s) : last_s;
     span_s = fmin(o.window_s, s->now.time_s - s->seen.since_s);
     if (!(span_s > 0))
-        return spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate",
-                            o.load);
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: all requests have the same time, so there is no rate", o.load);
     n = spot_load_arrivals(load, s->now.time_s - span_s, s->now.time_s);
     if (!n)
         spot_tool_warn("%s ends at %.15g s and the forecast is of %.15g s: no request of the last "

@@ -89,7 +89,7 @@ static int load(struct inputs *inputs, struct spot_count_grids *grids,
     if (inputs_load(inputs, path, n_path, prov, err))
         return -1;
     if (!inputs->counts.n_series)
-        return spot_err_set(err, SPOT_EDATA, "%s: asks for no instance, and there are no counts",
+        return spot_err_set(err, SPOT_EDATA, "%s: requests no instance, and there are no counts",
                             inputs->source);
     return grids_make(grids, options, &inputs->counts, inputs->source, false, known, err);
 }

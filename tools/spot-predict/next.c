@@ -52,11 +52,10 @@ static void say(const struct spot_probes *p, const struct spot_next_place *place
     for (size_t i = 0; i < n_next; i++)
         sum_usd += next[i].worth_usd;
     if (best == SIZE_MAX)
-        spot_tool_note("without asking, start nowhere; with these answers an hour is worth %.4g "
-                       "USD",
+        spot_tool_note("without probes, start nowhere; with these probes an hour is worth %.4g USD",
                        sum_usd);
     else
-        spot_tool_note("without asking, start in %s%s%s: worth %.4g USD; with these answers %.4g",
+        spot_tool_note("without probes, start in %s%s%s: worth %.4g USD; with these probes %.4g",
                        p->probed[best].zone, *p->probed[best].instance_type ? ", " : "",
                        p->probed[best].instance_type, best_usd, best_usd + sum_usd);
 }

@@ -33,7 +33,7 @@ static int read_files(struct spot_share_import *imp, const struct spot_share_for
     if (spot_share_import_settle(imp, err))
         return -1;
     if (imp->n_replaced)
-        spot_tool_warn("%zu record%s that a later one of the same %s contradicts: left out",
+        spot_tool_warn("%zu record%s contradicted by a later one of the same %s: left out",
                        imp->n_replaced, imp->n_replaced == 1 ? "" : "s",
                        imp->jobs.n ? "job" : "throughput");
     if (imp->jobs.n && imp->n_speed)

@@ -122,7 +122,8 @@ static int close_log(const struct spot_live *l, struct spot_outlet *outlet, int 
     if (l->supervisor.log && l->supervisor.log != stdout && fclose(l->supervisor.log) && !rc)
         rc = spot_err_sys(err, "cannot write '%s'", opt.events);
     if ((spot_outlet_free(outlet, l->signal_got ? 1 : 60) || was_lost) && !rc)
-        rc = spot_err_set(err, SPOT_ESYS, "nobody read the events: some are missing");
+        rc = spot_err_set(err, SPOT_ESYS,
+                          "the reader of the events was blocked: some events are missing");
     return rc;
 }
 

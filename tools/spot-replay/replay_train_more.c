@@ -95,7 +95,7 @@ void replay_train_warn(const struct replay_train *s)
                      *names ? ", " : "", s->policy[k]->name);
     if (*names)
         spot_tool_warn("%s ran grids whose speed the other policies and ideal do not know, at the "
-                       "fitted curve's speed: their share of ideal means nothing%s",
+                       "fitted curve's speed: their share of ideal is meaningless%s",
                        names,
                        s->source == SPOT_THROUGHPUT_TABLE
                            ? "; --throughput both lets all policies choose by the curve"

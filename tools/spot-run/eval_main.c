@@ -300,7 +300,7 @@ static int check(const struct options *o, enum spot_format *format, struct spot_
 {
     if (!o->job.c.load == !state_of(o))
         return spot_err_set(err, SPOT_EUSAGE,
-                            o->job.c.load ? "--load and --state are two models: give one"
+                            o->job.c.load ? "give only one of --load and --state"
                                           : "--load or --state is missing: the model");
     if (o->has_step && o->job.c.load)
         return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");

@@ -273,9 +273,7 @@ static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
                                 SPOT_MEMBERS_MAX, o.nodes);
     }
     if (!GROUP.listen && !GROUP.n_local && least > 1)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "%llu nodes need a place to meet: --rdzv-endpoint HOST:PORT, the same "
-                            "on each of them",
+        return spot_err_set(err, SPOT_EUSAGE, "%llu nodes need the same --rdzv-endpoint HOST:PORT",
                             least);
     if (!GROUP.listen && GROUP.n_local && least > GROUP.n_local)
         return spot_err_set(err, SPOT_EUSAGE, "--nnodes %s, but there are %llu --workers", o.nodes,
@@ -306,8 +304,8 @@ static int coordinate(struct spot_err *err)
     e->finish_s = derived("SPOT_TEST_FINISH_S", 60);
     e->mirror_byte_per_s = derived("SPOT_TEST_MIRROR_RATE", 0);
     if (o.node.ranks.log_dir && !e->group.n_local)
-        spot_tool_warn("--log-dir is for the nodes that are started here, and none is: give it to "
-                       "those that join");
+        spot_tool_warn("--log-dir is for nodes that are started here, and none is: give it to the "
+                       "joining nodes");
     else if (o.node.ranks.log_dir && spot_rank_output_make_dir(o.node.ranks.log_dir, err))
         return -1;
     spot_tool_never_wait();
@@ -353,7 +351,7 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.node.is_quiet });
     if (!n)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "COMMAND is missing: give what the ranks run after --");
+                            "COMMAND is missing: give the command of the ranks after --");
     if (exec_torchrun_ranks(&o.torchrun, &o.node.n_rank, err))
         return -1;
     o.node.ranks.command = exec_torchrun_command(&o.torchrun, operand, n);

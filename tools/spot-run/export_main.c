@@ -122,10 +122,9 @@ static int check(const struct options *o, struct spot_err *err)
 {
     if (has_state(o) == (o->join != NULL))
         return spot_err_set(err, SPOT_EUSAGE,
-                            !o->join ? "--state or --join is missing: where the weights are"
-                            : o->state.command
-                                ? "--state-command and --join are two sources: give one"
-                                : "--state and --join are two sources: give one");
+                            !o->join ? "--state or --join is missing, the source of the weights"
+                            : o->state.command ? "give only one of --state-command and --join"
+                                               : "give only one of --state and --join");
     if (o->has_step && !has_state(o))
         return spot_err_set(err, SPOT_EUSAGE, "--step is for --state or --state-command");
     if (!o->output)

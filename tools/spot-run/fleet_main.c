@@ -350,7 +350,8 @@ static int read_state(struct session *s, struct spot_err *err)
         return errno == ENOENT ? 0 : spot_err_sys(err, "cannot read %s", source);
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > STATE_MAX) {
         close(fd);
-        return spot_err_set(err, SPOT_EDATA, "%s: no file of at most %d bytes", source, STATE_MAX);
+        return spot_err_set(err, SPOT_EDATA, "%s: not a file, or longer than %d bytes", source,
+                            STATE_MAX);
     }
     text = spot_xcalloc((size_t)st.st_size + 1, 1);
     n = pread(fd, text, (size_t)st.st_size, 0);
@@ -437,7 +438,7 @@ static int run(struct spot_err *err)
 
     if (!o.plan.command && !o.plan.offers)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--plan-command or --offers is missing: where the plan is from");
+                            "--plan-command or --offers is missing, the source of the plan");
     rc = open_fleet(&s, err);
     if (!rc)
         s.plan = open_plan(&s);

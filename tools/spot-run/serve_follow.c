@@ -215,10 +215,10 @@ int serve_follow_begin(const char *text, struct spot_server_options *server, str
     };
     f.job.every = has_count ? strtoll(comma + 1, NULL, 10) : 1;
     if (!*f.join || f.job.every < 1 || f.job.every > 1000000000)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--follow must be an address, or one and a number of commits from 1 to "
-                            "1000000000, got '%s'",
-                            text);
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "--follow must be ADDRESS or ADDRESS,N with N from 1 to 1000000000 commits, got '%s'",
+            text);
     f.model = server->model;
     server->follow = follow;
     server->drop = drop;

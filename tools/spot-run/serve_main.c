@@ -263,7 +263,7 @@ static int run_server(struct spot_err *err)
     int rc;
 
     if (o.follow && server.state)
-        return spot_err_set(err, SPOT_EUSAGE, "--follow and --state do not go together yet");
+        return spot_err_set(err, SPOT_EUSAGE, "--follow cannot be combined with --state yet");
     if (o.follow && serve_follow_begin(o.follow, &server, err))
         return -1;
     rc = spot_server_run(&server, err);
@@ -276,8 +276,7 @@ static int run_serve(struct spot_err *err)
     spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
     if (!server.http && !server.batch)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--http or --batch is missing: where requests come "
-                            "from");
+                            "--http or --batch is missing, the source of requests");
     if (server.tool_format && !spot_tool_form_find(server.tool_format))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--tool-format must be hermes, mistral-args, function, mistral, phi, "

@@ -276,7 +276,7 @@ static int generate(struct spot_solo *s, struct spot_err *err)
         return spot_err_set(err, SPOT_EDATA, "--system: this model has no chat template: %s",
                             spot_solo_no_chat(s));
     if (is_plain && !o.is_plain)
-        spot_tool_info("without a chat template the text is continued: %s", spot_solo_no_chat(s));
+        spot_tool_info("no chat template, so the text is continued: %s", spot_solo_no_chat(s));
     if (!o.prompt && isatty(STDIN_FILENO)) {
         rc = chat(s, &said, is_plain, err);
     } else {

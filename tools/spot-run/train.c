@@ -235,8 +235,8 @@ static int settle_verify(struct spot_trainer_options *c, struct spot_err *err)
                             "--verify is for kernels of the CPU: sums on a device are not hashed");
     return c->verify != 0 && c->grid.M > 1
                ? spot_err_set(err, SPOT_EUSAGE,
-                              "--verify needs one worker for each stage: those of a tensor group "
-                              "cannot be told apart")
+                              "--verify needs one worker for each stage: a fault in a tensor group "
+                              "cannot be attributed")
                : 0;
 }
 

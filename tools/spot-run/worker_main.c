@@ -195,12 +195,11 @@ static int settle_engine(struct spot_err *err)
     if (spot_http_url_check(engine_url, err) ||
         spot_endpoint_parse_reach(engine_url + strlen("http://"), SPOT_REACH_NUMERIC, &at, err))
         return -1;
-    return spot_endpoint_is_private(&at)
-               ? 0
-               : spot_err_set(err, SPOT_EUSAGE,
-                              "--engine-url must be of this machine, such as "
-                              "http://127.0.0.1:8000, got '%s'",
-                              engine_url);
+    return spot_endpoint_is_private(&at) ? 0
+                                         : spot_err_set(err, SPOT_EUSAGE,
+                                                        "--engine-url must be on this machine, "
+                                                        "such as http://127.0.0.1:8000, got '%s'",
+                                                        engine_url);
 }
 
 static int run_worker(struct spot_err *err)

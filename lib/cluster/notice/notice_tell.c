@@ -65,7 +65,7 @@ static double deadline_of(struct spot_notice_watch *w, const struct spot_notice_
     if (is_likely(c->deadline_s - ours_s - w->offset_s))
         return c->deadline_s;
     if (!w->has_warned_clock)
-        spot_notice_warn(w, "notices of %s: the deadline is %.0f s from its own Date",
+        spot_notice_warn(w, "notices of %s: the deadline is %.0f s after the Date of the answer",
                          w->cloud ? w->cloud->name : "", c->deadline_s - ours_s - w->offset_s);
     w->has_warned_clock = true;
     return is_likely(c->deadline_s - ours_s) ? c->deadline_s + w->offset_s : NAN;
