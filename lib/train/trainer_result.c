@@ -52,7 +52,7 @@ static void write_weights(void *result)
     free(r->written.plane[SPOT_PLANE_MASTER]);
 }
 
-/* Save the received bundle, whose plane is handed to the writer. */
+/* Save the received bundle, whose plane is passed to the writer. */
 static int save_bundle(struct spot_result_writer *r, struct spot_err *err)
 {
     spot_threads_join(&r->writer);
