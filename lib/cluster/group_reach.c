@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { TRIALS_MAX = 3 };
+enum { TRIALS_MAX = 3, PROBES_MAX = 32 };
 
 static const double witness_s = 0.5;
 static const double patience_s = 20;   /* for a member that joins under a suspected name */
@@ -63,15 +63,17 @@ void spot_group_witness(const struct spot_group *g, struct spot_peer *const *pee
 
 /* --- questions and answers ------------------------------------------------ */
 
-/* Asks a member to probe its elders, to which it would connect. */
+/* Asks a member to probe its elders, to which it would connect; where they are many, PROBES_MAX of
+ * them, which are others for each member: so a group of n takes n probes and not n * n. */
 static void ask(struct spot_group *g, struct spot_peer *peer)
 {
     const struct spot_machine *const m = &peer->view->machine;
+    const size_t every = peer->is_on_trial ? 1 : (m->n_member - 1) / PROBES_MAX + 1;
     struct spot_buf list = { 0 }, out = { 0 };
     char address[SPOT_ADDRESS_MAX + 8];
     uint32_t n = 0;
 
-    for (size_t i = 0; i < m->n_member; i++) {
+    for (size_t i = peer->id % every; i < m->n_member; i += every) {
         const struct spot_peer *const elder = spot_group_find(g, m->member[i].id);
 
         if (elder->id >= peer->id || spot_peer_is_aside(elder))

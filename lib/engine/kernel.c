@@ -92,6 +92,13 @@ const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here)
     const struct spot_backend *cuda;
     size_t n_cpu = 0;
 
+    if (strcmp(backend, "cpu") != 0 && strcmp(backend, "cuda") != 0 &&
+        strcmp(backend, "auto") != 0) {
+        for (size_t k = 0; !i && (kernel = spot_backend_cpu.kernel(k, runs_here)); k++)
+            if (!strcmp(kernel->kind, backend))
+                return backend;
+        return NULL;
+    }
     if (strcmp(backend, "cuda") != 0) {
         while ((kernel = spot_backend_cpu.kernel(n_cpu, runs_here)) && n_cpu < i)
             n_cpu++;

@@ -33,8 +33,8 @@ bool spot_kernel_is_whole_cuda(const char *name);
 /* Whether members of a tensor group compute the same bits as a single member with this kind. */
 bool spot_kernel_shares_stages(const char *name);
 
-/* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; NULL
- * past the end. */
+/* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; of a
+ * kind of the CPU's that alone. NULL past the end. */
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);
 
 #ifdef __cplusplus

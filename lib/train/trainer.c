@@ -101,7 +101,7 @@ static void become_worker(void *job, uint64_t index, const char *address)
     const struct spot_trainer *const c = job;
 
     c->options->become_worker(c->options, index, address,
-                              strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda");
+                              strncmp(c->config.kernel, "cuda", 4) ? c->config.kernel : "cuda");
 }
 
 static void listening(void *job, const char *address)

@@ -86,8 +86,8 @@ struct spot_trainer_options {
     void (*progress)(
         const struct spot_progress *progress); /* called a few times a second; may be NULL */
     /* Called in a new process, which becomes local worker `index` of this job, joins at `address`
-     * and computes on a backend. If it returns, the process exits with status 127. NULL if n_local
-     * is 0. */
+     * and computes with a kernel of the CPU's or "cuda". If it returns, the process exits with
+     * status 127. NULL if n_local is 0. */
     void (*become_worker)(const struct spot_trainer_options *options, uint64_t index,
                           const char *address, const char *backend);
 };

@@ -17,8 +17,8 @@ struct spot_worker_options {
     const char *name;        /* NULL: "PID" */
     const char *private_dir; /* of the coordinator that started it, see private_dir.h; or NULL */
     const char *domain;      /* failure domain, such as a zone; NULL: its own */
-    const char *backend;     /* offers its kernels: "cpu", "cuda" or "auto" for both */
-    const char *device;      /* of CUDA: "auto" or a number, see spot_cuda_choose */
+    const char *backend; /* offers its kernels: "cpu", "cuda", "auto" for both, or one of the CPU */
+    const char *device;  /* of CUDA: "auto" or a number, see spot_cuda_choose */
     int n_thread;
     int recompute;             /* enum spot_recompute */
     const char *state_command; /* command on this instance that accesses durable state, see

@@ -26,8 +26,8 @@ void become_worker(const struct spot_trainer_options *o, uint64_t index, const c
 
     snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o->n_thread);
-    if (!strcmp(backend, "cpu"))
-        snprintf(device, sizeof(device), "cpu");
+    if (strcmp(backend, "cuda") != 0)
+        snprintf(device, sizeof(device), "%s", backend);
     else
         snprintf(device, sizeof(device), "%s:%s", backend, o->device ? o->device : "auto");
     for (size_t i = 0; i < N_OPTION; i++)

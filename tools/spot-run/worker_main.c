@@ -163,11 +163,12 @@ static int settle_device(struct spot_err *err)
         return -1;
     o.backend = chosen.kind;
     o.device = chosen.number;
-    if (!strcmp(o.backend, "cpu") || !strcmp(o.backend, "cuda") || !strcmp(o.backend, "auto"))
+    if (!strcmp(o.backend, "cpu") || !strcmp(o.backend, "cuda") || !strcmp(o.backend, "auto") ||
+        (strncmp(o.backend, "cuda", 4) != 0 && spot_kernel_find(o.backend, NULL)))
         return 0;
     return spot_err_set(err, SPOT_EUSAGE,
-                        "--device of a worker is cpu, cuda, cuda:N or auto, not '%s': the job says "
-                        "with which kernel",
+                        "--device of a worker is cpu, cuda, cuda:N, auto or a kernel that this CPU "
+                        "can run, not '%s'",
                         device);
 }
 

@@ -281,7 +281,7 @@ SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
 SPOT_SIMD_TWICE(set_factors, (struct fit * f), (f))
 
 /* The kernels of the fitted chain, and the distributions that they lead to. */
-static void settle(struct fit *f)
+SPOT_SIMD_INLINE void settle_inline(struct fit *f)
 {
     struct spot_horizon *h = f->h;
     const int n = counts_of(h);
@@ -306,6 +306,8 @@ static void settle(struct fit *f)
         }
     }
 }
+
+SPOT_SIMD_TWICE(settle, (struct fit * f), (f))
 
 void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *chain, int n_context,
                        int n_low, int n_max, int lost_max, int start, int context, int n_step,
