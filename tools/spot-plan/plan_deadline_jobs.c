@@ -169,8 +169,9 @@ static void print_table(const struct plan_deadline *s, const struct jobs *j, FIL
         const double usd = j->usd[i][step.place][step.mode];
 
         plan_deadline_label(s, step, text);
-        fprintf(out, "%.64s: %s for %g s, %.2f usd expected in all", j->job[i].name, text,
-                s->market.tick_s, usd);
+        fprintf(out, "%.64s: %s for %g s", j->job[i].name, text, s->market.tick_s);
+        if (isfinite(usd))
+            fprintf(out, ", %.2f usd expected in all", usd);
         plan_deadline_label(s, alone, text);
         if (step.mode != alone.mode || step.place != alone.place)
             fprintf(out, "; alone it would take %s, %.2f usd", text,
