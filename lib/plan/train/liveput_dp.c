@@ -496,14 +496,15 @@ static double fastest(const struct spot_liveput_dp *dp)
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps)
 {
-    const size_t n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
     struct spot_liveput_speed *speed;
     struct spot_liveput_space space;
     int done = 0;
+    size_t n_value;
     bool settled = false;
 
     assert(!dp->is_shut || dp->has_notice);
-    prepare(dp, chain);
+    prepare(dp, chain); /* the nodes may be others than before */
+    n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
     spot_liveput_space_init(dp, &space);
     spot_liveput_shut(dp, dp->value);
     spot_liveput_memo_open(dp);
