@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What engines answer. */
+/* Parses answers of engines. */
 #define _GNU_SOURCE /* memmem */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void add_top(struct spot_token *t, uint32_t id, double logprob)
         t->top[t->n_top++] = (struct spot_top){ .id = id, .logprob = logprob };
 }
 
-/* Returns 0, or -1: it is no token. */
+/* Returns 0, or -1 if the value is not a token. */
 static int read_id(const struct spot_json_value *v, uint32_t *id)
 {
     const int64_t value = spot_json_is_integer(v) ? spot_json_integer(v) : -1;
@@ -138,7 +138,8 @@ static int read_llama(const struct spot_json_value *root, struct spot_engine_eve
     return 0;
 }
 
-/* Its events have all ids so far, or the new ones, as it was started: the count tells which. */
+/* Depending on SGLang's options its events have all ids so far, or only the new ones; the count
+ * shows which. */
 static int read_sglang(const struct spot_json_value *root, struct spot_engine_event *e)
 {
     const struct spot_json_value *const meta = spot_json_get(root, "meta_info");
@@ -220,7 +221,7 @@ static int read_answer(const struct spot_engine_preset *p, const struct spot_jso
     return -1;
 }
 
-/* Of {"error": TEXT}, {"error": {"message": TEXT}} and FastAPI's {"detail": TEXT}. */
+/* The text of {"error": TEXT}, {"error": {"message": TEXT}} or FastAPI's {"detail": TEXT}. */
 static const char *error_of(const struct spot_json_value *root)
 {
     const struct spot_json_value *const detail = spot_json_get(root, "detail");
@@ -232,8 +233,9 @@ static const char *error_of(const struct spot_json_value *root)
     return text ? text : spot_json_text(error) ? spot_json_text(error) : "an error";
 }
 
-/* Documents here have no NUL bytes, but a model has a token for one: its text is U+FFFD, and where
- * ids are told its text does not matter. An escape begins behind an even number of backslashes. */
+/* Replace escaped NUL bytes, which documents here must not contain but a model's token may, by
+ * U+FFFD; the text does not matter if ids are given. An escape begins after an even number of
+ * backslashes. */
 static void without_nul(struct spot_buf *text)
 {
     for (size_t i = 0; i + 6 <= text->n; i += 1 + (text->data[i] == '\\'))

@@ -20,11 +20,11 @@ static uint32_t opened(struct spot_gnet *net, uint32_t next)
 
 /* --- objects ---------------------------------------------------------------- */
 
-/* Characters of a key that is not declared: none of them is ever escaped, so it is no other way to
- * write one that is. */
+/* Characters of an undeclared key: none of them is ever escaped, so the key cannot be another
+ * spelling of a declared one. */
 static const uint8_t plain[][2] = { { ' ', '!' }, { '#', '[' }, { ']', '~' } };
 
-/* Plain characters but those in `but`, then next. */
+/* Plain characters except those in `but`, then next. */
 static uint32_t plain_but(struct spot_gnet *net, const bool but[256], uint32_t next)
 {
     uint32_t start = net->never;
@@ -71,7 +71,7 @@ static uint32_t other_key(struct spot_gnet *net, char *const *name, size_t n, si
     return spot_gnet_split(net, start, plain_but(net, goes_on, free_rest));
 }
 
-/* A member that is not declared. */
+/* An undeclared member. */
 static uint32_t other_member(struct spot_greader *r, const struct spot_json_value *schema,
                              const struct spot_json_value *properties)
 {
@@ -93,7 +93,7 @@ static uint32_t other_member(struct spot_greader *r, const struct spot_json_valu
         const char *key;
 
         spot_json_member(properties, i, &key);
-        name[i] = spot_xstrdup(strlen(key) > KEY_MAX ? "" : key); /* refused later */
+        name[i] = spot_xstrdup(strlen(key) > KEY_MAX ? "" : key); /* rejected later */
     }
     qsort(name, n, sizeof(*name), spot_compare_texts);
     start = spot_gnet_byte(net, '"', '"', other_key(net, name, n, 0, rest, member));
@@ -158,8 +158,8 @@ static char *key_text(const char *key)
     return text;
 }
 
-/* Members in the order of the schema. `more` begins what follows when there was one before, `none`
- * when there was not. */
+/* Members in the order of the schema. `more` continues after at least one member, `none` if there
+ * was none. */
 static uint32_t members(struct spot_greader *r, const struct spot_json_value *schema, uint32_t more,
                         uint32_t none)
 {
@@ -192,7 +192,7 @@ static uint32_t members(struct spot_greader *r, const struct spot_json_value *sc
     return none;
 }
 
-/* What is required must be declared: no other order is known. */
+/* Required members must be declared, since their order would be unknown otherwise. */
 static void check_required(struct spot_greader *r, const struct spot_json_value *schema)
 {
     const struct spot_json_value *const required = spot_json_get(schema, "required");

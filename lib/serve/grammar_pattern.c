@@ -121,7 +121,7 @@ static bool include_named(struct parser *p, struct set *s, char name)
     return true;
 }
 
-/* A character behind a backslash that stands for one. */
+/* A single character after a backslash. */
 static uint32_t escaped_char(struct parser *p)
 {
     static const char from[] = "ntrfv", to[] = "\n\t\r\f\v";
@@ -173,7 +173,7 @@ static uint32_t of_set(struct parser *p, const struct set *s)
     return add(p, part);
 }
 
-/* Behind '['. */
+/* After '['. */
 static uint32_t class(struct parser *p)
 {
     const bool is_not = *p->at == '^';
@@ -186,7 +186,7 @@ static uint32_t class(struct parser *p)
         return fail(p, "has a class without an end");
     p->at++;
     qsort(s.range, s.n, sizeof(*s.range), by_low);
-    for (size_t i = 1; i < s.n; i++) /* ranges that overlap would be two ways for one text */
+    for (size_t i = 1; i < s.n; i++) /* overlapping ranges would give one text two ways */
         if (s.range[i].low <= s.range[i - 1].high) {
             struct set not = complement(p, &s);
 
@@ -256,7 +256,7 @@ static uint32_t number(struct parser *p)
     return (uint32_t)n;
 }
 
-/* Behind '{'. */
+/* After '{'. */
 static void bounds(struct parser *p, uint32_t *min, uint32_t *max)
 {
     *min = *max = number(p);
@@ -291,7 +291,7 @@ static uint32_t repeated(struct parser *p)
     default:
         return part.left;
     }
-    if (*p->at == '?') /* what is found is the same */
+    if (*p->at == '?') /* lazy quantifiers match the same texts */
         p->at++;
     return add(p, part);
 }
@@ -368,7 +368,7 @@ uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t 
     p.at += has_end;
     if (!p.why && *p.at)
         fail(&p, "has a character in a place where it is not supported");
-    /* ^ and $ hold for the whole only where it is not of alternatives: "^a|b$" is not "^(a|b)$" */
+    /* ^ and $ apply to the whole expression only without alternatives: "^a|b$" is not "^(a|b)$" */
     if (!p.why && (has_start || has_end) && p.has_alternatives)
         fail(&p, "has ^ or $ and alternatives outside a group, which is not supported");
     if (!p.why) {

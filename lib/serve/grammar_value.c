@@ -10,7 +10,7 @@
 
 enum {
     ENUM_MAX = 1 << 14,
-    COUNT_MAX = 65535, /* of minLength and the like */
+    COUNT_MAX = 65535, /* maximum of minLength and similar keywords */
 };
 
 /* --- values that are named -------------------------------------------------- */
@@ -66,7 +66,7 @@ static bool is_of_type(const struct spot_json_value *v, const char *type)
     return !strcmp(type, "integer") ? spot_json_is_integer(v) : spot_json_is_number(v);
 }
 
-/* "type" may be one, a list, or not there. */
+/* "type" may be a name, a list, or absent. */
 static bool allows_type(const struct spot_json_value *type, const struct spot_json_value *v)
 {
     if (!type)
@@ -120,7 +120,7 @@ static bool count(struct spot_greader *r, const struct spot_json_value *schema, 
     return true;
 }
 
-/* minimum and the like of an integer: at least (sign 1) or at most (-1). */
+/* The bound of an integer by minimum and similar keywords: at least (sign 1) or at most (-1). */
 static int64_t bound(struct spot_greader *r, const struct spot_json_value *schema, const char *key,
                      int sign, int64_t x)
 {
@@ -218,7 +218,7 @@ static uint32_t string(struct spot_greader *r, const struct spot_json_value *sch
 
 /* --- lists ------------------------------------------------------------------ */
 
-/* Calls of a rule between commas, min..max of them, then the sign that closes. */
+/* min..max calls of a rule, separated by commas, then the closing bracket. */
 static uint32_t listed(struct spot_gnet *net, uint32_t rule, uint32_t min, uint32_t max, char close,
                        uint32_t next)
 {
@@ -277,7 +277,7 @@ static uint32_t any_array(struct spot_greader *r, int depth, uint32_t next)
                   listed(r->net, spot_greader_any(r, depth - 1), 0, SPOT_GRAMMAR_MANY, ']', next));
 }
 
-/* A value with at most `depth` containers in one another; one rule each. */
+/* A value with at most `depth` nested containers; one rule for each depth. */
 uint32_t spot_greader_any(struct spot_greader *r, int depth)
 {
     uint32_t start;
@@ -305,7 +305,7 @@ static uint32_t item_rule(struct spot_greader *r, const struct spot_json_value *
     return rule;
 }
 
-/* The entries of prefixItems, all of them, then what `items` says. */
+/* All entries of prefixItems, then those of `items`. */
 static uint32_t tuple(struct spot_greader *r, const struct spot_json_value *prefix,
                       const struct spot_json_value *items, uint32_t min, uint32_t max,
                       uint32_t next)

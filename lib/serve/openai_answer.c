@@ -35,7 +35,7 @@ void spot_page_finish(struct spot_page *p, struct spot_buf *out)
 static void put_finish(struct spot_jw *jw, const struct spot_choice *h, bool is_last)
 {
     if (!is_last || h->finish == SPOT_FINISH_NONE ||
-        h->finish == SPOT_FINISH_CANCELLED) /* an error says the latter */
+        h->finish == SPOT_FINISH_CANCELLED) /* errors are reported in an error object */
         spot_jw_null(jw, "finish_reason");
     else
         spot_jw_str(jw, "finish_reason",
@@ -76,7 +76,7 @@ static struct spot_buf prompt_text(const struct spot_answer_part *p)
     return text;
 }
 
-/* The text of the part, the prompt's before the first where it is echoed. */
+/* Write the text of the part; the first part begins with the prompt if it is echoed. */
 static void put_text(const struct spot_answer_part *p, struct spot_jw *jw, const char *key)
 {
     struct spot_buf text = { 0 };
@@ -123,7 +123,7 @@ int64_t spot_openai_n_generated(const struct spot_completion *c)
     return n;
 }
 
-/* Each prompt once: the other choices have it from the first. */
+/* Counts each prompt once: its other choices reuse the first one's pages. */
 int64_t spot_openai_n_cached(const struct spot_completion *c)
 {
     const uint32_t n_part = c->request.n_part ? c->request.n_part : 1;
@@ -158,7 +158,7 @@ void spot_openai_put_ids(struct spot_jw *jw, const char *key, const uint32_t *id
     spot_jw_end(jw);
 }
 
-/* vLLM's place for a prompt: the head of a chat, each choice of a completion. */
+/* Written where vLLM has a prompt's ids: at the head of a chat, in each choice of a completion. */
 static void put_prompt_ids(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     const struct spot_request prompt = spot_answer_part_prompt(p);
@@ -181,7 +181,8 @@ static void put_token_ids(const struct spot_answer_part *p, struct spot_jw *jw)
 
 /* --- calls of tools ----------------------------------------------------------- */
 
-/* The prompt is of it: the calls of one conversation differ, also where each has the same seed. */
+/* The id depends on the prompt, so that calls of one conversation differ even with the same
+ * seed. */
 void spot_openai_call_id(const struct spot_completion *c, uint32_t choice, uint32_t k,
                          char id[SPOT_CALL_ID_MAX])
 {
@@ -205,7 +206,8 @@ static size_t piece_end(const struct spot_answer_part *p)
     return p->end ? p->h->piece_end[p->end - 1] : 0;
 }
 
-/* The pieces of one kind from `i` on, as far as they are of one text; *i is behind them. */
+/* Concatenates the pieces of one kind from `i` on that belong to one text; *i is then after
+ * them. */
 static struct spot_buf joined(const struct spot_answer_part *p, enum spot_piece_kind kind,
                               size_t *i)
 {
@@ -249,7 +251,7 @@ static void put_call(const struct spot_answer_part *p, struct spot_jw *jw, uint3
     spot_jw_end(jw);
 }
 
-/* What is no call of a part: false where that is nothing. */
+/* Write the text of a part that is not in calls; false if there is none. */
 static bool put_said(const struct spot_answer_part *p, struct spot_jw *jw)
 {
     struct spot_buf text = { 0 };
@@ -307,7 +309,7 @@ static void put_message(const struct spot_answer_part *p, struct spot_jw *jw, ui
 
 /* --- whole answers ----------------------------------------------------------- */
 
-/* `is_whole`: no part of a stream. */
+/* `is_whole`: not a part of a stream. */
 static void put_choice(const struct spot_answer_part *p, struct spot_jw *jw, uint32_t index,
                        bool is_whole)
 {
@@ -414,7 +416,7 @@ static void put_model(const struct spot_front_options *options, struct spot_jw *
     if (is_adapter)
         spot_jw_str(jw, "parent", options->model);
     spot_jw_int(jw, "max_model_len", options->n_context);
-    spot_jw_bool(jw, "chat", options->chat != NULL); /* is there a template? */
+    spot_jw_bool(jw, "chat", options->chat != NULL); /* whether there is a template */
 }
 
 static void put_models(const struct spot_front_options *options, struct spot_jw *jw,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of the text: response_format, and what vLLM calls guided and structured outputs. */
+/* The form of the text: response_format, and vLLM's guided and structured outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "serve/grammar.h"
 #include "serve/openai_body.h"
 
-/* The text of a value as it came: from its place to the bracket that closes it. */
+/* The original text of a value, from its beginning to its closing bracket. */
 static char *raw(const struct spot_body *b, const struct spot_json_value *v)
 {
     const size_t begin = spot_json_place(v);
@@ -53,7 +53,7 @@ void spot_body_take_form(struct spot_body *b, const char *param, const char *wha
     b->r->form = form;
 }
 
-/* A schema is checked by itself, so that messages tell places in it. */
+/* The schema is checked separately, so that messages refer to places in it. */
 static void take_schema(struct spot_body *b, const char *param, char *schema)
 {
     struct spot_err err = { 0 };
@@ -93,7 +93,7 @@ static void read_format(struct spot_body *b, const struct spot_json_value *v)
 
 /* --- vLLM's ----------------------------------------------------------------- */
 
-/* What a value looks like where it is written again, to be freed. */
+/* The value written again as JSON, to be freed. */
 static char *written(const struct spot_json_value *v)
 {
     char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which members a body may have. What OpenAI and vLLM have and we have not is refused by name,
- * unless its value asks for nothing. */
+/* The members that a body may have. Members of OpenAI's or vLLM's API that are not implemented here
+ * are rejected by name, unless their value has no effect. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int64_t spot_body_integer(struct spot_body *b, const char *key, int64_t min, int
 
     if (!v)
         return otherwise;
-    /* languages that have one kind of number write 16 as 16.0 or 1.6e1 */
+    /* languages with a single type of numbers write 16 as 16.0 or 1.6e1 */
     n = spot_json_is_integer(v) ? spot_json_integer(v) : (int64_t)(fabs(real) < 1e15 ? real : 0);
     if ((!spot_json_is_integer(v) && fabs((double)n - real) > 0) || n < min || n > max) {
         spot_body_refuse(b, 400, key, NULL,
@@ -96,7 +96,7 @@ enum kind { OTHERS, NUMBER, INTEGER, FLAG }; /* OTHERS: read elsewhere */
 
 #define AT(member) offsetof(struct spot_request, member)
 
-/* NOTHING: it changes no token. NONE: only a value that asks for nothing is taken. */
+/* NOTHING: ignored, it changes no token. NONE: accepted only with a value that has no effect. */
 static const struct parameter {
     const char *key;
     enum use use;
@@ -174,7 +174,7 @@ static const struct parameter *find(const char *key)
     return NULL;
 }
 
-/* Clients send defaults: text and nothing else. */
+/* True for values without effect: clients send defaults, such as text output only. */
 static bool asks_for_nothing(const char *key, const struct spot_json_value *v)
 {
     if (!strcmp(key, "function_call"))
@@ -184,7 +184,7 @@ static bool asks_for_nothing(const char *key, const struct spot_json_value *v)
         return spot_json_is_word(spot_json_entry(v, 0), "text");
     if (!strcmp(key, "reasoning_effort"))
         return spot_json_is_nothing(v) || spot_json_is_word(v, "none");
-    if (!strcmp(key, "web_search_options")) /* {} searches */
+    if (!strcmp(key, "web_search_options")) /* {} requests a search */
         return spot_json_is_null(v);
     return spot_json_is_nothing(v);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages, tools and settings of a chat, as its template gets them, to tokens. */
+/* Converts the messages, tools and settings of a chat, by its template, to tokens. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { MESSAGES_MAX = 4096 };
 
-/* A text, or parts that are texts: to be freed; NULL: neither. */
+/* The text of a content, which is a text or parts that are texts; to be freed. NULL if it is
+ * neither. */
 static char *content_of(const struct spot_json_value *v)
 {
     struct spot_buf text = { 0 };
@@ -33,7 +34,7 @@ static char *content_of(const struct spot_json_value *v)
     return (char *)text.data;
 }
 
-/* What we would leave out of the prompt is refused: names, images. */
+/* Reject parts that would be left out of the prompt: names, images. */
 static void check_message(struct spot_body *b, const struct spot_json_value *v, const char *role,
                           size_t i)
 {
@@ -59,7 +60,7 @@ static void check_message(struct spot_body *b, const struct spot_json_value *v, 
 
 /* --- calls of tools ------------------------------------------------------------ */
 
-/* OpenAI has arguments as the text of an object, templates want the object. */
+/* In OpenAI's API arguments are the text of an object; templates need the object. */
 static void put_arguments(struct spot_body *b, struct spot_jw *jw, const struct spot_json_value *v,
                           size_t i)
 {
@@ -209,7 +210,7 @@ static size_t find_last(const struct spot_buf *text, const char *what, size_t n)
     return SIZE_MAX;
 }
 
-/* What the template puts behind the last message is left out, so that the answer goes on in it.
+/* Remove the template's text after the last message, so that the answer continues that message.
  * Templates may strip a message. */
 static void cut_final(struct spot_body *b, const struct spot_json_value *context,
                       struct spot_buf *text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the model is asked, from texts or tokens to tokens. */
+/* Converts the prompts of a request, texts or tokens, to tokens. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void add_ids(struct spot_body *b, const struct spot_json_value *list,
     }
 }
 
-/* Refuses a prompt that has at least so many tokens, if that is too many. */
+/* Rejects a prompt of at least `n` tokens if that is too long. */
 static bool is_too_long(struct spot_body *b, const char *param, size_t n_least)
 {
     if (n_least <= (size_t)b->options->n_context)
@@ -53,8 +53,8 @@ static bool is_too_long(struct spot_body *b, const char *param, size_t n_least)
     return true;
 }
 
-/* Text may be as long as a body, but what is longer than the context is not encoded: not begun with
- * where its bytes tell, else ended once its tokens do. */
+/* A text may be as long as a body. One that is longer than the context is not encoded: this is
+ * detected by its bytes before, or by its tokens during, the encoding. */
 static void encode(struct spot_body *b, const char *param, const char *text, size_t n,
                    struct spot_tokens *tokens)
 {
@@ -81,8 +81,9 @@ static void add_begin(struct spot_body *b, struct spot_tokens *tokens)
     add_some(b->options->vocabulary->begin, b->options->vocabulary->n_begin, tokens);
 }
 
-/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. Names
- * of added tokens are those tokens, as in other servers: clients apply chat templates themselves.
+/* Tokens that the tokenizer adds before a text are a part of it, unless add_special_tokens is
+ * false. Names of added tokens become those tokens, as in other servers, since clients may apply
+ * chat templates themselves.
  */
 static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
 {
@@ -91,7 +92,7 @@ static void add_text(struct spot_body *b, const char *text, struct spot_tokens *
     if (adds)
         add_begin(b, tokens);
     encode(b, spot_body_prompt_key(b), text, strlen(text), tokens);
-    if (adds && b->r->pool) /* it is not continued */
+    if (adds && b->r->pool) /* a pooled text is not continued */
         add_some(b->options->vocabulary->after, b->options->vocabulary->n_after, tokens);
 }
 
@@ -146,7 +147,8 @@ void spot_body_read_prompt(struct spot_body *b)
     take_tokens(b, &tokens);
 }
 
-/* A chat's template has the begin of a text itself, so it is only put where a client says so. */
+/* A chat's template contains the beginning-of-text token, so it is added only if the client asks
+ * for it. */
 void spot_body_take_text(struct spot_body *b, const char *param, const char *text, size_t n)
 {
     struct spot_tokens tokens = { 0 };

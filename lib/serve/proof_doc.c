@@ -121,7 +121,7 @@ struct spot_hash128 spot_proof_model(const struct spot_served_model *m)
     return hash;
 }
 
-/* What of a request determines its tokens; borrowed. */
+/* The settings of a request that determine its tokens; borrowed. */
 static struct spot_request terms_of(const struct spot_request *r)
 {
     struct spot_request t = *r;
@@ -154,8 +154,7 @@ static struct spot_hash128 hash_terms(const struct spot_proof_of *of, const stru
     return hash;
 }
 
-/* Of tokens, and of a choice's how they end and the hash of their log probabilities, if there is
- * one. */
+/* Hash of tokens; for a choice also of its end and the hash of its log probabilities, if any. */
 static struct spot_hash128 hash_tokens(const uint32_t *token, size_t n, enum spot_finish finish,
                                        const struct spot_hash128 *logprobs)
 {

@@ -159,7 +159,7 @@ static void get_biases(struct spot_request *r, struct spot_wire_in *in)
     }
 }
 
-/* A text of any length, to be freed; NULL when it is not there or has a NUL. */
+/* Read a text of any length, to be freed; NULL if it is missing or contains a NUL. */
 static char *get_long(struct spot_wire_in *in)
 {
     const uint32_t n = spot_get_count(in, 1);

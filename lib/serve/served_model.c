@@ -27,7 +27,7 @@ static int path_in(char path[PATH_MAX_BYTE], const char *dir, const char *name,
     return spot_err_set(err, SPOT_EUSAGE, "the path of %s is too long", dir);
 }
 
-/* As many as are asked for, or as its training had. */
+/* Set the number of shards: the requested one, or that of the training. */
 static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err *err)
 {
     if (n_shard)
@@ -39,7 +39,7 @@ static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err 
 
 /* --- end tokens ------------------------------------------------------------------ */
 
-/* Each once. */
+/* Adds an end token once. */
 static void put_end(struct spot_served_model *m, int64_t id)
 {
     size_t i = 0;
@@ -65,7 +65,7 @@ static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc,
                                 SPOT_SERVED_ENDS_MAX);
 }
 
-/* The token of a text, if it is one. */
+/* Add the token with this text, if there is one. */
 static void add_named_end(struct spot_served_model *m, const char *text)
 {
     const int64_t id = *text ? spot_bpe_find(m->bpe, text) : -1;
@@ -99,7 +99,7 @@ static int read_ends(struct spot_served_model *m, const char *name, struct spot_
     return rc;
 }
 
-/* What config.json calls the end may be that of the model before it learnt to chat. */
+/* The end token of config.json may be that of the base model, before chat tuning. */
 static int read_all_ends(struct spot_served_model *m, struct spot_err *err)
 {
     char text[SPOT_BESIDE_TOKEN];
@@ -115,7 +115,7 @@ static int read_all_ends(struct spot_served_model *m, struct spot_err *err)
 
 /* --- chats -------------------------------------------------------------------------- */
 
-/* Clients hear why there is none; they need not know where the model is. */
+/* Load the chat template. Clients get the reason if there is none, but not the model's path. */
 static void open_chat(struct spot_served_model *m)
 {
     struct spot_err why = { 0 };
@@ -133,8 +133,9 @@ static void open_chat(struct spot_served_model *m)
 
 /* --- embeddings --------------------------------------------------------------------- */
 
-/* "pooling_mode": a name or a list of names, since 2026; before, a member for each, and "mean"
- * where none is true. Of several the library concatenates the vectors, which is not done here. */
+/* "pooling_mode" is a name or a list of names since 2026; before, there was a member for each mode,
+ * with "mean" as the default. For several modes the library concatenates the vectors, which is not
+ * supported here. */
 static enum spot_pool pooling_of(const struct spot_json_value *config)
 {
     static const char *const flag[] = { "cls_token",           "max_tokens",
@@ -162,8 +163,8 @@ static enum spot_pool pooling_of(const struct spot_json_value *config)
                                                                    : SPOT_POOL_NONE;
 }
 
-/* What sentence-transformers says of a model of embeddings; a decoder's last token, if nothing.
- * SPOT_POOL_NONE: in another way. */
+/* Read the pooling of an embedding model from sentence-transformers' files; default: a decoder's
+ * last token. SPOT_POOL_NONE for any other pooling. */
 static int read_pooling(struct spot_served_model *m, struct spot_err *err)
 {
     char path[PATH_MAX_BYTE];
@@ -301,7 +302,7 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, const c
 
 /* --- of an engine ------------------------------------------------------------------- */
 
-/* A number of config.json, or of the part of it that is about text. */
+/* A number of config.json, or of its text_config. */
 static int64_t number_of(const struct spot_json_value *root, const char *key)
 {
     const struct spot_json_value *const own = spot_json_get(root, key);
@@ -427,8 +428,8 @@ void spot_served_model_release(struct spot_served_model *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* A bundle in the memory of the one before, if that has the same tensors, as most have: every
- * number of it is read, padding is zero in all. */
+/* Reuse the memory of the previous bundle if it has the same tensors, as most have: all numbers are
+ * overwritten, and padding is zero in all bundles. */
 static int take_place_of(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
                          struct spot_err *err)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of OpenAI's batches: {"custom_id", "url", "body"} in, answers out, as they are ready.
- *
- * A line whose answer is in the output already is left out, so the same command goes on with what
- * was stopped; an answer counts when its line is whole. This runs on the loop of the group, so
- * lines are read as they come, never waited for.
+/* Processes OpenAI's batches: reads lines {"custom_id", "url", "body"} and writes answers when they
+ * are ready. A line whose answer is already in the output is skipped, so the same command resumes a
+ * stopped batch; an answer counts when its line is complete. This runs in the group's loop, so
+ * input is never waited for.
  */
 #define _XOPEN_SOURCE 700 /* getline, ftruncate */
 #include <errno.h>
@@ -24,10 +23,10 @@
 #include "serve/openai_state.h"
 #include "serve/server_state.h"
 
-static const double turn_s = 0.02; /* at a time, for lines that are there */
+static const double turn_s = 0.02; /* time limit for reading available lines */
 enum {
-    UNREAD_MOST = 1 << 20, /* bytes of answers: with more of them no lines are taken */
-    UNREAD_ROOM = 1 << 30, /* for those that had been taken by then */
+    UNREAD_MOST = 1 << 20, /* bytes of unread answers above which no lines are read */
+    UNREAD_ROOM = 1 << 30, /* limit for answers of lines already read */
 };
 
 struct asked {
@@ -35,22 +34,22 @@ struct asked {
     struct spot_completion *completion;
 };
 
-/* A custom_id that was asked or had its answer before. */
+/* A custom_id that was requested, or already has its answer. */
 struct known {
     char *id;           /* NULL: an empty slot */
-    unsigned long line; /* of the input; 0: none so far */
+    unsigned long line; /* line of the input; 0: none so far */
 };
 
 struct spot_batch {
     struct spot_server *server;
     int in;
     FILE *out;
-    struct spot_outlet *outlet; /* of a pipe or a terminal, that may not be read; NULL: a file */
+    struct spot_outlet *outlet; /* for a pipe or a terminal, whose reader may block; NULL: a file */
     struct known *known;        /* [known_mask + 1], by hash */
     size_t n_known, known_mask;
     struct asked *asked;
     size_t n_asked, cap_asked;
-    struct spot_buf text;  /* of the input: from `at` on it is yet to be taken */
+    struct spot_buf text;  /* text of the input, unprocessed from `at` on */
     size_t at, n_searched; /* no end of a line is in text[at, at + n_searched) */
     unsigned long line;    /* the number of the line at `at` */
     bool is_read, is_at_end;
@@ -96,7 +95,8 @@ static void note_id(struct spot_batch *b, const char *id, unsigned long line)
 
 /* --- what is there already ---------------------------------------------------------- */
 
-/* An answer may have a NUL, which no text of ours can hold: only the id of the line is read. */
+/* An answer may contain a NUL, which our texts cannot represent; only the id of the line is
+ * read. */
 static void hide_nul(char *text, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++) {
@@ -126,7 +126,7 @@ static int note_line(struct spot_batch *b, char *text, size_t n, unsigned long l
     return 0;
 }
 
-/* A last line without its end was being written: it is cut off. */
+/* Read the existing output. An incomplete last line is truncated. */
 static int read_done(struct spot_batch *b, struct spot_err *err)
 {
     char *text = NULL;
@@ -147,7 +147,8 @@ static int read_done(struct spot_batch *b, struct spot_err *err)
     return rc;
 }
 
-/* What is no file cannot be read to go on; it may have no end, or nobody at the other. */
+/* An output that is not a regular file cannot be read for resuming; it may be endless, or have no
+ * writer. */
 static int check_out(const struct spot_batch *b, const struct stat *out, const char *path,
                      struct spot_err *err)
 {
@@ -213,7 +214,7 @@ struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err)
 
 void spot_batch_close(struct spot_batch *b)
 {
-    static const double unread_s = 1; /* of a server that was stopped; else all was read */
+    static const double unread_s = 1; /* limit for unread answers of a stopped server */
     size_t n_unread;
 
     if (!b)
@@ -310,7 +311,7 @@ static void put_text(const struct spot_json_value *value, struct spot_buf *out)
     free(text);
 }
 
-/* Returns 0, or a status with an error that names what cannot be asked here. */
+/* Returns 0, or a status with an error that names the unsupported part. */
 static int parse(const struct spot_batch *b, const struct spot_json_value *line,
                  struct spot_request *request, struct spot_buf *error)
 {
@@ -367,7 +368,7 @@ static int ask(struct spot_batch *b, const char *id, const struct spot_json_valu
     return 0;
 }
 
-/* Of two lines with one id, an answer would be of either: neither is left out in silence. */
+/* Two lines with the same id are an error, since an answer could belong to either. */
 static int take_request(struct spot_batch *b, const struct spot_json_doc *doc, struct spot_err *err)
 {
     const char *const id = spot_json_text(spot_json_get(doc->root, "custom_id"));
@@ -403,7 +404,7 @@ static int take_line(struct spot_batch *b, const char *text, size_t n, struct sp
     return rc;
 }
 
-/* What has come. Returns 1, 0 if it is nothing, -1 with *err. */
+/* Read available input. Returns 1, 0 if there is none, -1 with *err. */
 static int fill(struct spot_batch *b, struct spot_err *err)
 {
     enum { PART = 1 << 16, LINE_MAX = 16 << 20 };
@@ -430,7 +431,7 @@ static int fill(struct spot_batch *b, struct spot_err *err)
     return 1;
 }
 
-/* The length of the next line with its end; 0 if it has not come, or there are no more; -1 with
+/* The length of the next line with its end; 0 if it is incomplete, or there are no more; -1 with
  * *err. */
 static ssize_t next_line(struct spot_batch *b, struct spot_err *err)
 {
@@ -454,14 +455,14 @@ static ssize_t next_line(struct spot_batch *b, struct spot_err *err)
     return rc;
 }
 
-/* Are at most so many bytes of answers left to be read? This loop never waits for who reads them.
+/* True if at most n_byte bytes of answers are unread. This loop never waits for their reader.
  */
 static bool is_read(const struct spot_batch *b, size_t n_byte)
 {
     return !b->outlet || spot_outlet_wait(b->outlet, n_byte, 0);
 }
 
-/* Lines until the queue is full, or none is there, or others of the loop have waited. */
+/* Process lines until the queue is full, no line is available, or the time limit is reached. */
 static int take_lines(struct spot_batch *b, struct spot_err *err)
 {
     const double until_s = spot_clock_s() + turn_s;

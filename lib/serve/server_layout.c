@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Members become replicas: a view has the P x M of one. */
+/* Assigns members to replicas: a view has the P x M members of one replica. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static bool is_leaving(const struct spot_seat *seat)
     return m && m->is_leaving;
 }
 
-/* When a member leaves a replica of several it needs a replacement; a single one continues until
- * another replica has taken over. */
+/* A member that leaves a replica with several members needs a replacement; a single one continues
+ * until another replica has taken over. */
 static uint32_t members_of(const struct spot_server *s, const struct spot_replica *p)
 {
     const bool counts_leaving = size_of_replica(s) == 1;
@@ -61,7 +61,8 @@ uint32_t spot_server_view_of(void *server, const struct spot_peer *peer)
 
 /* --- those that wait -------------------------------------------------------------------- */
 
-/* Members that have not told yet whom they reach, and may have a place in a moment. */
+/* Number of members that have not yet reported which others they can reach, and may soon get a
+ * place. */
 static size_t n_arriving(const struct spot_server *s, const struct spot_replica *p)
 {
     const struct spot_machine *const m = spot_view_machine(p->view);
@@ -73,14 +74,16 @@ static size_t n_arriving(const struct spot_server *s, const struct spot_replica 
     return n;
 }
 
-/* One that is about to be whole neither gives a member nor takes one. */
+/* True if the replica waits for members. One that is about to be complete neither gives nor takes
+ * members. */
 static bool waits(const struct spot_server *s, const struct spot_replica *p)
 {
     return p->view && spot_view_machine(p->view)->phase == SPOT_PHASE_WAIT &&
            spot_view_placeable(p->view) + n_arriving(s, p) < size_of_replica(s);
 }
 
-/* Of those that wait, but `other`: the one with the most or the fewest members, and some. */
+/* Of the waiting replicas except `other`, the one with the most or the fewest members, at least
+ * one. */
 static struct spot_replica *find_waiting(const struct spot_server *s,
                                          const struct spot_replica *other, bool wants_most)
 {
@@ -133,7 +136,7 @@ void spot_server_gather(struct spot_server *s)
 
 /* --- plans --------------------------------------------------------------------------------- */
 
-/* The first D whole ones are. */
+/* True for the first D complete replicas. */
 static bool is_wanted(const struct spot_server *s, uint32_t index)
 {
     int64_t n = 0;
@@ -175,7 +178,7 @@ static int check_shape(const struct spot_server *s, const struct spot_model_vers
                : 0;
 }
 
-/* All versions that a replica may be formed with. */
+/* Check the grid with all versions with which a replica may be formed. */
 static int check_grid(const struct spot_server *s, const struct spot_grid *want,
                       struct spot_err *err)
 {
@@ -222,7 +225,7 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
     return 0;
 }
 
-/* Returns whether all are. */
+/* Returns true if all wait. */
 static bool all_wait(const struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++) {
@@ -234,7 +237,7 @@ static bool all_wait(const struct spot_server *s)
     return true;
 }
 
-/* Views with room for members, or an empty view. */
+/* A later view that lacks members, or an empty view. */
 static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
 {
     struct spot_replica *p;
@@ -246,8 +249,8 @@ static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
     return p;
 }
 
-/* Replicas that have more members than they need now give them to later ones; those that lack some
- * are gathered afterwards. */
+/* Replicas with more members than they now need give them to later ones; incomplete replicas are
+ * merged afterwards. */
 static void spread(struct spot_server *s)
 {
     for (uint32_t i = 0; i < s->n_place; i++)
@@ -297,7 +300,8 @@ bool spot_server_can_replace(const struct spot_server *s, const struct spot_repl
     return spot_view_placeable(p->view) >= size_of_replica(s);
 }
 
-/* A member keeps its position if possible, and with it the weights. Returns how many are placed. */
+/* A member keeps its position if possible, and with it the weights. Returns the number of placed
+ * members. */
 static uint32_t place(struct spot_server *s, struct spot_view *view, bool as_before,
                       struct spot_relay_form *form)
 {

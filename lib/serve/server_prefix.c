@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which replica has a prompt in its cache, as far as the coordinator can tell: it notes what it has
- * assigned, and does not hear of what is evicted. A wrong guess costs time and nothing else.
+/* Estimates which replica has a prompt in its cache: the coordinator records its assignments, but
+ * is not told of evictions. A wrong guess only costs time.
  *
  * A prefix of whole pages is one hash, of the hash before it and the page's tokens. A replica has a
  * table of them, each in the slot that its low bits name: what is new takes the place of what is
@@ -86,7 +86,7 @@ static uint32_t token_at(const struct spot_request *r, const struct spot_choice 
     return i < r->n_prompt ? r->prompt[i] : h->token[i - r->n_prompt + h->n_echo].id;
 }
 
-/* The next turn of a chat begins with it. */
+/* Record an answer, since the next turn of a chat begins with it. */
 void spot_server_hold_answer(const struct spot_server *s, struct spot_replica *p,
                              struct spot_sequence *q)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who computes a choice, and which is next: work is counted in tokens. */
+/* Chooses the replica of a choice, and the next choice; work is counted in tokens. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,12 @@
 #include "common/xalloc.h"
 #include "serve/server_state.h"
 
-/* Of a prompt, in tokens of an answer: many are computed in one pass. */
+/* Cost of a prompt token relative to an answer token: many are computed in one pass. */
 static const double prompt_counts = 0.25;
 static const double retry_most_s = 600;
 static const double near_every_s = 1;
-static const double first_holds_s = 60; /* who was passed over is asked again */
+static const double first_holds_s =
+    60; /* time after which a replica that was passed over is considered again */
 static const double byte_per_token = 4;
 
 /* --- work ------------------------------------------------------------------------ */
@@ -127,7 +128,7 @@ static bool just_failed(const struct spot_sequence *q, const struct spot_replica
     return !strcmp(spot_peer_name(p->peer), q->failed);
 }
 
-/* Whose size it is, for the plan's route. Of text the tokens are not known, but its bytes. */
+/* The request's bucket in the plan's route. For a text only the bytes are known, not the tokens. */
 static struct spot_size_bucket *bucket_of(const struct spot_server *s,
                                           const struct spot_sequence *q)
 {
@@ -155,7 +156,7 @@ double spot_server_first_s(const struct spot_server *s, const struct spot_replic
                : spot_first_guess_s(&p->first, p->unread + spot_server_prompt_work(s, p, q));
 }
 
-/* A bucket's time is the client's: what has passed since it asked counts. */
+/* True if the replica can meet a bucket's time limit, which counts from the client's request. */
 static bool keeps(const struct spot_server *s, const struct spot_replica *p,
                   struct spot_sequence *q, double limit_s)
 {
@@ -163,8 +164,8 @@ static bool keeps(const struct spot_server *s, const struct spot_replica *p,
            spot_clock_s() - q->work->taken_s + spot_server_first_s(s, p, q) <= limit_s;
 }
 
-/* A way is open where one of its machines has room, has not just failed it and is in time: what the
- * plan would send to machines that are full, or not there, goes to others at once. */
+/* A way is open if one of its machines has free capacity, has not just failed the request and is in
+ * time. Requests planned for full or absent machines are sent to others at once. */
 static struct spot_size_way *choose_way(const struct spot_server *s, struct spot_sequence *q,
                                         const struct spot_size_bucket *b, double limit_s)
 {
@@ -179,14 +180,14 @@ static struct spot_size_way *choose_way(const struct spot_server *s, struct spot
     return spot_size_bucket_choose(b);
 }
 
-/* Of its own tokens, those of the time that they are on their way. */
+/* Tokens that a replica has generated but not yet delivered, counted as work. */
 static double way_work(const struct spot_replica *p)
 {
     return p->step_s > 0 ? p->near_s / p->step_s : 0;
 }
 
-/* That which is done first with all that it has and with this, the one that just failed it last.
- * way NULL: of all; limit_s INFINITY: in any time. */
+/* The replica that would finish its work and this request first; one that just failed it comes
+ * last. way NULL: among all; limit_s INFINITY: no limit. */
 static struct spot_replica *least_work(const struct spot_server *s, struct spot_sequence *q,
                                        const struct spot_size_way *way, double limit_s)
 {
@@ -213,8 +214,8 @@ static struct spot_replica *least_work(const struct spot_server *s, struct spot_
     return best;
 }
 
-/* Of the way whose turn it is, what is in time; else of the bucket's others, else of all; else of
- * that way, late. */
+/* A replica of the next way that is in time; else one of the bucket's other ways, else any; else
+ * one of the next way although it is late. */
 static struct spot_replica *by_size(struct spot_server *s, struct spot_sequence *q,
                                     struct spot_size_bucket *b)
 {
@@ -304,7 +305,8 @@ void spot_server_unqueue(struct spot_server *s, struct spot_sequence *q, bool be
         spot_fair_queue_leave(&s->fair, payer);
 }
 
-/* The queue is one for all. Where others fill it, a payer has its part of as many places again. */
+/* All clients share one queue. If others fill it, a client with a share has its part of the same
+ * number of places again. */
 bool spot_server_has_queue_for(const struct spot_server *s, const struct spot_request *r)
 {
     const double most = (double)s->options->n_queue;
@@ -318,7 +320,7 @@ bool spot_server_has_queue_for(const struct spot_server *s, const struct spot_re
            (double)own <= most * spot_fair_queue_part(&s->fair, r->payer, share);
 }
 
-/* When a place is free for who is told now: those who were told before come first. */
+/* Seconds until a place is free for the client that is told now, after those told before. */
 double spot_server_retry_after_s(void *server)
 {
     struct spot_server *const s = server;

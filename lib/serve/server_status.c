@@ -22,7 +22,7 @@ size_t spot_server_running(const struct spot_server *s)
     return n;
 }
 
-/* Tokens/s of the last second or so. */
+/* Measure tokens/s over about the last second. */
 void spot_server_measure(struct spot_server *s)
 {
     const double now_s = spot_clock_s();
@@ -34,7 +34,7 @@ void spot_server_measure(struct spot_server *s)
     s->rate_s = now_s;
 }
 
-/* Pages of all replicas that run. */
+/* Number of pages of all running replicas. */
 static uint64_t n_page(const struct spot_server *s)
 {
     uint64_t n = 0;
@@ -44,8 +44,8 @@ static uint64_t n_page(const struct spot_server *s)
     return n;
 }
 
-/* A leader tells with tokens: of one without choices nothing comes any more, and it has dropped
- * their pages. */
+/* Leaders report used pages with tokens; one without choices reports nothing, and has dropped its
+ * pages. */
 static uint32_t used_page_of(const struct spot_replica *p)
 {
     return p->load ? p->used_page : 0;
@@ -162,7 +162,7 @@ int spot_server_proof(void *server, const struct spot_completion *c, struct spot
     return 0;
 }
 
-/* The slowest at which pages came, 0: they never did. */
+/* The lowest rate at which pages were received; 0: never received. */
 static double page_rate(const struct spot_server *s)
 {
     double rate = 0;
@@ -195,7 +195,7 @@ static char *name_way(const struct spot_size_bucket *b, const struct spot_size_w
     return label;
 }
 
-/* What became of the plan's route. */
+/* Write the plan's route and its use. */
 static void put_ways(const struct spot_server *s, struct spot_buf *out)
 {
     struct spot_metric *metric = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests, from their start until they are forgotten. */
+/* Requests, from their start until they are dropped. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ void spot_server_restart(struct spot_server *s, struct spot_work *w, uint32_t ch
     if (q)
         spot_server_end_sequence(s, q);
     q = add_sequence(s, w, choice);
-    q->is_given = true; /* it is ahead of what is new */
+    q->is_given = true; /* it comes before new ones */
 }
 
 enum spot_admission spot_server_health(void *server)
@@ -133,7 +133,7 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
     if (s->log) {
         spot_token_log_put_request(s->log, w->number, w->version->model.hash,
                                    &w->completion->request);
-        (void)spot_token_log_write(s->log, &s->failure); /* tick says so */
+        (void)spot_token_log_write(s->log, &s->failure); /* tick reports a failure */
     }
     s->n_request++;
     add_sequences(s, w);
@@ -253,8 +253,8 @@ int spot_server_write_anew(struct spot_server *s, struct spot_err *err)
     return 0;
 }
 
-/* Its clients have read it or gone, and had time to come back. While one reads, its version of the
- * model is needed too. */
+/* True if a request can be dropped: its clients have read it or disconnected, and had time to
+ * return. While one reads, its version of the model is needed too. */
 static bool is_due(const struct spot_server *s, const struct spot_work *w, double now_s)
 {
     return w->ended_s > 0 && w->completion->n_reference == 1 &&
@@ -287,9 +287,9 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err)
 
 struct reading {
     struct spot_server *server;
-    uint64_t *lost; /* [n_lost] requests that tokens are of, and that are not known */
+    uint64_t *lost; /* [n_lost] unknown requests to which tokens belong */
     size_t n_lost, cap_lost;
-    size_t n_again; /* tokens behind a gap */
+    size_t n_again; /* tokens after a gap */
 };
 
 static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
@@ -300,7 +300,7 @@ static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
     return NULL;
 }
 
-/* A model that requests began on. */
+/* A model on which requests began. */
 static void on_model(void *user, uint64_t hash, const char *dir)
 {
     struct spot_server *const s = ((struct reading *)user)->server;
@@ -339,7 +339,7 @@ static void note_lost(struct reading *r, uint64_t number)
     r->lost = spot_xgrow(r->lost, &r->cap_lost, r->n_lost + 1, sizeof(*r->lost));
     r->lost[r->n_lost++] = number;
     if (number > r->server->last_number)
-        r->server->last_number = number; /* no other is to have its tokens */
+        r->server->last_number = number; /* so that its tokens are given to no other request */
 }
 
 static void on_token(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t)
@@ -373,8 +373,7 @@ static void on_end(void *user, uint64_t number)
         }
 }
 
-/* The model that was rolled out before is the one to be served, whatever this server was started
- * with. */
+/* Serve the model that was rolled out before the restart, regardless of the command line. */
 static void take_rolled(struct spot_server *s, uint64_t hash)
 {
     struct spot_model_version *const rolled = spot_server_version(s, hash);
@@ -390,7 +389,7 @@ static void take_rolled(struct spot_server *s, uint64_t hash)
     spot_server_set_current(s, rolled);
 }
 
-/* What fixes the bits of a token besides the model. */
+/* The settings that, with the model, determine the bits of a token. */
 static void put_numerics(const struct spot_server_options *o, char out[SPOT_TOKEN_LOG_NUMERICS])
 {
     const char *const type = spot_infer_type_name(o->type);
@@ -460,7 +459,7 @@ int spot_server_open_log(struct spot_server *s, struct spot_err *err)
         struct spot_work *const w = s->work[i];
 
         w->is_resumed = true;
-        w->is_logged = !w->completion->n_open; /* by the one before */
+        w->is_logged = !w->completion->n_open; /* by the earlier server */
         if (!w->completion->request.does_stream)
             spot_server_cancel(s, w);
         w->abandoned_s = spot_clock_s();

@@ -75,7 +75,7 @@ static void add_way(struct spot_size_bucket *b, const struct spot_size_bucket *b
     b->way[b->n_way++] = way;
 }
 
-/* A bucket that is any size would take the requests of all others. */
+/* Reject a bucket of any size, which would match the requests of all others. */
 static int check(const struct spot_size_route *r, struct spot_err *err)
 {
     for (size_t i = 0; r->n_bucket > 1 && i < r->n_bucket; i++)

@@ -17,7 +17,7 @@
 #include "common/safe_dir.h"
 #include "common/xalloc.h"
 
-/* The file begins with these, the hash of the model and what fixes the bits; a record with its
+/* The file begins with these, the hash of the model and the numerics; a record begins with its
  * length and hash. */
 static const char name[] = "tokens.log", magic[8] = "SPOTTOK5";
 enum { FILE_HEAD = 16 + SPOT_TOKEN_LOG_NUMERICS, RECORD_HEAD = 12 };
@@ -32,13 +32,13 @@ struct spot_token_log {
     int dir_fd; /* holds the lock of the directory */
     int fd;
     uint64_t n_byte;
-    struct spot_buf record; /* records that are not written yet, each with room for its head */
-    size_t begin;           /* of the one that is being made */
+    struct spot_buf record; /* records not written yet, each with space for its head */
+    size_t begin;           /* beginning of the record being built */
 };
 
 /* --- reading ------------------------------------------------------------------------ */
 
-/* What the reader has no use for is passed over: it follows something that was lost. */
+/* Entries that the reader does not accept are skipped: they depend on a lost one. */
 static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reader *reader)
 {
     const uint8_t kind = spot_get_u8(in);
@@ -91,7 +91,7 @@ static int read_record(const uint8_t *data, size_t n, const struct spot_token_lo
     return 0;
 }
 
-/* The bytes that the record at `at` says it has; 0: they do not fit. */
+/* The length of the record at `at`; 0 if it does not fit. */
 static uint32_t length_at(const uint8_t *data, size_t n, size_t at)
 {
     struct spot_wire_in head;
@@ -115,8 +115,9 @@ static bool is_sound(const uint8_t *data, size_t n, size_t at)
     return spot_hash64(data + at + RECORD_HEAD, length) == spot_get_u64(&hash);
 }
 
-/* Where the first sound record behind the damaged one at `at` begins; n: nowhere. Its length, where
- * that is right, leads there; else one is looked for, as long as `*left` bytes may be hashed. */
+/* Position of the first valid record after the damaged one at `at`; n if there is none. The damaged
+ * record's length leads there if it is right; else it is searched for, hashing at most `*left`
+ * bytes. */
 static size_t find_sound(const uint8_t *data, size_t n, size_t at, size_t *left)
 {
     const uint32_t told = length_at(data, n, at);
@@ -136,7 +137,7 @@ static size_t find_sound(const uint8_t *data, size_t n, size_t at, size_t *left)
     return n;
 }
 
-/* The end of the last record that is sound. */
+/* Read the records; returns the end of the last valid one. */
 static size_t read_records(const uint8_t *data, size_t n,
                            const struct spot_token_log_reader *reader,
                            struct spot_token_log_damage *damage)
@@ -163,7 +164,7 @@ static size_t read_records(const uint8_t *data, size_t n,
     return at;
 }
 
-/* Does the first record name the model? */
+/* True if the first record names the model. */
 static bool names_model(const uint8_t *data, size_t n, uint64_t hash)
 {
     struct spot_wire_in in = spot_wire_in(data + FILE_HEAD, n - FILE_HEAD);
@@ -203,7 +204,7 @@ static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
     return 0;
 }
 
-/* The file as it was found, under a name of its own: the journal is written anew beside it. */
+/* Keep the damaged file under another name; the journal is rewritten. */
 static bool keep_aside(const struct spot_token_log *log)
 {
     static const char bad[] = "tokens.log.bad";
@@ -297,7 +298,7 @@ void spot_token_log_put_end(struct spot_token_log *log, uint64_t number)
     put_entry(log, ENTRY_END, number);
 }
 
-/* Returns whether anything was put into it. */
+/* Returns true if the record has any entries. */
 static bool seal_record(struct spot_token_log *log)
 {
     uint8_t *const record = log->record.data + log->begin;
@@ -319,7 +320,7 @@ void spot_token_log_next_record(struct spot_token_log *log)
         begin_record(log);
 }
 
-/* Bytes of the records that are to be written. */
+/* Seal all records; returns their bytes. */
 static size_t seal_all(struct spot_token_log *log)
 {
     return seal_record(log) ? log->record.n : log->begin;
@@ -360,7 +361,7 @@ static void put_head(const struct spot_token_log *log, struct spot_buf *out)
     spot_buf_add(out, log->numerics, sizeof(log->numerics));
 }
 
-/* Written beside, then renamed. */
+/* Write a temporary file, then rename it. */
 int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
 {
     struct spot_buf all = { 0 };
@@ -399,14 +400,14 @@ static int open_file(struct spot_token_log *log, bool resumes,
     if (!S_ISREG(st.st_mode))
         return spot_err_set(err, SPOT_EDATA, "%s is not a regular file", log->path);
     if (st.st_mode & 077)
-        (void)fchmod(log->fd, 0600); /* prompts are nobody else's */
+        (void)fchmod(log->fd, 0600); /* prompts are private */
     if (!resumes)
         return spot_err_set(err, SPOT_EUSAGE, "%s exists: --resume continues its requests",
                             log->path);
     return read_file(log, (uint64_t)st.st_size, reader, damage, err);
 }
 
-/* Nothing in it is looked at before it is ours: a server that runs goes on to write there. */
+/* Lock the directory before reading anything, since a running server may be writing there. */
 static int take_dir(struct spot_token_log *log, const char *dir, struct spot_err *err)
 {
     if (spot_dir_make(dir, err))
