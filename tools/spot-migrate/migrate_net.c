@@ -132,7 +132,7 @@ int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--connect, --listen, --via and --duplex exclude each other");
     if (is_key_idle(net))
-        return spot_err_set(err, SPOT_EUSAGE, "--key-file has no meaning for unix:PATH");
+        return spot_err_set(err, SPOT_EUSAGE, "--key-file has no effect for unix:PATH");
     if (net->key_path && spot_tls_key_load(net->key_path, net->key, err))
         return -1;
     if (net->is_duplex && (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)))

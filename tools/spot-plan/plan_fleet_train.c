@@ -73,11 +73,11 @@ static int check_goal(const struct session *s, struct spot_err *err)
 
     if (is_async(s) && o->samples > 0)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--samples has no meaning with an 'async' job: --loss says when it is "
+                            "--samples has no effect with an 'async' job: --loss says when it is "
                             "done");
     if (!is_async(s) && (o->loss > 0 || o->loss_now > 0))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--loss has no meaning: %s has no 'async'; give --samples", o->job);
+                            "--loss has no effect: %s has no 'async'; give --samples", o->job);
     if (is_async(s) && !(o->loss > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--loss is needed, the goal of the training");
     if (is_async(s) && o->loss_now > 0 && o->loss_now <= o->loss)

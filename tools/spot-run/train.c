@@ -269,7 +269,7 @@ static int settle_resume(struct spot_err *err)
         JOB.state = o.resume;
     if (!JOB.state)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--resume has no meaning without --state, or a "
+                            "--resume has no effect without --state, or a "
                             "directory to resume from");
     if (o.is_dry && !JOB.state_command && spot_trainer_check_resume(JOB.state, err))
         return -1;
