@@ -44,7 +44,7 @@ struct spot_table {
 
 /* columns: their names with commas between; those that end with # are of numbers. */
 void spot_table_init(struct spot_table *table, const char *columns);
-/* One more, before the first cell; its name may be any. */
+/* Add a column, before the first cell; its name may contain any characters. */
 void spot_table_column(struct spot_table *table, const char *name, bool is_number);
 void spot_table_release(struct spot_table *table);
 
@@ -53,7 +53,7 @@ void spot_table_release(struct spot_table *table);
  * %G: that of the nearest multiple of 1e-6; %.3e and %.3g: so many digits for people, for programs
  * as %g, as %G. What is not finite is empty. */
 void spot_table_add(struct spot_table *table, const char *fmt, ...) SPOT_PRINTF(2, 3);
-/* Two cells: what it is, and a text of at most 159 bytes. */
+/* Add a row of two cells: a name, and a text of at most 159 bytes. */
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)
     SPOT_PRINTF(3, 4);
 

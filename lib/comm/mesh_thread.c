@@ -218,7 +218,7 @@ void spot_mesh_drop_late(struct spot_mesh *mesh)
         struct spot_frame *frame;
 
         if (mesh->peer[i]->link.is_stranger)
-            continue; /* the HELLO itself */
+            continue; /* only HELLO was received */
         while ((frame = spot_frame_pop(inbox)))
             if (is_late(mesh, frame))
                 free(frame);

@@ -36,9 +36,10 @@ bool spot_simd_is_wide(void);
 }
 #endif
 
-/* SPOT_SIMD_TWICE(f, (int n, double *x), (n, x)) makes the function f, without a result, of
- * f_inline, which is SPOT_SIMD_INLINE, as are those that it calls: for what each processor has, and
- * for AVX2. Without FMA, and as no sum is reordered, the bits are the same. */
+/* SPOT_SIMD_TWICE(f, (int n, double *x), (n, x)) defines the function f, without a result, from
+ * f_inline in two versions, one for the baseline processor and one for AVX2. f_inline and the
+ * functions that it calls are SPOT_SIMD_INLINE. FMA is not used and no sum is reordered, so both
+ * versions give the same bits. */
 #define SPOT_SIMD_INLINE static inline __attribute__((always_inline))
 #ifdef __x86_64__
 #define SPOT_SIMD_TWICE(name, params, args)                        \

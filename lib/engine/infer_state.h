@@ -61,7 +61,7 @@ struct spot_infer_sequence {
     bool is_open;
     int adapter; /* 0: none */
     int64_t length;
-    int64_t n_summed; /* first tokens that are in sum */
+    int64_t n_summed; /* number of first tokens added to sum */
     float *sum;       /* [C] of SPOT_POOL_MEAN; NULL: not needed yet */
     int64_t n_told;   /* first tokens that are noted with their pages */
     int n_known;      /* first pages that are in the index */
@@ -191,7 +191,8 @@ void spot_infer_rewind(struct spot_infer *f, int sequence, int64_t first);
 /* --- infer_prefix.c --- */
 
 void spot_infer_begin_index(struct spot_infer *f);
-void spot_infer_keep(struct spot_infer *f, int page);   /* no sequence holds it any more */
+void spot_infer_keep(struct spot_infer *f,
+                     int page); /* called when no sequence holds the page any more */
 void spot_infer_unkeep(struct spot_infer *f, int page); /* a sequence is about to hold it */
 void spot_infer_evict(struct spot_infer *f);            /* free the least recently used kept page */
 /* Record tokens of a sequence, and add its complete pages to the index. */

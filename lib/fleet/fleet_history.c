@@ -30,7 +30,7 @@ struct series {
     size_t n_came;
     struct band due[SPOT_FLEET_AHEAD + 1]; /* forecasts of future times, oldest first */
     size_t n_due;
-    struct band *fan; /* [n_fan] the newest */
+    struct band *fan; /* [n_fan] the newest forecast */
     size_t n_fan;
 };
 

@@ -142,7 +142,7 @@ struct spot_exec_job {
     const struct spot_exec_options *options;
     struct spot_group *group;
     struct spot_view *view;
-    double began_s, round_s;      /* this coordinator, and the round */
+    double began_s, round_s;      /* start of this coordinator, and of the round */
     char run_id[SPOT_RUN_ID_MAX]; /* "": not drawn yet, and an agent may still report one */
     uint32_t n_started;           /* rounds */
 
@@ -161,7 +161,7 @@ struct spot_exec_job {
     uint32_t charged_epoch; /* epoch and time of the failure counted last; the loss of a node may
                                turn out to be its cause */
     double charged_s;
-    bool gives_up; /* the job fails unless that happens */
+    bool gives_up; /* the job fails unless that failure is forgiven */
     char why[SPOT_WHY_MAX];
 
     double watched_s; /* the pace of ranks */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* share_peers.h - who shares a cluster by one rule; each file says whose it is and what was
- * changed.
+/* share_peers.h - policies of other systems that share a cluster by one rule; each file names its
+ * source and changes.
  */
 #ifndef SPOT_PEERS_SHARE_PEERS_H
 #define SPOT_PEERS_SHARE_PEERS_H

@@ -33,7 +33,7 @@ struct spot_share_play {
     /* between two checkpoints; 0: a job that is stopped saves its state first */
     double checkpoint_s;
     bool is_released; /* as released; then the two above are 0 */
-    bool has_steps;   /* keep them */
+    bool has_steps;   /* keep the steps in the outcome */
     uint64_t seed;
     const struct spot_trace *supply; /* available workers, by instance type; NULL: all, always */
 };

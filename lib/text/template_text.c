@@ -181,7 +181,7 @@ static void add_piece(struct pieces *p, const char *s, size_t n)
     p->list.u.item[p->list.n++] = spot_tv_text(s, n);
 }
 
-/* At blanks. */
+/* Splits at blanks. */
 static void split_words(struct pieces *p, value text, int64_t most)
 {
     size_t begin = 0;

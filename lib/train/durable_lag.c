@@ -5,9 +5,10 @@
 
 #include "common/clock.h"
 
-/* --- what a generation costs --- */
+/* --- the cost of a generation --- */
 
-/* What is believed of a new measurement; and how many generations go by without one of calm. */
+/* Weight of a new measurement; and the number of generations after which a step without one is
+ * needed. */
 static const double trust = 0.3;
 enum { MOST_BEGUN = 8 };
 
@@ -54,9 +55,9 @@ bool spot_save_cost_wants_calm(const struct spot_save_cost *c)
     return c->n_begun >= MOST_BEGUN;
 }
 
-/* --- when one is due --- */
+/* --- the time of the next --- */
 
-/* Of the time of steps. */
+/* Maximum share of the time of steps. */
 static const double cost_share = 0.05;
 
 void spot_durable_lag_asked(struct spot_durable_lag *lag, int64_t round)
@@ -73,7 +74,7 @@ void spot_durable_lag_ended(struct spot_durable_lag *lag, bool is_durable)
         lag->next_s = lag->asked_next_s;
 }
 
-/* What a loss of everything would cost begins there: work, not the wait for workers. */
+/* The work at risk starts with the first step, not with the wait for workers. */
 void spot_durable_lag_step(struct spot_durable_lag *lag, int64_t round, int64_t newest)
 {
     if (round == lag->asked_of)

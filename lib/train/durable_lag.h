@@ -2,8 +2,8 @@
 /* durable_lag.h - how often a generation is due, and how far the disk is behind the job.
  *
  * The cost of a generation is the slowdown of steps while it is written, compared with steps
- * without one, not the time until it is on the disk. Steps vary by more than that, so it is a mean
- * of differences of either sign.
+ * without one, not the time until it is on the disk. Step times vary by more than that, so it is a
+ * mean of differences of either sign.
  */
 #ifndef SPOT_TRAIN_DURABLE_LAG_H
 #define SPOT_TRAIN_DURABLE_LAG_H
@@ -25,18 +25,18 @@ struct spot_save_cost {
     bool is_ended;   /* in the current step */
 };
 
-/* A generation has begun; has ended, written or given up. One at a time. */
+/* A generation has begun; a generation has ended, written or given up. One at a time. */
 void spot_save_cost_begun(struct spot_save_cost *cost);
 void spot_save_cost_ended(struct spot_save_cost *cost);
 
-/* A step took step_s; is a generation still in progress? A step that was slow or fast for another
- * reason has is_usual false: it is ignored. */
+/* A step took step_s. is_busy: a generation is still in progress. is_usual false: the step was slow
+ * or fast for another reason, and is ignored. */
 void spot_save_cost_step(struct spot_save_cost *cost, double step_s, bool is_busy, bool is_usual);
 
 /* Seconds of steps that a generation costs, >= 0. */
 double spot_save_cost_s(const struct spot_save_cost *cost);
 
-/* Has it been so long since a step without a generation that one is needed for comparison? */
+/* True if a step without a generation is needed for comparison, because the last one is too old. */
 bool spot_save_cost_wants_calm(const struct spot_save_cost *cost);
 
 /* The minimum time between generations if none is given. */

@@ -6,8 +6,8 @@
 
 #include "common/xalloc.h"
 
-/* By our name without ".w" and ".b", and by part. Source: gguf-py/gguf/constants.py of
- * https://github.com/ggml-org/llama.cpp. */
+/* Names in GGUF files, by our name without ".w" and ".b", and by part. Source:
+ * gguf-py/gguf/constants.py of https://github.com/ggml-org/llama.cpp. */
 static const struct row {
     const char *ours;
     enum spot_hf_part part;

@@ -58,7 +58,7 @@ struct spot_notice_seen {
     double deadline_s; /* Unix time by the clock of the source; NAN */
     double reported_s; /* the same, as last reported */
     double later_s;    /* a later deadline is reported again only if it moves by more than this */
-    bool is_reported;  /* in the answer being compared */
+    bool is_reported;  /* present in the answer being processed */
 };
 
 struct spot_notice_hook {
@@ -86,7 +86,7 @@ struct spot_notice_watch {
     const struct spot_notice_cloud *cloud; /* NULL: no service is queried */
     unsigned generation;                   /* of `cloud`: answers to an earlier one are dropped */
     struct spot_notice_query query[SPOT_NOTICE_QUERIES_MAX];
-    /* of `auto`, and of the cloud it found */
+    /* answers awaited by `auto`, and by the cloud that it found */
     struct spot_notice_awaited awaited[2][SPOT_NOTICE_QUERIES_MAX];
     struct spot_notice_seen seen[SPOT_NOTICE_CLAIMS_MAX];
     size_t n_seen;

@@ -37,7 +37,7 @@ struct spot_train_memory {
     struct spot_liveput_dp dp;
     bool has_notice, sees_losses, sees_victims; /* of dp */
     struct spot_count_chain chain;              /* the values of dp are of this chain */
-    struct spot_count_law law;                  /* and, where it follows one, of this */
+    struct spot_count_law law;                  /* the law that the chain follows, if any */
 };
 void spot_train_forget(struct spot_train_memory *memory);
 
