@@ -67,7 +67,7 @@ static void on_event(struct spot_exec_agent *e, const struct spot_rank_event *ev
     }
 }
 
-/* What happened to them meanwhile. */
+/* Take the events of the ranks. */
 static int look(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_rank_event event;
@@ -168,7 +168,7 @@ static void report(void *job, struct spot_buf *out)
     struct spot_exec_agent *const e = job;
     struct spot_exec_holdings all = { 0 };
 
-    (void)look(e, NULL); /* a guard that is gone is found again */
+    (void)look(e, NULL); /* the end of the guard is detected again later */
     choose_port(e);
     spot_exec_put_held(out, &e->held);
     list_states(e, &all);
@@ -176,7 +176,7 @@ static void report(void *job, struct spot_buf *out)
     spot_exec_holdings_release(&all);
 }
 
-/* Another coordinator may count epochs anew. */
+/* Another coordinator may number epochs from the start. */
 static void hello(void *job, struct spot_buf *out)
 {
     struct spot_exec_agent *const e = job;
@@ -434,8 +434,8 @@ static int tell_settled(struct spot_exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
 }
 
-/* What cannot be laid out is requested from another member; but if space is lacking that does not
- * help. */
+/* A state that cannot be laid out is requested from another member, unless the reason is a lack of
+ * space. */
 static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_err why = { 0 };
@@ -511,8 +511,8 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* What the ranks did behind the last commit is done again by the others. Those that have ended
- * since they were told to save have done nothing after it. */
+/* Report the work since the last commit, which the others repeat. Ranks that have ended after the
+ * order to save did no further work. */
 static void report_left(void *job, struct spot_err *err)
 {
     const struct spot_exec_agent *const e = job;

@@ -55,7 +55,7 @@ static void put_restored(const struct spot_exec_job *job, struct spot_jw *jw)
     spot_jw_int(jw, "nodes", s->newest.world);
 }
 
-/* A round begins with a commit, and the log says so: first what was lost. */
+/* Log the commit from which a round begins, after the rollback. */
 int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_states *const s = &job->states;

@@ -81,7 +81,7 @@ static void end(struct spot_exec_bucket *b)
 
 /* --- open --- */
 
-/* What is in --state must be of the same run. */
+/* Commits in --state must be of the same run. */
 static int check_run(const struct spot_exec_job *job, struct spot_err *err)
 {
     const struct spot_state_store *const store = job->disk.store;
@@ -98,7 +98,7 @@ static int check_run(const struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* Does --state have all of it, or something newer? */
+/* True if --state has all of the commit, or a newer one. */
 static bool is_on_disk(const struct spot_exec_job *job, const struct spot_state_copy *copy)
 {
     const struct spot_state_store *const store = job->disk.store;
@@ -137,7 +137,7 @@ static int claim(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* A job that goes on takes the run from the store, or from its nodes; a new one draws it. */
+/* A resumed job takes the run id from the store or from its nodes; a new job draws one. */
 static int settle_owner(struct spot_exec_job *job, struct spot_err *err)
 {
     const bool resumes = spot_group_resumes(job->group);

@@ -190,7 +190,7 @@ static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, st
     t->n_byte = spot_state_record_byte(&record);
     t->saved = spot_state_record_saved(&record);
     if (!e->options->files)
-        *t->saved.what = '\0'; /* files of its own, among others: the step says more */
+        *t->saved.what = '\0'; /* it has own files among others: the step is more informative */
     if (!rc)
         return spot_state_store_add(e->store, &record, why);
     spot_state_record_release(&record);

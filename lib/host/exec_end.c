@@ -190,8 +190,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 
 /* --- a new round is wanted --------------------------------------------------------- */
 
-/* All ranks may save, since only they know which of them writes a checkpoint. Not longer than until
- * the first leaving node is gone. */
+/* Order all ranks to save, since only they know which of them writes a checkpoint; at most until
+ * the first leaving node's deadline. */
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -46,8 +46,8 @@ static size_t hand_out(struct spot_exec_job *job)
     return n_left;
 }
 
-/* A node takes or lays it out, however long that is: one that is gone leaves the job. A move that
- * was ordered again after it had failed is no progress. */
+/* True if a node receives or lays out the commit, for however long: a lost node leaves the job. A
+ * move repeated after a failure is not progress. */
 static bool is_under_way(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -7,7 +7,9 @@
 #include "common/clock.h"
 #include "host/exec_agent_state.h"
 
-static const double patience_s = 5, again_s = 0.1; /* with who writes one as the node begins */
+static const double patience_s = 5,
+                    again_s =
+                        0.1; /* for a process that is writing a checkpoint when the node begins */
 
 static void list_dirs(struct spot_exec_agent *e)
 {
@@ -107,13 +109,13 @@ int spot_exec_check_found(const struct spot_exec_agent *e, struct spot_err *err)
         return spot_err_set(err, SPOT_ESYS,
                             "the other nodes would not start from the checkpoints found here: %s",
                             e->not_found);
-    if (has_found(e)) /* it came to a job that has saved nothing yet */
+    if (has_found(e)) /* the node joined a job that has saved nothing yet */
         spot_rank_files_reject(e->options->files);
     return 0;
 }
 
-/* What a round begins from is a commit of its job, also for the next coordinator. Others stay until
- * the coordinator knows that they are of no use. */
+/* The checkpoint from which a round begins becomes a commit of its job, also for the next
+ * coordinator. Others are kept until the coordinator reports that they are not needed. */
 void spot_exec_adopt_found(struct spot_exec_agent *e)
 {
     struct spot_state_record record;

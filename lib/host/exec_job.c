@@ -91,7 +91,7 @@ static void forget(void *exec, struct spot_peer *peer)
 
 /* --- rounds ------------------------------------------------------------------------- */
 
-/* What was asked for in another epoch is not done. */
+/* Reset requests of another epoch. */
 static void forget_laid(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -154,7 +154,7 @@ static bool is_saved(void *exec)
 
 /* --- status --------------------------------------------------------------------------- */
 
-/* What ranks have done behind the newest commit, or in this round. */
+/* Seconds of work since the newest commit, or in this round. */
 static double at_risk_s(const struct spot_exec_job *job)
 {
     const struct spot_exec_point *const newest = &job->states.newest;

@@ -29,7 +29,7 @@ static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *
             snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[k].run_id);
 }
 
-/* No round has the number of one that committed something. */
+/* A round never gets the number of one that has committed something. */
 static void count_rounds(struct spot_exec_job *job, const struct spot_exec_holdings *has)
 {
     for (size_t i = 0; i < has->n; i++)
@@ -37,7 +37,7 @@ static void count_rounds(struct spot_exec_job *job, const struct spot_exec_holdi
             job->n_started = has->of[i].id.round + 1;
 }
 
-/* Those of a coordinator before this one tell which run it is, and how far. */
+/* Members of an earlier coordinator report the run id and the last round. */
 static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n,
                       struct spot_err *err)
 {
@@ -123,7 +123,7 @@ static bool may_keep(const struct spot_exec_job *job, struct spot_exec_member *c
 
 /* --- places -------------------------------------------------------------------------- */
 
-/* Survivors of the newest round as they were, then the others as they came. */
+/* Survivors of the newest round in their old order, then the others in order of joining. */
 static int by_place(const void *a, const void *b)
 {
     const struct spot_exec_member *const x = *(struct spot_exec_member *const *)a,

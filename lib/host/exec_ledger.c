@@ -90,7 +90,7 @@ void spot_exec_ledger_tell_again(struct spot_exec_ledger *l)
     const struct spot_ledger_plan *const plan = spot_ledger_plan(l->ledger);
 
     l->is_told = false;
-    if (plan) /* it is the one that the others have as well */
+    if (plan) /* it is the same plan as that of the others */
         l->proposed = *plan;
 }
 
@@ -107,7 +107,7 @@ static void answer_late(struct spot_exec_ledger *l, struct spot_rank_socket *soc
     }
     jw = spot_rank_socket_begin(socket, asker->ticket);
     if (!jw)
-        return; /* it has gone, and takes this again if it comes back */
+        return; /* the client has disconnected, and repeats the request if it returns */
     spot_ledger_question_answer(&asker->question, l->ledger, &share, jw);
     spot_rank_socket_end(socket);
 }
@@ -151,7 +151,7 @@ int spot_exec_ledger_save(const struct spot_exec_ledger *l, int dir_fd, struct s
     FILE *out;
     int rc;
 
-    /* one that is there is of this plan: it came with the state, or was written here */
+    /* an existing file has this plan: it came with the state, or was written here */
     if (!plan || !faccessat(dir_fd, SPOT_EXEC_LEDGER_FILE, F_OK, AT_SYMLINK_NOFOLLOW))
         return 0;
     out = spot_xmemory_open(&text, &n);

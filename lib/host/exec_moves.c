@@ -109,7 +109,7 @@ static enum spot_state_step begin_pull(struct spot_exec_agent *e, struct spot_ex
     return spot_state_pull_begin(t->pull, why) ? SPOT_STATE_FAILED : SPOT_STATE_MOVED;
 }
 
-/* What comes from the coordinator is heard of by spot_exec_moves_hear. */
+/* Advance a transfer; messages of the coordinator are handled by spot_exec_moves_hear. */
 static enum spot_state_step step(struct spot_exec_agent *e, struct spot_exec_transfer *t,
                                  struct spot_err *why)
 {
@@ -120,7 +120,7 @@ static enum spot_state_step step(struct spot_exec_agent *e, struct spot_exec_tra
     return t->move.from ? spot_state_pull_step(t->pull, why) : SPOT_STATE_WAITS;
 }
 
-/* It has ended: tell of it, and forget it. */
+/* A transfer has ended: report and remove it. */
 static int end(struct spot_exec_agent *e, size_t i, enum spot_state_step how,
                const struct spot_err *why, struct spot_err *err)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to the job, a line for each change: who came and went, and what the ranks go on
- * from.
+/* News of the job, a line for each change: nodes that joined or left, and the commit from which the
+ * ranks continue.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "host/exec_job_state.h"
 
-enum { FIRST_S = 10 }; /* before a wait for nodes is told of */
+enum { FIRST_S = 10 }; /* before a wait for nodes is reported */
 
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED])
 {

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "host/exec_agent_state.h"
 
-static const double pause_first_s = 1, pause_max_s = 60; /* after one that was refused */
+static const double pause_first_s = 1, pause_max_s = 60; /* pause after a refused offer */
 static const double busy_max_s = 60; /* others wait for a file that is being written */
 static const double end_s = 5;       /* for what was saved just before the ranks ended */
 
@@ -41,7 +41,8 @@ static int offer(struct spot_exec_agent *e, uint64_t step, struct spot_err *err)
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_OFFER, 0, &out, err);
 }
 
-/* One at a time, also of those that ranks say: the others are offered when it is decided. */
+/* One offer at a time, also for commits announced by ranks: the others follow when it is
+ * decided. */
 static int offer_said(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_exec_say *least = NULL;
@@ -58,7 +59,8 @@ static int offer_said(struct spot_exec_agent *e, struct spot_err *err)
     return offer(e, least->step, err);
 }
 
-/* Where samples come from the ledger a commit must say its step, so the script commits. */
+/* True if the script's files are watched. With a ledger of samples a commit must name its step, so
+ * the script must commit itself. */
 static bool watches(const struct spot_exec_agent *e)
 {
     return e->options->files && !spot_ledger_plan(e->ledger.ledger);

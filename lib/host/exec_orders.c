@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* States that members are told to give and take: before a round what its nodes lack, beside it what
- * makes the newest commit safe. */
+/* Orders members to send and receive states: before a round those that its nodes lack, during it
+ * those that make the newest commit safe. */
 #include <stdlib.h>
 
 #include "cluster/protocol.h"
@@ -193,8 +193,9 @@ static bool is_same(const struct spot_exec_point *a, const struct spot_exec_poin
     return a->is_set && b->is_set && !spot_state_id_compare(&a->id, &b->id);
 }
 
-/* Which commits members keep: what is safe, what is about to be, and the newest, which comes first.
- * Until a round has saved something all that there is, also what it did not begin from. */
+/* The commits that members keep: the safe one, the one being made safe, and the newest, which comes
+ * first. Until a round has saved something, all existing ones are kept, also those from which it
+ * did not begin. */
 struct kept {
     struct spot_state_id id[SPOT_EXEC_KEPT_MAX];
     size_t n;
@@ -351,7 +352,7 @@ static int ended(struct spot_exec_job *job, struct spot_exec_member *member, siz
     s->is_stale = true;
     if (*why) {
         cancel(job, &order, order.move.from == member->id ? order.move.to : order.move.from);
-        if (order.move.from == member->id) /* damaged, it may be: the next report says */
+        if (order.move.from == member->id) /* possibly damaged; the next report will show it */
             spot_exec_drop_holding(member, &order.move.id, order.move.place);
     } else if (is_target || order.is_due || is_newest) {
         spot_exec_add_holding(job, member, &order.move.id, order.move.place, world);

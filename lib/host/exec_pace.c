@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The time that each rank takes for a step. Ranks that wait for each other go at one pace, so only
- * what a rank has measured without its waits (busy_s) tells which of them the others wait for. */
+/* The time that each rank takes for a step. Ranks that wait for each other have the same pace, so
+ * only times measured without waits (busy_s) show which rank is slow. */
 #include <math.h>
 
 #include "common/clock.h"

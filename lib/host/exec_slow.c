@@ -102,7 +102,7 @@ static void warn_slow(const struct spot_exec_job *job, struct spot_exec_member *
     x->was_told_slow = true;
 }
 
-/* Could the job go on without it? */
+/* True if the job could continue without the node. */
 static bool is_dispensable(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -210,7 +210,7 @@ static void consider_newest(struct spot_exec_job *job, const struct spot_exec_po
         *newest = *point;
 }
 
-/* What was written last in any place. */
+/* Keep the newest file of all places. */
 static void keep_saved(struct spot_exec_point *newest, const struct spot_exec_point *part)
 {
     if (!spot_state_id_compare(&newest->id, &part->id) && part->saved.at_ns > newest->saved.at_ns)
@@ -239,8 +239,9 @@ static void find_on_disk(struct spot_exec_job *job)
     }
 }
 
-/* A round begins from it: it is the first commit of the job. What others found stays until there is
- * another commit: this one may be one that nobody can load. */
+/* A round begins from the found checkpoint: it becomes the first commit of the job. Checkpoints
+ * found by other nodes are kept until there is another commit, since this one may not be
+ * loadable. */
 void spot_exec_adopt_found_point(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -265,9 +266,9 @@ void spot_exec_adopt_found_point(struct spot_exec_job *job)
     s->found.is_set = s->found.is_set && is_it;
 }
 
-/* What nodes found where their scripts look, as they began. It counts for the first round, where
- * there is no commit, or, when no node of the job is left, one that was saved earlier; afterwards
- * only commits do, unless they are doubted. */
+/* Choose among the checkpoints that nodes found in their scripts' directories when they began. They
+ * are used for the first round if there is no commit, or only an older one and no node of the job
+ * is left; afterwards only if commits are doubted. */
 static void find_found(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -356,7 +357,7 @@ void spot_exec_doubt(struct spot_exec_job *job)
     s->n_tried++;
 }
 
-/* What there is now without it; else it is tried again, with all others. */
+/* Use the next older commit; if there is none, try all of them again. */
 static void find_older(struct spot_exec_job *job)
 {
     struct spot_exec_states *const s = &job->states;

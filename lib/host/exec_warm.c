@@ -3,7 +3,7 @@
 #include "common/clock.h"
 #include "host/exec_job_state.h"
 
-static const double patience_s = 30; /* with one that does not get warm */
+static const double patience_s = 30; /* for a node that does not become warm */
 
 bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member)
 {

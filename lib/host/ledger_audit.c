@@ -61,7 +61,7 @@ static void commit(struct reader *r, int64_t step)
     a->steps = r->begun = step;
 }
 
-/* Steps of an event; -1: it does not say. */
+/* Steps of an event; -1: not given. */
 struct steps {
     int64_t step, from, to;
 };

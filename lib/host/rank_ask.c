@@ -15,7 +15,7 @@ struct peer {
     double limit_s, until_s;
 };
 
-/* Until it can go on. */
+/* Wait until the socket is ready. */
 static int wait_for(const struct peer *p, short events, struct spot_err *err)
 {
     struct pollfd set = { .fd = p->fd, .events = events };
@@ -36,7 +36,7 @@ static int wait_for(const struct peer *p, short events, struct spot_err *err)
 
 static int send_line(const struct peer *p, const char *text, size_t n, struct spot_err *err)
 {
-    for (size_t sent = 0; sent <= n;) { /* the newline is behind the text */
+    for (size_t sent = 0; sent <= n;) { /* the newline follows the text */
         const ssize_t rc = sent < n ? write(p->fd, text + sent, n - sent) : write(p->fd, "\n", 1);
 
         if (rc < 0 && wait_for(p, POLLOUT, err))

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is to be done with a variable of the round. */
+/* Handles a variable of the round. */
 typedef void (*put_fn)(void *user, const char *name, const char *value);
 
 static void put_number(put_fn put, void *user, const char *name, uint32_t value)

@@ -18,13 +18,15 @@
 #include "host/rank_files_state.h"
 
 static const double look_s = 0.05, looks_share = 20;
-static const double rest_s = 0.1;    /* a file that has not changed for it */
-static const double long_rest_s = 2; /* where nobody can say whether one is open, or is all */
-static const double hurried_s = 1;   /* without a rest: then a closed one is whole at once */
-static const double busy_s = 60;     /* then it is warned of */
+static const double rest_s = 0.1; /* a file that has not changed for it */
+static const double long_rest_s =
+    2; /* time without changes if it cannot be determined whether a file is open or complete */
+static const double hurried_s = 1; /* without a rest: then a closed one is whole at once */
+static const double busy_s = 60;   /* then it is warned of */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
-/* Of DeepSpeed and Megatron: beside the directories, written anew when all is in one. */
+/* Files of DeepSpeed and Megatron beside the directories, rewritten when a directory is
+ * complete. */
 static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
 /* --- are they whole? ------------------------------------------------------------------------- */
@@ -115,7 +117,8 @@ static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
     return false;
 }
 
-/* Of torch's DCP in the directory itself: written anew each time, its metadata last. */
+/* For torch's DCP in the directory itself, which rewrites the files each time, its metadata
+ * last. */
 static bool is_behind_metadata(const struct spot_rank_files *f, const struct spot_rank_file *file)
 {
     const struct spot_rank_file *const last = spot_rank_files_find(f, marker[0]);
@@ -194,7 +197,8 @@ static void note_busy(struct spot_rank_files *f, const char *path)
                 f->base, f->busy, busy_s, rest_s);
 }
 
-/* Then each is a checkpoint of its own, and one that is being written keeps none that is whole. */
+/* True if the entries are directories. Each is then a separate checkpoint, so that complete ones
+ * can be taken while another is being written. */
 static bool are_directories(const struct spot_rank_files *f)
 {
     for (size_t i = 0; i < f->n; i = unit_end(f, i))
@@ -315,7 +319,7 @@ void spot_rank_files_begin(struct spot_rank_files *f, bool is_restored, bool is_
     f->looked_s = 0;
 }
 
-/* Another process may be writing it, and where nobody can say that, it has to be old. */
+/* True if no process is writing the file; if that cannot be determined it must be old. */
 static bool is_at_rest(const struct spot_rank_files *f, const struct spot_rank_file *file)
 {
     struct timespec old;
@@ -329,8 +333,8 @@ static bool is_at_rest(const struct spot_rank_files *f, const struct spot_rank_f
            spot_clock_s() - file->since_s >= long_rest_s;
 }
 
-/* Of [i, end) something was written after all was known to be whole, and nothing says that it was
- * completed. */
+/* True if a file of [i, end) was written after the last time at which all were known to be
+ * complete, and no marker shows its completion. */
 static bool is_doubtful(struct spot_rank_files *f, size_t i, size_t end,
                         const struct timespec *whole)
 {

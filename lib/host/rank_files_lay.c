@@ -15,7 +15,7 @@ struct laid {
     const struct spot_state_file *file;
 };
 
-/* As it was: the age of a file tells which of two is the newer one. */
+/* Restore the modification time, by which scripts find the newest file. */
 static void set_time(int fd, uint64_t at_ns)
 {
     const struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
@@ -60,7 +60,7 @@ static int make_link(struct spot_state_store *store, const struct laid *p, int d
                                        : 0;
 }
 
-/* A file without a name, of which nothing is left when we are killed; or one that has `fresh`. */
+/* Write a file without a name, which disappears if this process is killed; or one named `fresh`. */
 static int put_file(struct spot_state_store *store, const struct laid *p, int dir_fd,
                     const char *fresh, void *room, struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A commit comes back into the directory of the script, and what is not of it goes aside. */
+/* Restores a commit into the directory of the script, and moves other entries aside. */
 #define _GNU_SOURCE /* renameat2. NOLINT(bugprone-reserved-identifier) */
 #include <dirent.h>
 #include <errno.h>
@@ -144,7 +144,7 @@ static void name_aside(const struct spot_rank_aside *aside, const char *rest, ch
         snprintf(path, n, "%s%s", aside->unit, rest);
 }
 
-/* What went aside earlier stays as it is: the first number that is free. */
+/* Choose the first free number, so that entries moved aside earlier are kept. */
 static void number_aside(struct spot_rank_aside *aside, int aside_fd)
 {
     char name[SPOT_STATE_PATH_MAX + 16];
@@ -263,7 +263,8 @@ static int clear_others(struct spot_rank_files *f, const struct part *part, size
     return 0;
 }
 
-/* As clear_others, behind the last round: what is in no commit may be a result. */
+/* Like clear_others, after the last round: entries in no commit are kept, since they may be
+ * results. */
 static int clear_taken(struct spot_rank_files *f, const struct part *part, size_t n,
                        struct spot_err *err)
 {
@@ -451,7 +452,7 @@ static int make_base(struct spot_rank_files *f, struct spot_err *err)
     return 0;
 }
 
-/* A file of this round that is in no commit and has the name of one that is. */
+/* Check for a file of this round that is in no commit but has the name of one in the commit. */
 static int check_untaken(struct spot_rank_files *f, const struct part *part, size_t n,
                          struct spot_err *err)
 {

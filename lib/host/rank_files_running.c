@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A file beside the checkpoints while ranks run: up to when what lies there is known to be whole. A
- * node that is killed with its ranks leaves it, and the kernel closes what they were writing: for
- * the next node such a file looks as one that is complete. */
+/* While ranks run, a file beside the checkpoints records the time up to which they are known to be
+ * complete. A node that is killed with its ranks leaves this file. The kernel closes the files that
+ * the ranks were writing, so that without it they would look complete to the next node. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What lies in the directory of the script, each time it is looked at. */
+/* Scans the directory of the script. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
 static int list_dir(struct spot_rank_files *f, int fd_take, const char *prefix, int depth,
                     struct found *all, struct spot_err *err);
 
-/* What is gone again, or neither file, link nor directory, is nothing that a script saves. */
+/* Ignore entries that have disappeared, or are neither file, link nor directory. */
 static int list_entry(struct spot_rank_files *f, int dir_fd, const char *prefix, const char *name,
                       int depth, struct found *all, struct spot_err *err)
 {
@@ -90,7 +90,7 @@ bool spot_rank_files_open(struct spot_rank_files *f)
     struct stat at, is;
 
     if (f->fd >= 0 && (stat(f->base, &at) || fstat(f->fd, &is) || !spot_safe_is_same(&at, &is))) {
-        close(f->fd); /* the script has made it anew */
+        close(f->fd); /* the script has recreated it */
         f->fd = -1;
     }
     if (f->fd >= 0 || lstat(f->base, &at))
@@ -98,7 +98,7 @@ bool spot_rank_files_open(struct spot_rank_files *f)
     f->fd = open(f->base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f->fd >= 0 && !fstat(f->fd, &is) && S_ISLNK(at.st_mode) && f->has_first &&
         !spot_safe_is_same(&is, &f->first)) {
-        close(f->fd); /* a link that came later may lead anywhere: nothing there is ours */
+        close(f->fd); /* a link created later may lead anywhere: ignore its contents */
         f->fd = -1;
     } else if (f->fd >= 0 && !f->has_first) {
         f->has_first = true;

@@ -35,7 +35,7 @@ struct guard {
     bool has_said_holds, was_warm;
 };
 
-static const double still_s = 2; /* for what tells of one that stands still */
+static const double still_s = 2; /* time for the report on a hanging rank */
 
 static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t local, int status)
 {
@@ -217,7 +217,7 @@ static void stop(struct guard *g)
     g->kill_s = spot_clock_s() + g->of->options->stop_s;
     g->give_up_s = g->kill_s + g->of->options->stuck_s;
     signal_all(g, SIGTERM);
-    signal_all(g, SIGCONT); /* one that stands still would not hear it */
+    signal_all(g, SIGCONT); /* a stopped process would not receive it */
 }
 
 /* Twins live on. */
@@ -268,7 +268,8 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
 
 /* --- ranks that stand still ------------------------------------------------------- */
 
-/* It counts as ended at once: one that waits in the kernel may not be killed. */
+/* Count a hanging rank as ended at once, since a process that waits in the kernel may not be
+ * killable. */
 static void end_still(struct guard *g, uint32_t i)
 {
     kill(-g->rank[i], SIGKILL);
@@ -355,7 +356,7 @@ static int wait_ms(const struct guard *g)
     return isinf(until_s) ? -1 : (int)ceil(1e3 * fmin(fmax(until_s - spot_clock_s(), 0), 1e5));
 }
 
-/* Returns false when we are gone. */
+/* Returns false when the agent has ended. */
 static bool turn(struct guard *g)
 {
     struct pollfd set[] = { { .fd = g->of->command_fd, .events = POLLIN },

@@ -14,7 +14,7 @@
 
 enum { DEPTH_MAX = 16, CHILDREN_MAX = SPOT_RANK_CHILDREN_MAX };
 
-/* Those of its main thread, which is the one that adopts. */
+/* Lists the children of the main thread, which adopts orphans. */
 size_t spot_rank_children(pid_t pid, pid_t child[CHILDREN_MAX])
 {
     char path[64];
@@ -46,8 +46,8 @@ static size_t leave_out(pid_t *child, size_t n, const pid_t *keep, size_t n_keep
     return left;
 }
 
-/* Each turn adopts the children of those killed before. None is waited for by itself: it may be the
- * one that does not end. */
+/* Each iteration adopts the children of those killed before. No single process is waited for, since
+ * it may never end. */
 pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s)
 {
     const double until_s = spot_clock_s() + limit_s;
@@ -90,8 +90,8 @@ static bool catches(pid_t pid, int number)
     return caught >> (number - 1) & 1;
 }
 
-/* A shell around the trainer does not catch it; what a trainer forks inherits that it does, and is
- * not meant. */
+/* Signal the topmost descendants that catch the signal: a shell around the trainer does not, while
+ * processes forked by the trainer inherit its handler and must not get it. */
 static size_t tell(pid_t pid, int number, int depth)
 {
     pid_t *child;

@@ -128,7 +128,7 @@ static void close_log(struct stream *s)
     s->log_fd = -1;
 }
 
-/* What is there already, at each slash, is no error. */
+/* Create the directories above; existing ones are no error. */
 static void make_above(char *path)
 {
     for (char *at = path; (at = strchr(at + 1, '/'));) {
@@ -167,7 +167,7 @@ static void make_dirs(struct spot_rank_output *o, uint32_t round)
 
 /* --- pipes --------------------------------------------------------------------- */
 
-/* What is there now, with the lock held, and without a wait. Returns false when the other end is
+/* With the lock: read available output without waiting. Returns false when the other end is
  * closed. */
 static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
 {
@@ -187,7 +187,7 @@ static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
     return true;
 }
 
-/* All writers are gone: read to the end, and the last line without its newline. */
+/* All writers have ended: read to the end, including a last line without a newline. */
 static void finish(struct spot_rank_output *o, struct stream *s)
 {
     enum { ALL = 1 << 20 };

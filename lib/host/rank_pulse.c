@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks that stand still: no processor time to speak of, nothing read, nothing written. A
- * collective that waits for a peer looks like that as well, so what each one waits in is told. */
+/* Detects hanging ranks: almost no processor time, nothing read, nothing written. A collective that
+ * waits for a peer looks the same, so the report shows where each rank waits. */
 #define _XOPEN_SOURCE 700
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +147,7 @@ void spot_rank_pulse_tell(int fd, pid_t rank_pid, uint32_t rank, double limit_s)
                                   *wchan && strcmp(wchan, "0") != 0 ? wchan : "user code", stack));
 }
 
-/* In a child of the guard: becomes py-spy where there is one. */
+/* In a child of the guard: executes py-spy if it is installed. */
 void spot_rank_pulse_probe(pid_t rank_pid)
 {
     char text[160];

@@ -20,7 +20,7 @@ struct client {
     const struct spot_rank_op *op; /* of that one */
     struct spot_buf in, out;       /* not yet parsed; [sent, n) not yet sent */
     size_t sent;
-    bool has_ended;  /* it will say nothing more */
+    bool has_ended;  /* it will send no more requests */
     bool is_closing; /* as soon as all is sent */
 };
 
@@ -61,7 +61,7 @@ static void begin_text(struct spot_rank_socket *s)
     spot_jw_object(&s->jw, NULL);
 }
 
-/* The newline comes with the end of the document. */
+/* End the document, which includes the newline. */
 static void end_text(struct spot_rank_socket *s, struct client *to)
 {
     spot_jw_end(&s->jw);
@@ -200,7 +200,7 @@ static bool is_full(const struct client *c)
     return c->in.n > SPOT_RANK_LINE_MAX;
 }
 
-/* False when it is gone. */
+/* False when the client has disconnected. */
 static bool receive(struct client *c)
 {
     while (!c->has_ended && !is_full(c)) {
@@ -228,7 +228,7 @@ static bool send_out(struct client *c)
     return true;
 }
 
-/* A peer that has closed both directions is gone; one that has only ended its requests waits for
+/* True if the peer has closed both directions; one that has only ended its requests waits for
  * answers. */
 static bool has_hung_up(const struct client *c)
 {
@@ -296,7 +296,7 @@ static size_t largest(const struct spot_rank_socket *s, pid_t *session)
     return most;
 }
 
-/* Is there room, or can there be? */
+/* True if a connection is free, or can be freed. */
 static bool may_take(const struct spot_rank_socket *s)
 {
     pid_t session;
@@ -304,7 +304,7 @@ static bool may_take(const struct spot_rank_socket *s)
     return s->n < SPOT_RANK_CLIENTS_MAX || largest(s, &session) > SPOT_RANK_SHARE_MAX;
 }
 
-/* One that waits for no answer rather than one that does; of these the first that came. */
+/* Choose the connection to close: preferably one that waits for no answer; of these the oldest. */
 static size_t least_missed(const struct spot_rank_socket *s, pid_t session)
 {
     size_t found = s->n;
@@ -326,7 +326,7 @@ static void turn_away(struct spot_rank_socket *s, size_t i)
     drop(s, i);
 }
 
-/* The last place is of the newcomer. Where all are taken, who has most loses one. */
+/* Accept a connection. If all are in use, the session with the most connections loses one. */
 static void admit(struct spot_rank_socket *s, int fd)
 {
     const pid_t process = spot_endpoint_process(fd);

@@ -91,7 +91,7 @@ bool spot_twins_prepare(struct spot_twins *t, uint32_t local, bool is_twin)
     return hold->fd >= 0;
 }
 
-/* What SPOT_HOLD says. */
+/* Print the value of SPOT_HOLD. */
 static size_t print_hold(const struct spot_twins *t, const struct spot_hold *hold, pid_t guard,
                          char text[HOLD_TEXT_MAX])
 {
@@ -116,9 +116,9 @@ void spot_twins_enter(const struct spot_twins *t, uint32_t local, bool is_twin)
 
 /* --- rounds --------------------------------------------------------------------------- */
 
-/* To a rank that has no twin yet, with what a copy of it is to ask by. Below PIPE_BUF, into a pipe
- * that is empty: it is taken at once and in one piece. The end of it is what the process waits for,
- * hence it is closed when that has opened its own. */
+/* Send the variables of the round, for a rank without a twin with SPOT_HOLD_NEXT. They are shorter
+ * than PIPE_BUF and the pipe is empty, so they are written at once and in one piece. The process
+ * waits for end of file, so our end is closed when the process has opened its own. */
 static void tell(struct spot_twins *t, uint32_t local, const struct spot_rank_env *env)
 {
     struct spot_hold *const hold = &t->seat[local].rank, *const copy = &t->seat[local].copy;
@@ -138,7 +138,7 @@ static void tell(struct spot_twins *t, uint32_t local, const struct spot_rank_en
         close_hold(hold);
 }
 
-/* Where no rank is about to ask, which says when. */
+/* Schedule a twin if no rank is about to announce a copy. */
 static void want(struct spot_twin_seat *seat, double after)
 {
     if (!seat->pid && isinf(seat->start_s) && seat->rank.fd < 0)
@@ -226,7 +226,7 @@ bool spot_twins_are_warm(const struct spot_twins *t)
 
 /* --- requests ---------------------------------------------------------------------------- */
 
-/* A child of ours that has not ended, and leads a group? */
+/* True for a running child of this process that leads a group. */
 static bool is_child(pid_t pid)
 {
     siginfo_t info = { 0 };
@@ -235,8 +235,8 @@ static bool is_child(pid_t pid)
            !info.si_pid && getpgid(pid) == pid;
 }
 
-/* A copy that comes after a twin was started, or an invalid one, does no harm: its hold is closed
- * when the round ends, and it exits. */
+/* A copy that is announced after a twin was started, or an invalid one, is harmless: its hold is
+ * closed when the round ends, and it exits. */
 static void take_copy(struct spot_twin_seat *seat, pid_t pid)
 {
     if (seat->pid || !is_child(pid))

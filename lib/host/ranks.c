@@ -26,7 +26,7 @@ struct spot_ranks {
     int command_fd, event_fd;
     bool has_round;      /* one was started and is not known to have stopped */
     bool has_twins;      /* or may have */
-    bool is_lost;        /* the guard is gone */
+    bool is_lost;        /* the guard has ended */
     bool is_stuck;       /* a process did not end */
     uint32_t first_rank; /* of the round */
 };
@@ -250,7 +250,7 @@ static void stop_and_wait(struct spot_ranks *r)
         }
 }
 
-/* It kills whatever is below it, and ends then at the latest. Returns whether it left one behind.
+/* End the guard, which first kills all processes below it. Returns true if it left one behind.
  */
 static bool end_guard(struct spot_ranks *r)
 {

@@ -16,7 +16,7 @@ struct spot_state_bucket {
     struct spot_generations disk; /* whose n_bundle is 0 */
 };
 
-/* What a manifest says. */
+/* The contents of a manifest. */
 struct found {
     int64_t generation;
     int n_bundle;
@@ -213,7 +213,7 @@ static int take_chunks(void *user, const void *data, size_t n_byte, struct spot_
     return n_byte ? spot_err_set(err, SPOT_EDATA, "an object has more bytes than its chunks") : 0;
 }
 
-/* One that breaks off is asked for again: chunks that came are here. */
+/* An interrupted object is requested again; chunks already received are kept. */
 static int get_object(struct spot_state_bucket *b, const struct found *found, int bundle,
                       struct unpack *u, struct spot_err *err)
 {
@@ -247,7 +247,7 @@ static int get_chunks(struct spot_state_bucket *b, const struct found *found,
                : spot_err_set(err, SPOT_EDATA, "a commit has fewer chunks than its records");
 }
 
-/* What is not there is damage; what cannot be read now may be read later. */
+/* A missing object means damage; an object that cannot be read now may be readable later. */
 static int get_commit(struct spot_state_bucket *b, const struct found *found,
                       struct spot_state_store *store, struct spot_err *err)
 {

@@ -57,7 +57,8 @@ static int lock_new(int root_fd)
 
 /* --- which directory is ROOT/live ----------------------------------------------------------- */
 
-/* When it was made, in ns: a number of a directory that is gone may be another's. 0: not known. */
+/* Creation time in ns, because the inode number of a removed directory may be reused. 0: not
+ * known. */
 static uintmax_t born_ns(int dir_fd, const char *name)
 {
     struct statx x;
@@ -67,7 +68,8 @@ static uintmax_t born_ns(int dir_fd, const char *name)
     return (uintmax_t)x.stx_btime.tv_sec * 1000000000 + x.stx_btime.tv_nsec;
 }
 
-/* With the number of ROOT: of a copy elsewhere it says nothing. */
+/* Record ROOT/live in `lock`, with the inode number of ROOT, so that the record is not valid for a
+ * copy elsewhere. */
 static void note_live(const struct spot_state_dir *d)
 {
     struct stat root, live;
@@ -80,7 +82,7 @@ static void note_live(const struct spot_state_dir *d)
     (void)spot_write_at(d->lock_fd, 0, text, strlen(text));
 }
 
-/* Is there a directory at ROOT/live that was put there by somebody else? */
+/* True if the directory at ROOT/live is not the one that was created by an agent. */
 static bool is_foreign(int root_fd, int lock_fd)
 {
     char text[96] = "", *end;

@@ -39,7 +39,7 @@ static int say_over_mesh(void *user, uint32_t type, uint64_t tag, struct spot_bu
     return rc;
 }
 
-/* One that is gone fails the next wait. */
+/* A lost member makes the next wait fail. */
 static enum spot_state_step wait_for(const struct member *m, struct spot_err *err)
 {
     return spot_mesh_check(m->mesh, &m->id, 1, err) ? SPOT_STATE_FAILED : SPOT_STATE_WAITS;
@@ -227,7 +227,7 @@ static void put_pieces(struct spot_state_store *store, const struct spot_state_r
 
     for (size_t i = first; i < n_piece && i - first < n && out->n < 2 * SPOT_STATE_PULL_BYTE; i++) {
         if (spot_state_store_get(store, &piece[i], spot_buf_more(out, piece[i].n_byte), NULL)) {
-            out->n = 0; /* the record is gone with it */
+            out->n = 0; /* the record is removed with it */
             break;
         }
         out->n += piece[i].n_byte;
@@ -292,7 +292,8 @@ int spot_state_serve(struct spot_state_store *store, const struct spot_frame *fr
     return say(user, type_of_answer(&r), frame->tag, &out, err);
 }
 
-/* What cannot be given is an error here, which its coordinator learns, and it cancels the move. */
+/* A state that cannot be sent is an error, which is reported to the coordinator, and it cancels the
+ * move. */
 static enum spot_state_step serve_member(struct spot_state_store *store, struct member *to,
                                          const struct spot_frame *frame, struct spot_err *err)
 {

@@ -51,7 +51,7 @@ uint64_t spot_state_record_byte(const struct spot_state_record *record)
     return n;
 }
 
-/* Links are made anew for what was written before. */
+/* The newest file of a record. Links are ignored: they are recreated for older files. */
 struct spot_state_saved spot_state_record_saved(const struct spot_state_record *record)
 {
     struct spot_state_saved saved = { 0 };
