@@ -229,7 +229,7 @@ void spot_view_rest(struct spot_view *view);
 /* Request a new epoch at the next commit. */
 void spot_view_want_change(struct spot_view *view);
 bool spot_view_wants_change(const struct spot_view *view);
-/* The epoch cannot go on, though no member was lost. No effect if it is already over. */
+/* The epoch cannot continue, although no member was lost. No effect if it is already over. */
 int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err);
 /* To be called in `commit`: the round that will be next. */
 int64_t spot_view_reached(const struct spot_view *view);

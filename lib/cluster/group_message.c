@@ -86,7 +86,7 @@ static int on_failed(struct spot_group *g, struct spot_peer *peer, const struct 
     if (frame->tag)
         return other(g, peer, frame, err);
     spot_get_plain(&in, why, sizeof(why));
-    g->options->warn("worker %s cannot go on: %s", peer->name, why);
+    g->options->warn("worker %s cannot continue: %s", peer->name, why);
     peer->is_closing = true;
     return 0;
 }

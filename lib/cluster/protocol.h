@@ -45,7 +45,7 @@ enum spot_message {
     SPOT_MSG_READY = 5,   /* answer to FORM: everything is in its place */
     SPOT_MSG_VOTE = 6,    /* tag: round that is voted for or announced */
     SPOT_MSG_BROKEN = 7,  /* a connection broke: text; the peers that it did not reach, as above */
-    SPOT_MSG_FAILED = 10, /* text: this worker cannot go on; a non-zero tag is the workload's */
+    SPOT_MSG_FAILED = 10, /* text: this worker cannot continue; a non-zero tag is the workload's */
     /* answer to REACH: the peers that it did not reach, as above; tag 1: interrupted */
     SPOT_MSG_REACHED = 11,
 
