@@ -36,7 +36,7 @@ static void score_origin(const struct spot_backtest *b, size_t origin, const dou
     }
 }
 
-/* What it costs to read the clock twice: a microsecond that is not the model's. */
+/* The cost of reading the clock twice, about a microsecond, which is not counted for the model. */
 static double clock_cost_s(void)
 {
     double least_s = 1;

@@ -186,7 +186,7 @@ struct reading {
     unsigned long line;
 };
 
-/* What is not known yet is below the column's least: 0 GPUs, -1 of all else. */
+/* Values not known yet are below the column's minimum: 0 GPUs, -1 for all others. */
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct reading *r = user;

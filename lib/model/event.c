@@ -297,7 +297,7 @@ static enum spot_event_kind find_kind(const struct spot_event_log *log, const ch
     return SPOT_EVENT_ANY;
 }
 
-/* Are all entries of an array integers in [0, 2^53]? */
+/* Check that all entries of an array are integers in [0, 2^53]. */
 static int check_counts(const struct spot_json_doc *doc, const struct spot_json_value *all,
                         const char *key, const char *what, struct spot_err *err)
 {
@@ -397,7 +397,7 @@ static int read_job_event(struct spot_event_log *log, struct spot_event *event,
     return log->order ? check_order(log, event, err) : 0;
 }
 
-/* What is there of the fields. */
+/* Read the fields that are present. */
 static int read_partial(const struct spot_json_doc *doc, const struct spot_field *table,
                         struct spot_event *event, struct spot_err *err)
 {

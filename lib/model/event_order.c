@@ -31,7 +31,7 @@ static const char *expect(char *why, const char *pointer, int64_t want, int64_t 
                : fault(why, pointer, "expected %" PRId64 ", %s, got %" PRId64, want, what, got);
 }
 
-/* Events beside the steps tell where the job stands. */
+/* Check that the epoch and step of an event agree with the job's. */
 static const char *check_place(const struct spot_event_order *o, const struct spot_event *e,
                                char *why)
 {
@@ -290,7 +290,7 @@ static const char *take_done(struct spot_event_order *o, const struct spot_event
 
 /* --- a job that serves: an epoch is of a view, and several go on at once ------------------ */
 
-/* The first of a log, or of another coordinator that goes on in it. */
+/* Take the first event of a log, or of another coordinator that continues it. */
 static const char *take_serving(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     if (o->has_begun && !o->is_serving)
@@ -438,7 +438,7 @@ static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
 
 /* --- a job that runs a foreign command: steps are its own, and may begin anywhere --- */
 
-/* A coordinator begins: the first of a log, and again where another goes on. */
+/* A coordinator begins: the first of a log, or another one that continues it. */
 static const char *take_exec(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     if (o->has_begun && !o->is_exec)

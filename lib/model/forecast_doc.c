@@ -365,7 +365,7 @@ static int read_region(const struct reader *r, const struct spot_json_value *obj
     return 0;
 }
 
-/* One region is told once: two entries could only contradict each other. */
+/* A region must be given only once, since two entries could contradict each other. */
 static int is_new_region(const struct reader *r, size_t i, const char *at)
 {
     const struct spot_forecast_region *all = r->out->region, *x = &all[i];

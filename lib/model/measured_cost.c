@@ -211,7 +211,7 @@ int spot_measured_cost_load(struct spot_measured_cost *m, const char *path, stru
 
 void spot_measured_cost_apply(const struct spot_measured_cost *m, struct spot_job_cost *c)
 {
-    static const double FAR = 1e9; /* byte: the line goes on beyond it */
+    static const double FAR = 1e9; /* byte: the line is extended up to it */
 
     c->process_s = c->extra_s = c->restart_s = 0;
     c->add_per_group_s = c->remove_per_group_s = c->add_per_node_s = c->remove_per_node_s = 0;

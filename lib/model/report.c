@@ -19,7 +19,7 @@ const char *spot_cause_name(enum spot_cause cause)
     return name[cause];
 }
 
-/* What happened since the last epoch was formed. */
+/* Events since the last epoch was formed. */
 struct since {
     bool noticed, killed, joined, restored, is_pending;
     bool is_begun;   /* a step */
@@ -231,8 +231,8 @@ static void add_resume(struct spot_run *run, double time_s)
     run->resume_s[run->n_resume++] = time_s;
 }
 
-/* Of the members that the coordinator before it had no event tells any more; it was gone some time
- * after received_s. */
+/* Members of the earlier coordinator have no further events; it ended some time after
+ * received_s. */
 static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event,
                        double received_s)
 {

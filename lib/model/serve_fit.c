@@ -96,7 +96,7 @@ static bool solve(const struct squares *q, const bool *used, double *x)
     return true;
 }
 
-/* Drop the last term that is negative, or that tells nothing, until none is. */
+/* Drop the last term that is negative or not determined by the data, until there is none. */
 static void solve_positive(const struct squares *q, double *x)
 {
     bool used[TERMS];
@@ -134,7 +134,7 @@ struct fit {
     size_t *seat;          /* [n] replica that answered */
     struct replica *replica;
     struct passed *passed; /* [STAGES * n] at the moments of each */
-    size_t n_sharing;      /* that can be at work at once, and are told apart */
+    size_t n_sharing;      /* number of replicas that can be busy at once and are distinguished */
     double *busy_s;    /* [n * n_sharing] seconds of an answer while that many replicas were busy */
     double *at_work_s; /* [n_sharing] the same, from the start */
     struct spell *spell; /* [n_spell], in order of their first prompts */
@@ -237,7 +237,8 @@ static void begin_prompt(struct fit *f, struct replica *r, const struct spot_ser
     r->spell->longer += (double)s->prompt_token - f->prompt;
 }
 
-/* Several prompts may end in one pass, whose tokens are told a moment apart. */
+/* Several prompts may end in one pass, although their tokens are reported at slightly different
+ * times. */
 static void tell_first(const struct fit *f, struct replica *r, double at_s)
 {
     if (at_s > r->told_s + pass_s(f, 1) / 2) {

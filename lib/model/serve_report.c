@@ -67,7 +67,7 @@ static void on_formed(struct spot_serving *r, const struct spot_event *e)
     change_replicas(r, e->time_s);
 }
 
-/* The coordinator before it was gone some time behind received_s. */
+/* The earlier coordinator ended some time after received_s. */
 static void on_serving(struct spot_serving *r, double received_s)
 {
     for (size_t i = 0; i < r->n_view; i++)

@@ -8,7 +8,7 @@
 
 enum { RANK_POWERS = 11 }; /* 1, 2, 4 .. 1024 heads */
 
-/* What one rank of M computes of a model, and what it keeps of each token. */
+/* The arithmetic of one of M ranks, and its memory per token. */
 struct rank {
     double layer_elem, head_elem;
     double expert_elem, chosen_share; /* of a layer's: in experts, and which share a token takes */

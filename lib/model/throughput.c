@@ -300,7 +300,8 @@ static double stage_byte(const struct spot_job_doc *job, int d, int p)
     return most;
 }
 
-/* What ran on d pipelines fits on more: each has no more micro batches in flight. */
+/* True if the stage count ran on d pipelines or fewer: with more pipelines each has no more micro
+ * batches in flight. */
 static bool has_run(const struct spot_job_doc *job, int d, int p)
 {
     for (size_t i = 0; i < job->n_profile; i++)

@@ -24,7 +24,7 @@ struct spot_lp {
     struct row *row;
     size_t *column; /* [n_cell] */
     double *value, *dual;
-    lprec *kept; /* of the last answer, with its basis; NULL: the next solve begins anew */
+    lprec *kept; /* the last answer with its basis; NULL: the next solve starts from scratch */
 };
 
 struct spot_lp *spot_lp_new(size_t n_column)
@@ -177,7 +177,7 @@ static void take(struct spot_lp *lp, lprec *rec)
     free(all);
 }
 
-/* What the solver says of `rec`, checked here. */
+/* Run the solver on `rec` and check its answer. */
 static enum spot_lp_status run(struct spot_lp *lp, lprec *rec, bool is_rough)
 {
     enum spot_lp_status status;

@@ -165,7 +165,7 @@ static double draw_restart(const struct player *p, int64_t tick, size_t place)
     return m->restart_s[m->n_restart - 1];
 }
 
-/* What is there at a tick; spot that ran and is gone is lost. */
+/* Observe the availability at a tick; running spot that is no longer available is lost. */
 static void look(struct player *p, struct spot_market_now *now, size_t at)
 {
     for (size_t k = 0; k < p->market.n_place; k++) {

@@ -126,7 +126,7 @@ static double buy(const struct buyer *s, const double *rate_per_s, int64_t *coun
     return usd_per_h;
 }
 
-/* Do these numbers of machines serve these rates at rho? */
+/* True if these numbers of machines serve these rates at rho. */
 static bool is_enough(const struct buyer *s, struct spot_fleet_route *route, const int64_t *count,
                       const double *rate_per_s)
 {

@@ -128,7 +128,7 @@ static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *
     }
 }
 
-/* What a spell earns at most, in all copies. */
+/* Maximum earnings of a spell, for all copies. */
 static double earn(struct spot_mixed_bound *d, const struct spell *spell)
 {
     const struct spot_mixed_play *play = d->play;
@@ -155,7 +155,7 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
 
 /* --- the dual --- */
 
-/* What the requests cost of load `i` of each tick; `unserved`: of them. */
+/* Cost of the requests of load `i` in each tick; `unserved` gets the unserved ones. */
 static double route(struct spot_mixed_bound *d, size_t i, double price, double *unserved)
 {
     const struct spot_mixed_play *play = d->play;

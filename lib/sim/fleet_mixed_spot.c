@@ -75,7 +75,7 @@ static void fill_lasts(const struct mixed *m, size_t k, size_t h, double *lasts)
     }
 }
 
-/* What may come of load, and be left of spot, in each of the ticks ahead. */
+/* Forecast load and spot in each of the ticks ahead. */
 static void look_ahead(struct mixed *m)
 {
     const struct spot_mixed_play *play = m->play;
@@ -175,7 +175,8 @@ static void set_price(struct mixed *m)
     m->price = fmin(price_most * m->price_least, fmax(m->price_least, m->price));
 }
 
-/* What a choice is among: the fleet for the last tick ahead, or what stays for those before. */
+/* The subject of a choice: the fleet for the last tick ahead, or the machines kept for earlier
+ * ones. */
 struct choice {
     size_t from, until; /* ticks ahead that count */
     double launch;      /* of its price for a tick, that a machine costs more which does not run */
@@ -275,7 +276,7 @@ static void choose(struct mixed *m, int32_t *want)
     }
 }
 
-/* What runs beside it and is needed until then. */
+/* Keep running machines that are needed until then. */
 static void keep(struct mixed *m, int32_t *want)
 {
     struct choice c = { .until = m->n_ahead - 1 };
@@ -323,7 +324,7 @@ static int check_bound(const struct mixed *m, const int32_t *want, struct spot_e
     return 0;
 }
 
-/* What came, and what it says of the price. */
+/* Observe the load, and adjust the price. */
 static void saw(struct mixed *m)
 {
     const struct spot_mixed_play *play = m->play;

@@ -15,7 +15,7 @@
 
 enum { STEPS_MAX = 1 << 18, CELLS_MAX = 1 << 27, HALVINGS = 24, ROWS_MAX = 4096 };
 
-/* What a zone may have run of late. */
+/* Possible recent numbers of running replicas in a zone. */
 struct zone {
     int most;
     size_t n_row;
@@ -263,7 +263,7 @@ static void solve(struct program *p, double price)
     free(both);
 }
 
-/* What a fleet answers with, spot and on demand apart. */
+/* The ready replicas of a fleet, spot and on demand separately. */
 static void answer(const struct program *p, size_t step, struct spot_fleet_step *s)
 {
     const size_t n = p->play->n_zone, cold = p->play->cold;

@@ -12,14 +12,14 @@ enum {
     SEEN_LEAST = 16,
     RECENT = 192
 }; /* ticks for which a lag must have predicted; of the distribution */
-static const size_t level[] = { 4, 16, 64 }; /* ticks in a row whose mean may tell */
+static const size_t level[] = { 4, 16, 64 }; /* lengths of windows whose means are used */
 enum { LEVELS = sizeof(level) / sizeof(level[0]) };
 static const double keep = 0.9892280131939755; /* of an error: half after 64 ticks */
 
 enum { PAST = 2048 }; /* ticks among which those like the last are looked for */
 static const double keep_cost = 0.9963963; /* of a distribution's cost: half after 192 ticks */
 static const double better = 0.98;    /* of a cost: needed for a distribution to be preferred */
-static const double above_most = 1.1; /* no more is expected than the most that came */
+static const double above_most = 1.1; /* forecasts are limited to the observed maximum */
 
 /* Sources for the distribution of a future tick. */
 enum { BY_ERRORS, BY_LIKE, WAYS };
@@ -90,7 +90,7 @@ static double told(const struct spot_fleet_season *s, struct teller teller, size
     return (s->all[end] - s->all[end - teller.width]) / (double)teller.width;
 }
 
-/* off [RECENT]: what came more than was told, of the last ticks. */
+/* off [RECENT]: recent forecast errors, observed minus forecast. */
 static size_t recent(const struct spot_fleet_season *s, struct teller teller, double *off)
 {
     size_t n = 0;
@@ -100,7 +100,7 @@ static size_t recent(const struct spot_fleet_season *s, struct teller teller, do
     return n;
 }
 
-/* What has told best; the tick before where nothing has told enough. */
+/* The best recent predictor; the previous tick if none is good enough. */
 static struct teller best_teller(const struct spot_fleet_season *s, size_t ahead)
 {
     struct teller best = { ahead, 1 };
@@ -142,7 +142,7 @@ static void spread(const struct spot_fleet_season *s, size_t from, size_t until,
     }
 }
 
-/* Scaled by how much more, or less, than predicted came recently. */
+/* Scale the load by recent ratios of observed to forecast loads. */
 static void by_errors(const struct spot_fleet_season *s, size_t ahead, struct law *law,
                       double *load)
 {

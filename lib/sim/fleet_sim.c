@@ -86,7 +86,7 @@ static void preempt(struct spot_fleet_state *s)
         }
 }
 
-/* What comes in a tick, in replicas. */
+/* The load of a tick, in replicas. */
 static double load_at(const struct spot_fleet_play *play, size_t t)
 {
     return play->load ? play->load[t] : play->wanted;
@@ -100,7 +100,7 @@ static void queue(struct spot_fleet_state *s, double load, double ready)
     s->total->wait_s += s->backlog * s->play->tick_s;
 }
 
-/* What serves from `wait` ticks after its launch on. */
+/* Count replicas, which serve from `wait` ticks after their launch on. */
 static void count_serving(const struct spot_fleet_state *s, double wait,
                           struct spot_fleet_step *step)
 {

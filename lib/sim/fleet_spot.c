@@ -68,7 +68,7 @@ static void carry_out(struct spot_fleet_state *s, const struct spot_hold_step *s
     spot_fleet_set_on_demand(s, (size_t)step->on_demand);
 }
 
-/* What runs, by series of the forecast; the load of the ticks that have passed. */
+/* The running replicas by series of the forecast, and the load of past ticks. */
 static struct spot_hold_now look(struct spot_fleet_state *s, size_t n)
 {
     struct ours *o = s->own;

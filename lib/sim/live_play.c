@@ -77,7 +77,7 @@ static int dismiss(struct spot_live *l, size_t member, double time_s, struct spo
     return spot_supervisor_leave(&l->supervisor, member, time_s, has_notice, "trace", err);
 }
 
-/* Count form: draw who leaves, then fill up every series as far as --max allows. */
+/* Count form: draw the leaving machines, then fill up every series as far as --max allows. */
 static int apply_row(struct spot_live *l, size_t k, double time_s, struct spot_err *err)
 {
     for (size_t n = n_members(l, k); n > l->n_wanted[k]; n--)

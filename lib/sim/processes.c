@@ -99,7 +99,7 @@ static void take_seat(struct spot_processes *p, pid_t pid)
     p->guard.group[seat] = pid;
 }
 
-/* Was it on the table? */
+/* Remove a process from the table; true if it was there. */
 static bool leave_seat(struct spot_processes *p, pid_t pid)
 {
     for (size_t i = 0; i < p->guard.n_seat; i++)

@@ -19,7 +19,7 @@ struct series {
     const struct spot_trace_series *of;
     size_t n_row;     /* of them seen */
     size_t n_settled; /* points */
-    size_t row, flow; /* first row behind the settled points' values, flows */
+    size_t row, flow; /* first row after the settled points' values, flows */
     int most;         /* of the settled points */
     int *y, *lost, *gained;
     size_t cap_y, cap_lost, cap_gained;
@@ -113,7 +113,7 @@ static double cell_of(const struct spot_count_grid *g, double time_s)
     return ceil((time_s - g->start_s) / g->interval_s - slack);
 }
 
-/* Point i, from the rows seen: s->row and s->flow go on. */
+/* Compute point i from the rows so far, and advance s->row and s->flow. */
 static void fill(struct series *s, const struct spot_count_grid *g, size_t i, int cap)
 {
     const double at_s = g->start_s + slack * g->interval_s + (double)i * g->interval_s;
@@ -131,7 +131,7 @@ static void fill(struct series *s, const struct spot_count_grid *g, size_t i, in
     s->gained[i] = i ? s->y[i] - s->y[i - 1] + s->lost[i] : 0;
 }
 
-/* Will no later row count for point i? */
+/* True if no later row can affect point i. */
 static bool is_settled(const struct spot_count_grid *g, size_t i, double now_s)
 {
     return g->start_s + ((double)i + slack) * g->interval_s < now_s;
@@ -160,7 +160,7 @@ static int fill_rest(struct series *s, const struct spot_count_grid *g)
     return most;
 }
 
-/* All anew, cut at the cap, which changes. */
+/* Recompute all points, clipped at the new cap. */
 static void cut(struct series *s, const struct spot_count_grid *g)
 {
     s->row = s->flow = s->n_settled = 0;

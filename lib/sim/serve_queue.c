@@ -104,7 +104,7 @@ void spot_serve_queue_give_back(struct spot_serve_queue *q, size_t request)
     q->back[i] = request;
 }
 
-/* Work on it is thrown away. */
+/* Discard the work on a request. */
 static void start_anew(struct spot_serve_queue *q, size_t request)
 {
     q->served[request].token = 0;
@@ -159,7 +159,7 @@ static size_t batch_size(const struct spot_serve_queue *q, const struct spot_que
     return q->rule.is_power_of_two && n ? power : n;
 }
 
-/* Is a batch of n too soon after the last? */
+/* True if a batch of n would begin too soon after the last. */
 static bool has_to_wait(const struct spot_serve_queue *q, const struct spot_queue_replica *r,
                         size_t n)
 {

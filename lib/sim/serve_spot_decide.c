@@ -21,7 +21,7 @@ static int64_t count_there(const struct spot_serve_run *r)
 
 /* --- what is asked --- */
 
-/* How neighbours fall, as spot-predict would tell it now. */
+/* The joint losses that spot-predict would give now. */
 static void see_places(struct spot_serve_run *r)
 {
     const struct spot_forecast *f = r->seen ? spot_seen_shocks_at(r->seen, r->now_s) : NULL;
@@ -35,7 +35,7 @@ static void see_places(struct spot_serve_run *r)
     }
 }
 
-/* What is known now; the clairvoyant is told what comes. */
+/* The current observation; the clairvoyant also gets the future. */
 static struct spot_serve_seen see(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
@@ -117,7 +117,7 @@ static bool ask(struct spot_serve_run *r)
 
 /* --- members --- */
 
-/* Hold n more: those that just came at once, others boot. */
+/* Hold n more instances: new ones at once, others after booting. */
 static void ask_for(struct spot_serve_run *r, int64_t n)
 {
     while (n-- > 0) {

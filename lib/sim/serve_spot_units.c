@@ -258,7 +258,7 @@ void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t f
         return;
     if (r->member[to].state != SPOT_MEMBER_HELD || r->member[to].unit != k) {
         r->member[from].has_replacement = false;
-        if (r->member[from].state == SPOT_MEMBER_ABSENT) /* both are gone */
+        if (r->member[from].state == SPOT_MEMBER_ABSENT) /* both are lost */
             spot_serve_run_drop(r, k);
         return;
     }
@@ -299,7 +299,7 @@ static int by_progress(const void *a, const void *b)
     return x->replica < y->replica ? -1 : x->replica > y->replica;
 }
 
-/* Replicas that stand still, those with most tokens first; their units are gone. */
+/* Collect the paused replicas, those with the most tokens first, and dissolve their units. */
 static struct paused *collect(struct spot_serve_run *r, size_t *n)
 {
     struct paused *list = NULL;

@@ -25,7 +25,8 @@ static void note(struct roster *r, double time_s, bool comes, uint32_t instance)
     p->event[p->n_event++] = (struct spot_serve_event){ time_s, comes, instance };
 }
 
-/* Who comes and goes at one time was never there. */
+/* True if a node was added at this time: one that is added and removed at the same time is
+ * ignored. */
 static bool came_just_now(struct roster *r, const struct spot_trace_event *event)
 {
     struct spot_serve_play *p = r->play;
@@ -77,7 +78,8 @@ static int by_time(const void *a, const void *b)
 /* A node that comes back is another instance: nothing is left on it. Events are in order. */
 static void name_again(struct spot_serve_play *play, uint32_t n_named)
 {
-    uint32_t *now = spot_xcalloc(n_named, sizeof(*now)); /* instance + 1 of a node; 0: never came */
+    uint32_t *now =
+        spot_xcalloc(n_named, sizeof(*now)); /* instance + 1 of a node; 0: never added */
     uint32_t next = n_named;
 
     for (size_t i = 0; i < play->n_event; i++) {

@@ -53,7 +53,7 @@ struct floor_plan {
     size_t *order;  /* [n_pick] */
 };
 
-/* Does it stay: the same type and scale, its workers there and free? */
+/* True if a job can keep its workers: same type and scale, workers present and free. */
 static bool can_stay(const struct spot_share_state *s, const struct spot_share_pick *pick,
                      const bool *taken)
 {
@@ -107,7 +107,7 @@ static void begin_lease(struct spot_share_state *s, const struct spot_share_pick
     o->lost_s += s->play->switch_s * (double)pick->scale;
 }
 
-/* Workers of one type, behind those that it has of others. */
+/* Assign workers of one type, after those of other types. */
 static void claim(struct spot_share_state *s, const struct spot_share_pick *pick, int64_t *worker,
                   bool *taken)
 {

@@ -180,7 +180,7 @@ static double gone_s(const struct spot_share_state *s, size_t type, int64_t work
 
         if (strcmp(series->instance_type, s->play->cluster->type[type].name) != 0)
             continue;
-        while (lo < hi) { /* the first row behind now */
+        while (lo < hi) { /* the first row after now */
             const size_t mid = (lo + hi) / 2;
 
             if (series->time_s[mid] > s->now_s)

@@ -10,7 +10,7 @@
 
 enum { KNOWN_MAX = 64 };
 
-/* What is known before interval i: the changes of the coming intervals as far as they are told. */
+/* The knowledge before interval i: the announced changes of the coming intervals. */
 struct news {
     int n, change[KNOWN_MAX];
 };
@@ -26,7 +26,7 @@ static bool is_told(const struct spot_sim_train *sim, double notice_s, int k)
 static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *row, size_t i,
                    struct news *news)
 {
-    int n = row[i - 1].available; /* by what is told */
+    int n = row[i - 1].available; /* by the announced changes */
 
     *news = (struct news){ 0 };
     for (int k = 0; k < KNOWN_MAX && i + (size_t)k < sim->n_interval; k++) {

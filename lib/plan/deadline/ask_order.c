@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/ask_order.h"
 
-/* What a place that is asked for ask_usd has to be better than. */
+/* The index of a place whose request costs ask_usd: the alternative's cost at which a request just
+ * pays off. */
 static double index_of(const struct spot_ask *ask, double ask_usd)
 {
     return ask->usd + ask_usd / ask->granted;

@@ -16,7 +16,7 @@ struct spot_decider {
     struct market_seen seen; /* of many places */
     struct market_many many;
     int64_t tick; /* of the job, the newest; -1: before it */
-    bool is_new;  /* the runs were learned anew since the table was made */
+    bool is_new;  /* the runs were learned again since the table was made */
 };
 
 static bool has_many(const struct spot_decider *d)

@@ -29,7 +29,7 @@ struct chain {
     double end[2][SPOT_RUN_STAGES], on[2][SPOT_RUN_STAGES];
 };
 
-/* Each coarser stage ends and goes on as often as its stages do in the mean of a run. */
+/* Each coarser stage ends and continues with the mean probabilities of its stages over a run. */
 static void chain_init(struct chain *chain, const struct spot_run_dist *dist, int64_t n)
 {
     for (int up = 0; up < 2; up++) {
@@ -128,7 +128,7 @@ static double at_level(const struct solver *s, const double *value, double left_
     return part > 1e-9 ? (1 - part) * value[below] + part * value[below + 1] : value[below];
 }
 
-/* What a step now costs in all. */
+/* The total expected cost of a step taken now. */
 static double weigh(const struct solver *s, const struct spot_market_now *now,
                     struct spot_market_step step)
 {

@@ -197,7 +197,7 @@ static void keep_less(const double *x, double more, int64_t from, int64_t to, ui
     }
 }
 
-/* What every launch now would come to, and from which level it is not safe. */
+/* The expected cost of every launch now, and the level from which it is not safe. */
 static void launch(const struct market_grid *grid, const bool *has_spot, int64_t ticks,
                    const double *next, int64_t from, int64_t *to)
 {
@@ -217,7 +217,7 @@ static void launch(const struct market_grid *grid, const bool *has_spot, int64_t
         }
 }
 
-/* What a mode of the grid stands for. */
+/* The meaning of a mode of the grid. */
 struct held {
     enum spot_deadline_mode mode;
     size_t place;
@@ -240,7 +240,7 @@ static struct held held_in(const struct market_grid *grid, int64_t i)
     };
 }
 
-/* One mode: go on, stop, or launch. */
+/* One mode: continue, stop, or launch. */
 static void relax_mode(const struct market_grid *grid, const struct held *held, int64_t ticks,
                        const double *next, int64_t from, const int64_t *to, double *value,
                        uint8_t *action)

@@ -211,7 +211,7 @@ static void draw(const struct market_many *t, double *value, size_t runs, size_t
     }
 }
 
-/* What is expected a step later, from the values there. */
+/* The expected value a step later. */
 static void expect(const struct market_many *t, double *value, double *mean, double *lost,
                    double *scratch)
 {
@@ -289,7 +289,7 @@ void market_many_release(struct market_many *t)
     t->then = t->lost = NULL;
 }
 
-/* What is left at the deadline. */
+/* The cost of the work left at the deadline. */
 static double late(const struct market_many *t, int64_t l)
 {
     if (t->late_usd > 0)
@@ -350,7 +350,7 @@ static double wait_of(const struct spot_market *m, const struct spot_market_now 
     return (all > 0 ? sum / all : 0) + (goes_on ? 0 : spot_market_move_s(m, now, step.place));
 }
 
-/* That spot of this age is gone a step later. */
+/* The probability that spot of this age is lost a step later. */
 static double end_of(const struct market_many *t, size_t place, size_t age)
 {
     double stays = 1;

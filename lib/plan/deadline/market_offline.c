@@ -40,7 +40,7 @@ static double *row_at(const struct ahead *a, int64_t tick, size_t row)
            (((size_t)(tick % a->n_layer)) * (a->n_home + a->n_offer) + row) * (size_t)a->n_level;
 }
 
-/* Units of work; below 1e-6 s it is done, as for who plays a job. */
+/* Work left in units; below 1e-6 s it is done, as in the simulator. */
 static int64_t level_of(const struct ahead *a, double left_s)
 {
     return (int64_t)fmax(0, ceil((left_s - 1e-6) / a->unit_s));
@@ -188,7 +188,7 @@ static void walk(const struct ahead *a, double usd, struct spot_market_step *ste
     struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
     const size_t n_row = a->n_home + a->n_offer;
     size_t row = a->n_home - 1;
-    int64_t until = 0; /* a launch goes on up to here */
+    int64_t until = 0; /* a launch lasts up to here */
     double restart_s = 0;
 
     for (int64_t t = 0; t < a->n_tick; t++) {

@@ -6,7 +6,7 @@
 
 #include "plan/fleet.h"
 
-/* What depends on the number of workers alone. */
+/* Values that depend only on the number of workers. */
 struct crowd {
     double root;       /* sqrt(n) */
     double contention; /* P */
@@ -33,7 +33,7 @@ static void crowd_init(struct crowd *c, const struct spot_dnn_job *job, int64_t 
         c->iter_s[k] /= job->type[k].up_share > 0 ? job->type[k].up_share : 1;
 }
 
-/* Iterations that are missed while new workers start: the others go on. */
+/* Iterations missed while new workers start and the others continue. */
 static double missed(const struct spot_dnn_job *job, const struct crowd *c, const int64_t *count)
 {
     double sum = 0;
@@ -120,7 +120,7 @@ struct search {
     bool is_for_time; /* the fastest, not the cheapest */
     struct crowd crowd;
     size_t order[SPOT_DNN_TYPES_MAX];     /* the largest batches first: see is_hopeless() */
-    int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this type and those behind */
+    int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this and all later types */
     double batch[SPOT_DNN_TYPES_MAX];     /* the largest among them */
     double rate[SPOT_DNN_TYPES_MAX];      /* of the fastest instance among them */
     double usd_per_h[SPOT_DNN_TYPES_MAX]; /* of the cheapest */

@@ -22,7 +22,7 @@ static double most_of(const struct spot_fleet_demand *d, size_t g)
     return d->offer[g].quota >= 0 ? fmin(load, (double)d->offer[g].quota) : load;
 }
 
-/* What a machine of offer g earns an hour at most: busy with the bucket that pays best. */
+/* Maximum earnings per hour of a machine of offer g, with the most profitable bucket. */
 static double earned(const struct spot_fleet_demand *d, size_t g, const double *price)
 {
     double most = 0;

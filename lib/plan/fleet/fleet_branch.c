@@ -6,7 +6,7 @@
 #include "plan/fleet/fleet_risk_state.h"
 
 static const double gain_least = 1e-4; /* of a split: none counts for nothing */
-static const double part_least = 1e-3; /* a shorter way tells nothing */
+static const double part_least = 1e-3; /* shorter movements are not informative */
 
 void spot_fleet_branch_init(struct spot_fleet_branch *b, size_t n_offer, size_t n_whole)
 {

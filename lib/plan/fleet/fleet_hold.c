@@ -26,7 +26,7 @@ static const double worth_gain = 2e-3, worth_first = 0.5, worth_least = 1.25, wo
 /* Of the factor on the load: hand-set in 2025, not tuned on the traces of the results. */
 static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
 
-/* What is remembered of the decision before. */
+/* State kept from the previous decision. */
 struct past {
     double time_s, worth; /* worth of a served tick, in ticks of the cheapest spot; 0: not begun */
     double owed;          /* ticks whose allowance was used up before they came; < 0: left */
@@ -147,7 +147,7 @@ static void add_slots(struct spot_decider *d, size_t zone, int limit)
     }
 }
 
-/* What lasts first; of equals what runs. */
+/* Longest expected lifetime first; among equals running ones. */
 static int by_last(const struct slot *x, const struct slot *y)
 {
     if (x->last != y->last)
@@ -325,7 +325,7 @@ static void want(struct spot_decider *d)
             (int)fmin(SPOT_HOLD_REPLICAS_MAX, fmax(1, ceil(d->past.factor * d->now.load_most)));
 }
 
-/* What is wanted only now cannot be there yet: it is not due. */
+/* Replicas that are wanted only since now cannot be ready yet and are not counted as missing. */
 static void note(struct spot_decider *d, int ready)
 {
     struct past *p = &d->past;

@@ -31,7 +31,7 @@ static void find_regions(const struct spot_forecast *forecast, size_t *region)
     }
 }
 
-/* The entry of the region that tells how its zones are lost together; n_region: none. */
+/* The entry with the joint losses of the series' region; n_region if there is none. */
 static size_t told_of(const struct spot_forecast *f, size_t series)
 {
     const char *zone = f->series[series].zone;

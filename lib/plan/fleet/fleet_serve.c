@@ -320,8 +320,8 @@ void spot_fleet_release(struct spot_fleet_answer *answer)
     memset(answer, 0, sizeof(*answer));
 }
 
-/* What a fleet costs at least that has more of offer g than its quota: it holds all that is cheaper
- * and of its kind, too. */
+/* Minimum cost of a fleet with more of offer g than its quota, which then also holds all cheaper
+ * offers of its kind. */
 static double least_beyond(const struct spot_fleet_demand *d, size_t g)
 {
     const struct spot_fleet_entry this = { d, g };

@@ -44,7 +44,7 @@ int spot_sync_predict(const struct spot_sync_job *job, const int64_t *count,
 struct search {
     const struct spot_sync_job *job;
     double deadline_s;
-    int64_t n, room[SPOT_SYNC_OFFERS_MAX + 1];  /* quotas of this offer and those behind */
+    int64_t n, room[SPOT_SYNC_OFFERS_MAX + 1];  /* quotas of this and all later offers */
     double usd_per_h[SPOT_SYNC_OFFERS_MAX + 1]; /* the least among them */
     int64_t count[SPOT_SYNC_OFFERS_MAX], *best_count;
     struct spot_sync_speed *best;

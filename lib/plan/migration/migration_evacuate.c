@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What cannot be moved: it has no live holder, or its only holders leave too soon. What is saved
- * of the latter is chosen in groups that recovery needs whole (spot_migration_group, evacuation.h).
+/* Parts that cannot be moved: those without a live holder, and those whose only holders leave too
+ * soon. Of the latter, the saved ones are chosen in groups that recovery needs completely
+ * (spot_migration_group, evacuation.h).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +44,8 @@ static double recovery_s(const struct evacuate *t, int group)
     return restore > 0 ? (double)t->bundle_byte[group] / restore : NAN;
 }
 
-/* What saving a group is worth: nothing if the rest of it is lost anyway. Without figures state
- * comes before caches, much before little, and long prompts before short ones. */
+/* The value of saving a group: 0 if a part of it is lost anyway. Without figures state comes before
+ * caches, much before little, and long prompts before short ones. */
 static double value_of(const struct evacuate *t, int group)
 {
     const double known_s = recovery_s(t, group);
@@ -212,7 +213,7 @@ static void save_in_time(struct evacuate *t)
 
 /* --- what it costs --- */
 
-/* Neighbours among lost bundles are told together. */
+/* Adjacent lost bundles are reported together. */
 static void list_groups(struct evacuate *t)
 {
     struct spot_migration_plan *plan = t->plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What links carry before leaving nodes are gone: each sender its own, all receivers together, and
- * with a placement each receiver. Bytes of a node gone at d arrive until d. */
+/* Capacities of links until leaving nodes' deadlines: of each sender, of all receivers together,
+ * and with a placement of each receiver. Bytes of a node with deadline d arrive until d. */
 #include <math.h>
 #include <stdlib.h>
 

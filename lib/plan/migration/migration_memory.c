@@ -6,7 +6,7 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-/* What a part changes on each node: it arrives where it is fetched, and leaves where it is not
+/* Changes of memory by a part: it is added where it is fetched, and removed where it is not
  * needed. */
 struct change {
     int node;

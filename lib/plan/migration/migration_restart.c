@@ -70,7 +70,7 @@ static bool is_less(const struct score *a, const struct score *b)
     return a->in_order_s < b->in_order_s;
 }
 
-/* Is the order the best so far? */
+/* True if the order is the best so far. */
 static bool play(struct search *x)
 {
     struct score now;

@@ -137,7 +137,7 @@ void spot_migration_steps_end(struct spot_migration *s)
     s->steps = NULL;
 }
 
-/* What a node would have to fetch for a position: into the demands (sign 1), or out of them. */
+/* Add (sign 1) or remove the parts that a node would have to fetch for a position. */
 static void add_position(struct spot_migration *s, int q, int to, int sign)
 {
     const struct spot_migration_steps *steps = s->steps;

@@ -109,7 +109,7 @@ static void rehash(struct builder *b)
     }
 }
 
-/* The part with the holders and owners of b->list, made if it is new; the list is gone then. */
+/* The part with the holders and owners of b->list, created if it is new; the list is consumed. */
 static struct spot_reshard_part *part_of(struct builder *b, int n_holder, int n_want, int kv)
 {
     struct spot_reshard *r = b->r;

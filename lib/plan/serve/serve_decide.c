@@ -17,7 +17,7 @@
 #define PRIOR_INSTANCE_S 36000.0
 #define ANSWER_KEEPS_S   600.0
 
-/* What of a question decides whether its answer still holds. */
+/* The fields of a question that determine whether its answer is still valid. */
 struct asked {
     double time_s;
     int64_t instances;
@@ -122,7 +122,7 @@ static struct spot_serve_ask make_ask(struct spot_decider *d)
     };
 }
 
-/* A hash of what no observation tells. */
+/* A hash of the constant part of the question. */
 static uint64_t hash_of(const struct spot_serve_rule *r)
 {
     const struct {
@@ -163,7 +163,7 @@ static bool is_near(double a, double b, double share)
     return fabs(a - b) <= share * fmax(a, b);
 }
 
-/* Are there as many instances as that takes? */
+/* True if there are enough instances for the shape. */
 static bool is_there(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const int64_t each = spot_serve_unit_pipelines(ask->serve, &o->shape);
@@ -172,7 +172,7 @@ static bool is_there(const struct spot_serve_ask *ask, const struct spot_serve_o
            ask->instances;
 }
 
-/* Is the last answer good enough for this question? */
+/* True if the last answer is still valid for this question. */
 static bool is_answered(const struct spot_decider *d, const struct spot_serve_ask *ask)
 {
     const struct asked *was = &d->asked, is = asked_of(d, ask);
@@ -215,7 +215,7 @@ static void say_cached(const struct spot_serve_ask *ask, struct spot_serve_plan 
                         100 * cached / prompt);
 }
 
-/* The document: the answer first, of other shapes what is best. */
+/* Make the document: the answer first, then the best offer of each other shape. */
 static void tell(struct spot_decider *d, const struct spot_serve_ask *ask, bool is_kept,
                  struct spot_serve_plan *plan)
 {

@@ -265,7 +265,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     score(ask, o);
 }
 
-/* What the score is not below, as there is no wait below 0. */
+/* A lower bound of the score, with a wait of 0. */
 static double least_score(const struct spot_serve_ask *ask, const struct shape_times *t,
                           const struct outline *line, const struct spot_serve_offer *o)
 {
@@ -324,7 +324,7 @@ static int by_score(const void *a, const void *b)
     return x->shape.P < y->shape.P ? -1 : x->shape.P > y->shape.P;
 }
 
-/* May a pipeline have P stages of M ranks? */
+/* True if a pipeline may have P stages of M ranks. */
 static bool is_allowed(const struct spot_job_serve *s, int64_t P, int64_t M)
 {
     return P * M >= s->gpus_min && s->stage_layers % P == 0;

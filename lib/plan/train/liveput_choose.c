@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What to run now, given the values of what may follow. */
+/* Chooses the grid to run now, given the values of later states. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What one interval gives, and what it leaves unfinished: made as asked for, kept. */
+/* Samples of one interval, and the unfinished rest of a migration: computed on demand and
+ * cached. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-/* What changes give in their interval. */
+/* Samples of changes in their interval. */
 struct spot_liveput_plain {
     double **column; /* [counts * (lost_max + 1) * n_grid] of a count, victims and target: by rank
                         before, [n_fit]; without victims of all counts one, [n_grid] */

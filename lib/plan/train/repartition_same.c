@@ -8,7 +8,8 @@
 #include "plan/train/repartition.h"
 #include "plan/train/ways.h"
 
-/* What is known of the stages seen so far: the slowest short one, and the sum of wiped ones. */
+/* State of the stages processed so far: the slowest short one, and the sum of those without a
+ * holder. */
 struct state {
     double slowest, sum;
     struct spot_ways ways;

@@ -67,7 +67,7 @@ static void tail_law(const struct spot_count_chain *chain, struct spot_count_law
     tail->gain[1] = chain->context < SPOT_CHAIN_RECENT ? tail->gain[0] : law->gain[chain->context];
 }
 
-/* What is known of the coming changes, and the state before them. */
+/* The known coming changes, and the state before them. */
 struct known {
     int n_from, n, change[64]; /* n 0: nothing, the grid is chosen before the change */
     int start, context;        /* after them */
@@ -255,7 +255,7 @@ static void score_all(const struct spot_train_question *q, struct spot_liveput_d
     free(nothing);
 }
 
-/* The same over exactly the plan's horizon, which the forecast may not fill. */
+/* The same over exactly the plan's horizon, which may be longer than the forecast. */
 static void tell(const struct spot_train_question *q, struct spot_train_memory *m,
                  const struct spot_count_chain *chain, const struct spot_horizon *h,
                  const struct known *k, double *score)
@@ -285,7 +285,7 @@ static double bound_of(const struct spot_train_question *q, const struct spot_ho
     return sum / q->horizon;
 }
 
-/* What the warm spares beside a choice cost and save. */
+/* Cost and savings of the warm spares beside a choice. */
 static void tell_warm(struct spot_train_choice *c, const struct spot_train_question *q,
                       struct spot_cost_table *table)
 {

@@ -84,7 +84,8 @@ static void judge(struct spot_train_choice *c, const struct spot_train_question 
             if (l->hold[i] > l->before[i])
                 c->samples_per_s += l->prob[i] * (l->hold[i] - l->before[i]) * rate;
             c->break_prob += m == c->d ? l->prob[i] * (1 - l->hold[i]) : 0;
-            c->loss_prob += m == 1 ? l->prob[i] * (1 - l->hold[i]) : 0; /* M = 0: a stage is gone */
+            c->loss_prob += m == 1 ? l->prob[i] * (1 - l->hold[i])
+                                   : 0; /* M = 0: a stage has lost all replicas */
             l->before[i] = l->hold[i];
         }
     }
@@ -199,7 +200,7 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
     }
 }
 
-/* What became of the fitted curve. */
+/* Whether the fitted curve was used. */
 static void fill_curve(struct spot_plan_expected *e, const struct spot_throughput *t)
 {
     const bool is_trusted = spot_step_curve_is_trusted(&t->curve);

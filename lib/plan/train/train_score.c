@@ -120,7 +120,7 @@ bool spot_train_sees_victims(const struct spot_train_question *q)
     return !q->is_next && spot_train_most(q) <= INSTANCES_MAX;
 }
 
-/* Is it a grid of up to n_max instances whose speed is known, or what runs now? */
+/* True for a grid of up to n_max instances with a known speed, and for the current grid. */
 static bool is_looked_at(const struct spot_train_question *q, int at)
 {
     const int wide = q->throughput->p_max + 1, d = at / wide, p = at % wide;
