@@ -60,8 +60,8 @@ static void widen(const struct spot_backtest *b, int cap, double *prob)
     }
 }
 
-/* A model as it looks from an origin: it has seen what came until then, and is as wide as the most
- * of it, unless the grid's cap was told. */
+/* A model at an origin: it has observed the values up to then, and its cap is their maximum unless
+ * the grid's cap was given. */
 struct view {
     struct spot_predictor *predictor;
     size_t next; /* values observed */

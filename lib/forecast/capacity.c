@@ -193,7 +193,8 @@ double spot_capacity_stays(const struct spot_capacity *market,
 
 /* --- learning --- */
 
-/* What is expected between two answers, given the state before and the odds of what came after. */
+/* Expected losses, gains and times between two answers, given the state before and the likelihood
+ * of later answers. */
 static void expect_between(const struct spot_capacity *m, const struct spot_capacity_place *place,
                            const struct spot_capacity_seen *seen, double time_s,
                            const double *before, const double *after, struct spot_capacity_stats *t)

@@ -87,9 +87,9 @@ static void finish(struct spot_count_grid *g)
     }
 }
 
-/* Where the grid begins, and how many points it has. It begins with the first row, so that calls
- * that keep a state and one call over everything look at the same moments; what came after the last
- * whole interval is a point of its own. */
+/* Set the beginning of the grid and its number of points. It begins with the first row, so that
+ * calls that keep a state and one call over everything use the same points; rows after the last
+ * whole interval form a separate point. */
 static void place(struct spot_count_grid *g, double first_s, double end_s, bool is_whole)
 {
     const double slack_s = SLACK * g->interval_s;

@@ -117,7 +117,8 @@ void spot_forecast_make_shocks(struct spot_forecast *forecast, const struct spot
     free(seen);
 }
 
-/* What is not kept is freed at once: the tables of many zones need not stand side by side. */
+/* Tables that are not kept are freed at once, so that those of many zones are not in memory at the
+ * same time. */
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances)

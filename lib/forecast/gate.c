@@ -90,7 +90,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
         loss[i] = forget * loss[i] + rate * crps[i];
         least = fmin(least, loss[i] - log(FIRST[i]));
     }
-    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) /* at most so far behind the best */
+    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) /* limit of the distance to the best */
         loss[i] = fmin(loss[i] - least, MOST + log(FIRST[i]));
 }
 

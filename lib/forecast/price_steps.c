@@ -24,7 +24,7 @@ enum {
 static const double prior_exposure = 3, prior_next = 4, prob_least = 1e-12, cell_least = 1e-12,
                     tie = 1e-9;
 
-/* What a window says of moves. */
+/* Statistics of moves in a window. */
 struct moves {
     size_t n;
     double *log_ratio;             /* [n], none 0 */

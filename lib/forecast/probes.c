@@ -9,7 +9,7 @@
 #include "trace/region.h"
 
 enum { HOUR_S = 3600 };
-static const double GUESS = 0.3; /* what scores are worth while no answer tells */
+static const double GUESS = 0.3; /* weight of scores without any answer */
 
 /* --- answers --- */
 
@@ -175,7 +175,7 @@ static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
     }
 }
 
-/* is_score: no answer tells what scores are worth. */
+/* is_score: there are no answers to fit the weight of scores. */
 static void fit(struct spot_probes *p, bool is_score)
 {
     struct spot_capacity_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
@@ -192,7 +192,7 @@ static void fit(struct spot_probes *p, bool is_score)
     free(place);
 }
 
-/* Was nothing asked for, and scores are all that is known? */
+/* True if the trace has only scores, and no requests. */
 static bool is_of_scores(const struct spot_probe_trace *trace)
 {
     for (size_t i = 0; i < trace->n_series; i++)

@@ -116,7 +116,7 @@ static void take(struct spot_share_state *s, const struct queue *q, const struct
                                                      q->v.rate[e->k * s->n_type + e->type] };
 }
 
-/* Longest queue behind it first; then all others where they end first. */
+/* First the jobs with the longest queues after them; then all others where they end first. */
 static void run_first(struct spot_share_state *s, const struct queue *q,
                       const struct spot_assignment *answer)
 {

@@ -10,7 +10,8 @@
 
 static const double MS_PER_H = 3600e3;
 static const double SLOWDOWN = 1.5; /* of all, while one node does the work of two */
-static const double AT_RISK = 0.05; /* share of nodes without a second: meet anew above it */
+static const double AT_RISK =
+    0.05; /* share of nodes without a backup above which all nodes meet again */
 
 /* In the order in which those of one millisecond are handled. */
 enum kind { ADD, REMOVE, READY, GLOBAL_OVER, LOCAL_OVER, SAVED, STEP };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a policy remembers: the zone it watches, and of each what it has seen. */
+/* State of a policy: the watched zone, and its observations of each zone. */
 struct memory {
     size_t at;
     bool begun;
@@ -25,7 +25,7 @@ static struct spot_market_step spot_at(size_t place)
     return (struct spot_market_step){ SPOT_DEADLINE_SPOT, place };
 }
 
-/* What runs goes on where it runs; else in the zone watched. */
+/* On demand in the zone of the running instance, else in the watched zone. */
 static struct spot_market_step on_demand(const struct spot_market_now *now, const struct memory *w)
 {
     return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND,

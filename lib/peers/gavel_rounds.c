@@ -24,7 +24,7 @@ static double *at(double *table, const struct spot_share_state *s, size_t job)
     return table + job * s->n_type;
 }
 
-/* What it should have had since the last reset, less what it had. */
+/* The time that it should have had since the last reset, less the time that it had. */
 static void reset(struct spot_share_state *s)
 {
     struct rounds *r = s->own;

@@ -88,7 +88,9 @@ int spot_melange_serve(const struct spot_fleet_demand *d, int64_t slices, double
     enum spot_lp_status status;
 
     *a = (struct spot_fleet_answer){ 0 };
-    if (spot_fleet_serve(d, limit_s, &split, err)) /* who cannot split cannot slice */
+    if (spot_fleet_serve(
+            d, limit_s, &split,
+            err)) /* a demand that cannot be served with splitting cannot be served with slices */
         return -1;
     lp = spot_lp_new(d->n_offer * (1 + d->n_bucket));
     add_columns(lp, d);

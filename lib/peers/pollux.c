@@ -37,7 +37,7 @@ static void close_lives(struct spot_share_state *s)
     free(s->own);
 }
 
-/* What a number of workers is worth to a job on a type: [0, most]. */
+/* The value of a number of workers of a type for a job: [0, most]. */
 struct worth {
     size_t job;
     int64_t most;

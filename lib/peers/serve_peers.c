@@ -129,7 +129,7 @@ static void drop_unit(struct run *r, size_t k)
     memmove(u, u + 1, (--r->n_unit - k) * sizeof(*u));
 }
 
-/* The clock goes on; units whose weights are there by then begin. */
+/* Advance the clock; units whose weights are loaded by then begin. */
 static void run_until(struct run *r, double until_s)
 {
     for (;;) {
@@ -173,7 +173,7 @@ static void add_spare(struct run *r, uint32_t instance)
     r->spare[r->n_spare++] = instance;
 }
 
-/* Its unit is gone, and what is left of it is spare. */
+/* End the instance's unit; its other instances become spare. */
 static void lose_instance(struct run *r, uint32_t instance)
 {
     for (size_t i = 0; i < r->n_spare; i++)

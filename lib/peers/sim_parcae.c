@@ -35,7 +35,7 @@ int spot_sim_throughput(const struct spot_sim_train *sim, struct spot_sim_row *r
                 t->restart_s[2 * g + (r->gained ? SPOT_CHANGE_ADD : SPOT_CHANGE_REMOVE)];
 
             r->cost_s = restart + (i ? sim->job->cost.checkpoint_s : 0) + t->migrate.all_s[p];
-            if (t->carries_rest) /* it loads everything anew */
+            if (t->carries_rest) /* it loads everything again */
                 left = left > r->cost_s ? left : r->cost_s;
             else
                 left = left > 0 ? r->cost_s + restart : r->cost_s;
@@ -55,7 +55,7 @@ struct predictor {
     int seen;     /* the most instances so far */
 };
 
-/* What a policy believes of the next intervals, the coming one first. */
+/* A policy's forecast of the next intervals, the coming one first. */
 typedef int belief_fn(const struct spot_sim_train *sim, struct predictor *predictor, size_t i,
                       int n_step, int *gained, int *lost);
 

@@ -337,7 +337,7 @@ static void regroup(struct system *s, double *members, struct spot_sim_row *row)
     s->down_s += row->cost_s;
 }
 
-/* Too few are left: it starts anew from its last checkpoint with all that is there. */
+/* Too few instances are left: restart from the last checkpoint with all present ones. */
 int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
@@ -376,8 +376,7 @@ static double mean_intact(int d, int p, int spares, int lost, double *all)
     return sum;
 }
 
-/* What a quorum with newcomers costs the training members: groups, and what is not done in
- * parallel. */
+/* The cost of a quorum with newcomers for the training members: groups, and the serial part. */
 static double join_s(const struct system *s, int d, int p)
 {
     return (s->price->build_apart ? groups_s(s, d, p) : restart_of(s, d, p, true)) +

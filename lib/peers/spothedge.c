@@ -62,8 +62,8 @@ static size_t next_published(const struct spot_fleet_state *s)
     return best;
 }
 
-/* Of those not tried since the last success: unused first, those that failed last behind; n_zone:
- * all were tried. */
+/* The next zone of those not tried since the last success: unused ones first, recently failed ones
+ * last; n_zone if all were tried. */
 static size_t next_repaired(const struct spot_fleet_state *s)
 {
     const struct own *own = s->own;

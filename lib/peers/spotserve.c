@@ -26,7 +26,7 @@ static bool has_degree(const struct spot_job_serve *s, int64_t M)
     return false;
 }
 
-/* May a pipeline have P stages of M ranks? */
+/* True if a pipeline may have P stages of M ranks. */
 static bool is_allowed(const struct spot_job_serve *s, int64_t M, int64_t P)
 {
     return P * M >= s->gpus_min && s->stage_layers % P == 0;
@@ -158,7 +158,7 @@ static int64_t instances_of(const struct spot_job_serve *s, const struct spot_se
     return (c->D * c->shape.P * c->shape.M + s->gpus - 1) / s->gpus;
 }
 
-/* What it needs to run, and what it does with that. */
+/* Fill in the grid and the expectations. */
 static void fill(struct spot_plan_doc *doc, const struct spot_decider *q,
                  const struct spot_serve_choice *c)
 {

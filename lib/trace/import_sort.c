@@ -110,7 +110,7 @@ static void release_numbers(struct numbers *n)
     free(n->available);
 }
 
-/* What is said of a node at one moment: events that are kept, by index + 1, 0: none. */
+/* The kept events of a node at one time, by index + 1; 0: none. */
 struct said {
     size_t first, last, at; /* at: what the present reading has come to */
     size_t newest;          /* the event read last, kept or not */

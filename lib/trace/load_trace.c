@@ -129,7 +129,7 @@ static int check_id(const struct spot_csv_row *row, struct spot_err *err)
     return 0;
 }
 
-/* "46-57" or "2000", up to a blank. Returns what is behind it, NULL: it is none. */
+/* Parse "46-57" or "2000", up to a blank. Returns the text after it, NULL if it is neither. */
 static const char *take_range(const char *at, unsigned long *first, unsigned long *last)
 {
     char *end;

@@ -132,7 +132,7 @@ static struct app *app_of(struct spot_pollux *pollux, const char *name, size_t n
     return &pollux->app[pollux->n++];
 }
 
-/* DIR/NAME/FILE, FILE of one of three kinds; what follows .csv tells a compressed one. */
+/* DIR/NAME/FILE, FILE of one of three kinds; a suffix after .csv means that it is compressed. */
 struct file {
     const char *name; /* [n_byte]; NULL: it is none of these */
     size_t n_byte;

@@ -26,7 +26,7 @@ static const double keep_error = 0.95, keep_loss = 0.98; /* of a sum, per value 
 static const double prior_errors = 5; /* this many, as large as Poisson's, before the first */
 static const double near_share = 0.2; /* of the loss one step ahead, for longer steps */
 
-/* What an expert says at one time: level, and slope per step before damping. */
+/* An expert's state at one time: level, and slope per step before damping. */
 struct opinion {
     double level, slope, window_var;
 };
@@ -90,7 +90,7 @@ static void tell_windows(struct spot_load_mix *m)
         }
 }
 
-/* What `step` steps of the slope come to. */
+/* The sum of `step` damped steps of the slope. */
 static double reach_of(int k, int step)
 {
     const double phi = k >= LEVELS && k < LEVELS + TRENDS ? trend_of[k - LEVELS].phi : 0;

@@ -128,7 +128,7 @@ static double *room_of(const struct spot_fc_spec *spec, void *state)
     return (double *)(void *)(end - steps * ((size_t)spec->cap + 1) * sizeof(double));
 }
 
-/* Make the forecast of this moment, too, so that the correction learns from what becomes of it. */
+/* Make a forecast also at this moment, so that the correction learns from its outcome. */
 static void remember_dist(const struct spot_fc_spec *spec, void *state,
                           const struct spot_fc_past *past)
 {

@@ -116,7 +116,7 @@ struct walk {
     double old[SPOT_FC_CAP_FINE + 1];         /* in a run older than LAGS */
 };
 
-/* Where those who leave go: the transition given a change. */
+/* The distribution of the next count given a change. */
 static void spread(const struct walk *w, int from, double mass, double *to)
 {
     const size_t width = (size_t)w->spec->cap + 1;

@@ -29,7 +29,7 @@ static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
 /* State kept from the previous decision. */
 struct past {
     double time_s, worth; /* worth of a served tick, in ticks of the cheapest spot; 0: not begun */
-    double owed;          /* ticks whose allowance was used up before they came; < 0: left */
+    double owed;          /* ticks whose allowance was used in advance; < 0: allowance left */
     double factor;        /* on the load */
     int is_short;         /* fewer answered than were due */
     int n, wanted[PAST_MAX]; /* the newest first */
@@ -158,8 +158,8 @@ static int by_last(const struct slot *x, const struct slot *y)
                               : (x->level > y->level) - (x->level < y->level);
 }
 
-/* What answers now first, then the best of each zone before the second of any: slots of a zone fall
- * together, so that one more of the same saves nothing. Who says no is asked last. */
+/* Order of slots: those that answer now first, then the best of each zone before the second of any,
+ * since slots of a zone are lost together. Zones that refused a request come last. */
 static int by_use(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;

@@ -56,7 +56,7 @@ static void descend(struct search *s, size_t k, int64_t left, double usd_per_h, 
 
     finish(s->job, s->n, usd_per_h + (double)left * s->usd_per_h[k], loss_per_h, false, &speed);
     if (speed.time_s > s->deadline_s || speed.usd >= s->best->usd)
-        return; /* and so is all that goes on from here */
+        return; /* and so are all its extensions */
     if (k == s->job->n_offer) {
         if (!spot_sync_predict(s->job, s->count, &speed) && speed.time_s <= s->deadline_s &&
             speed.usd < s->best->usd) {

@@ -147,7 +147,7 @@ static int by_density(const void *a, const void *b)
     return (x->group > y->group) - (x->group < y->group);
 }
 
-/* Groups with bytes and value, and behind them those without value, larger ones first. A group
+/* Sort the groups: those with bytes and value, then those without value, larger ones first. A group
  * without bytes is saved. */
 static int sort_groups(struct search *w, struct dense *dense)
 {

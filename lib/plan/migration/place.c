@@ -139,8 +139,8 @@ static bool is_canonical(const struct search *s, int q, int node)
     return true;
 }
 
-/* Every distinct placement of positions q.. behind the given start, with bounds. False when the
- * budget is spent. */
+/* Enumerate the distinct placements of positions q.. after the given start, with bounds. False when
+ * the budget is spent. */
 static bool enumerate(struct search *s, int q, int64_t byte, double busiest_s)
 {
     const struct spot_place_problem *p = s->p;

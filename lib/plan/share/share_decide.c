@@ -27,7 +27,7 @@ static struct spot_share_want want_of(const struct spot_share_job *doc,
                                      .unsaved = now->unsaved };
 }
 
-/* What a job has done would have taken so long on its isolated part of now. */
+/* Set the time that a job's completed work would have taken on its current isolated part. */
 static void set_isolated(struct spot_share_view *v, const struct spot_share_rule *rule)
 {
     double *per_s = spot_xcalloc(v->problem.n_job, sizeof(double));

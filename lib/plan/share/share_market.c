@@ -38,7 +38,8 @@ static int by_bid(const void *a, const void *b)
     return (x->way > y->way) - (x->way < y->way);
 }
 
-/* What each job would pay for a worker of the type at most, the others' prices as they are. */
+/* The maximum price that each job would pay for a worker of the type, at the current prices of
+ * other types. */
 static size_t bid_for(const struct market *m, size_t type, struct bid *bid)
 {
     size_t n = 0;

@@ -28,7 +28,7 @@ static double surviving(const struct spot_share_problem *p, const struct spot_sh
 
 enum { HOLD_ROUNDS = 10 };
 
-/* What is known of the jobs beside the ways: one number of each, by the aim. */
+/* One number for each job, whose meaning depends on the aim. */
 struct aim {
     const struct spot_share_problem *problem;
     const struct spot_share_terms *terms;

@@ -131,7 +131,7 @@ static bool is_in(const struct spot_forecast_series *series,
            !strcmp(series->instance_type, region->instance_type);
 }
 
-/* The region whose shocks tell something about this series, or NULL. */
+/* The region whose shocks affect this series, or NULL. */
 static const struct spot_forecast_region *region_of(const struct spot_forecast *forecast,
                                                     const struct spot_forecast_series *series)
 {

@@ -95,7 +95,7 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
 
 /* --- warm spares -------------------------------------------------------------- */
 
-/* Of a grid with w warm spares that goes on with `keep` pipelines, by victims among both. */
+/* The change of a grid with w warm spares to `keep` pipelines, by victims among both. */
 struct spot_warm_change {
     int n_warm, v_max;
     double move[SPOT_COST_LOST_MAX + 1], lost[SPOT_COST_LOST_MAX + 1];

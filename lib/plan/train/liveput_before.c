@@ -14,7 +14,7 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-/* Is the event known before the grid is chosen? */
+/* True if the event is known before the grid is chosen. */
 static bool is_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                      int e)
 {
@@ -47,7 +47,7 @@ static int cut_to(const struct spot_liveput_dp *dp, const struct spot_liveput_at
     return r < at->n_fit || r == dp->n_grid ? r : at->cut[r];
 }
 
-/* What choosing r gives when the event comes; 0 where it waits. */
+/* The worth of having chosen r when the event occurs; 0 if it waits. */
 static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at, int r)
 {
     const int to = cut_to(dp, at, r);
@@ -128,7 +128,7 @@ static double sum_known(const struct spot_liveput_dp *dp, const struct spot_live
     return sum;
 }
 
-/* What choosing r gives in a context, events that are known beforehand left out. */
+/* The worth of choosing r in a context, without events that are known in advance. */
 static double sum_of(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                      int context, bool is_owing, struct spot_liveput_space *space, int r)
 {
@@ -249,7 +249,7 @@ static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_di
     }
 }
 
-/* Does a change between two grids move state? */
+/* True if a change between two grids moves state. */
 static bool moves(const struct spot_liveput_dp *dp, int from, int to)
 {
     const struct spot_cost_table *t = dp->table;
@@ -326,7 +326,7 @@ static double most_at_node(const struct spot_liveput_dp *dp, const struct spot_l
     return best;
 }
 
-/* What all contexts have in common: the events but "still". */
+/* Prepare the part common to all contexts: the events except "still". */
 static void prepare_events(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                            int n, int rank, int n_node, struct spot_liveput_space *space)
 {

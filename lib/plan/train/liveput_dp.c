@@ -32,7 +32,8 @@ static void sort_by_size(struct spot_liveput_dp *dp)
     assert(n == dp->n_grid);
 }
 
-/* What grid `rank` becomes with n instances: itself, fewer pipelines, one of n stages, nothing. */
+/* The grid to which `rank` is cut with n instances: itself, fewer pipelines, one pipeline of n
+ * stages, or nothing. */
 static int clip(const struct spot_liveput_dp *dp, int n, int rank)
 {
     const struct spot_cost_table *t = dp->table;

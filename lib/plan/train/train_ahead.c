@@ -91,8 +91,7 @@ static struct known known_of(const struct spot_train_question *q,
     k.start = k.n_from;
     if (n_context == 1)
         k.context = 0;
-    for (int i = 0; i < k.n;
-         i++) { /* gains that are told after losses that are not may be too many */
+    for (int i = 0; i < k.n; i++) { /* known gains after unknown losses may be too many */
         const int most = spot_train_most(q) - k.start;
 
         k.change[i] = k.change[i] > most ? most : k.change[i] < -k.start ? -k.start : k.change[i];
@@ -179,7 +178,7 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
     }
     if (m->has_tail && q->max_loss_prob >= 1 && is_same_chain(m, chain, law))
         return dp;
-    free(dp->is_shut); /* values begin anew: a plan does not depend on the questions before it */
+    free(dp->is_shut); /* values start from scratch: a plan does not depend on earlier questions */
     free(dp->value);
     free(dp->next);
     dp->value = dp->next = NULL;
