@@ -189,7 +189,7 @@ static int check_model(struct spot_job_doc *job, struct spot_err *err)
 
     if (!s->n_kv_head != !s->ffn)
         return spot_json_fail(&job->json, "/model", err,
-                              "kv_heads and ffn, of Llama's layers, come together");
+                              "give both kv_heads and ffn (Llama's layers) or neither");
     if (s->n_kv_head &&
         (!s->n_head || s->n_head % s->n_kv_head || (!s->head_dim && s->width % s->n_head)))
         return spot_json_fail(&job->json, "/model", err,

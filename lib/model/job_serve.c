@@ -82,7 +82,7 @@ static int check_cells(const struct spot_job_serve *s, const struct spot_json_do
             return spot_json_fail(json, at, err, "M %lld and B %lld have to be powers of two",
                                   (long long)c->M, (long long)c->B);
         if (find_cell(s, c->M, c->B) != c)
-            return spot_json_fail(json, at, err, "M %lld with B %lld is there already",
+            return spot_json_fail(json, at, err, "M %lld with B %lld is given twice",
                                   (long long)c->M, (long long)c->B);
         for (int64_t b = 1; b <= s->max_batch; b *= 2)
             if (!find_cell(s, c->M, b))
@@ -94,8 +94,7 @@ static int check_cells(const struct spot_job_serve *s, const struct spot_json_do
     for (size_t i = 0; i < s->n_embed; i++) {
         snprintf(at, sizeof(at), "/serve/embed/%zu", i);
         if (find_embed(s, s->embed[i].B) != &s->embed[i])
-            return spot_json_fail(json, at, err, "B %lld is there already",
-                                  (long long)s->embed[i].B);
+            return spot_json_fail(json, at, err, "B %lld is given twice", (long long)s->embed[i].B);
     }
     for (int64_t b = 1; s->n_embed && b <= s->max_batch; b *= 2)
         if (!find_embed(s, b))
@@ -138,8 +137,8 @@ static int check_lengths(const struct spot_job_serve *s, const struct spot_json_
         snprintf(at, sizeof(at), "/serve/cells/%zu", i);
         if ((c->prefill_token_s > 0) != spot_serve_knows_lengths(s))
             return spot_json_fail(json, at, err,
-                                  "%s prefill_token_s, and the first cell %s: all know other "
-                                  "lengths, or none",
+                                  "%s prefill_token_s, but the first cell %s: all cells must "
+                                  "have it, or none",
                                   c->prefill_token_s > 0 ? "has" : "lacks",
                                   spot_serve_knows_lengths(s) ? "has it" : "does not");
         if (c->prefill_token_s > 0

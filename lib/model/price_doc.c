@@ -159,8 +159,9 @@ static int read_all(const struct reader *r)
         r->out->n_series--;
         if (spot_price_find(r->out, e->zone, e->instance_type, e->market)) {
             r->out->n_series++;
-            return spot_json_fail(r->doc, at, r->err, "zone '%s', type '%s', market %s again",
-                                  e->zone, e->instance_type, e->market);
+            return spot_json_fail(r->doc, at, r->err,
+                                  "duplicate series: zone '%s', type '%s', market %s", e->zone,
+                                  e->instance_type, e->market);
         }
         r->out->n_series++;
     }

@@ -24,7 +24,7 @@ static const struct bad_case {
     { JOB("\"seq\":1,\"seq\":2"), "duplicate" },
     { JOB("\"instance_type\":4"), "/instance_type: expected a string" },
     { JOB("\"model\":{\"layers\":2}"), "/model: lacks the key 'width'" },
-    { JOB("\"model\":{\"layers\":2,\"width\":8,\"ffn\":8}"), "/model: kv_heads and ffn" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"ffn\":8}"), "/model: give both kv_heads and ffn" },
     { JOB("\"model\":{\"layers\":2,\"width\":8,\"heads\":4,\"kv_heads\":3,\"ffn\":8}"),
       "/model: kv_heads (3) divides heads (4), and heads width (8)" },
     { JOB("\"model\":{\"layers\":2,\"width\":8,\"kv_heads\":3,\"ffn\":8}"),

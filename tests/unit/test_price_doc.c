@@ -121,7 +121,7 @@ static const struct {
     { "\"market\": \"spot\"", "\"market\": \"Spot\"",
       "/series/0/market: expected spot or on_demand, got 'Spot'" },
     { "\"market\": \"spot\"", "\"market\": \"on_demand\"",
-      "/series/1: zone 'z1', type 'm', market on_demand again" },
+      "/series/1: duplicate series: zone 'z1', type 'm', market on_demand" },
     { "\"time_s\": 100", "\"time_s\": 1e16",
       "/series/0/time_s: 1e+16 is outside [-1e+15, 1e+15] s" },
     { "\"price\"", "\"prize\"", "/series/0: lacks the key 'price'" },
