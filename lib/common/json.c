@@ -356,15 +356,14 @@ int spot_json_object(const struct spot_json_doc *doc, const struct spot_json_val
 }
 
 int spot_json_rows(const struct spot_json_doc *doc, const struct spot_json_value *obj,
-                   const char *pointer, const char *key, bool required, size_t n_max,
-                   const struct spot_field *table, const void *first, size_t size, void **row,
-                   size_t *n, struct spot_err *err)
+                   const char *pointer, const char *key, const struct spot_doc_part *part,
+                   const void *first, size_t size, void **row, size_t *n, struct spot_err *err)
 {
     const struct spot_json_value *list;
 
     *row = NULL;
     *n = 0;
-    if (spot_json_array(doc, obj, pointer, key, required, n_max, &list, err))
+    if (spot_json_array(doc, obj, pointer, key, part->required, part->n_max, &list, err))
         return -1;
     *n = spot_json_array_size(list);
     *row = spot_xcalloc(*n, size);
@@ -375,7 +374,7 @@ int spot_json_rows(const struct spot_json_doc *doc, const struct spot_json_value
         if (first)
             memcpy(at, first, size);
         snprintf(place, sizeof(place), "%.180s/%.40s/%zu", pointer, key, i);
-        if (spot_json_read_fields(doc, spot_json_entry(list, i), place, table, at, err))
+        if (spot_json_read_fields(doc, spot_json_entry(list, i), place, part->field, at, err))
             return -1;
     }
     return 0;

@@ -80,13 +80,12 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_jso
                           const char *pointer, const struct spot_field *table, void *base,
                           struct spot_err *err);
 
-/* The array `key` of an object, each entry by `table` into one of the rows, of `size` bytes, that
- * begin as *first (NULL: as zeros). *row [*n] is the caller's to free, also on failure; none if the
- * key is absent and not required. Returns 0, or -1 with *err. */
+/* The array `key` of an object, each entry by part->field into one of the rows, of `size` bytes,
+ * that begin as *first (NULL: as zeros). *row [*n] is the caller's to free, also on failure; none
+ * if the key is absent and not required. Returns 0, or -1 with *err. */
 int spot_json_rows(const struct spot_json_doc *doc, const struct spot_json_value *obj,
-                   const char *pointer, const char *key, bool required, size_t n_max,
-                   const struct spot_field *table, const void *first, size_t size, void **row,
-                   size_t *n, struct spot_err *err);
+                   const char *pointer, const char *key, const struct spot_doc_part *part,
+                   const void *first, size_t size, void **row, size_t *n, struct spot_err *err);
 
 /* Check that the root's "schema" is `name`/`major`, as in "spot.plan/1".
  * Returns 0, or -1 with *err (SPOT_EDATA) saying what was found. */

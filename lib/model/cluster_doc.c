@@ -80,9 +80,10 @@ static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
     static const struct spot_cluster_node standard = { "", "", 0, 0, 1, false, INFINITY };
     char at[64];
 
-    if (spot_json_rows(&cluster->json, cluster->json.root, "", "nodes", true, SPOT_CLUSTER_NODE_MAX,
-                       node_field, &standard, sizeof standard, (void **)&cluster->node,
-                       &cluster->n_node, err))
+    if (spot_json_rows(&cluster->json, cluster->json.root, "", "nodes",
+                       &(struct spot_doc_part){
+                           .field = node_field, .required = true, .n_max = SPOT_CLUSTER_NODE_MAX },
+                       &standard, sizeof standard, (void **)&cluster->node, &cluster->n_node, err))
         return -1;
     for (size_t i = 0; i < cluster->n_node; i++) {
         struct spot_cluster_node *node = &cluster->node[i];
@@ -129,9 +130,11 @@ static int read_cluster(struct spot_cluster *cluster, struct spot_err *err)
         check_word(cluster, "/tensor_groups", cluster->tensor_groups, "spread", "whole", err) ||
         check_word(cluster, "/links", cluster->links, "duplex", "shared", err) ||
         read_nodes(cluster, err) ||
-        spot_json_rows(&cluster->json, cluster->json.root, "", "egress", false,
-                       SPOT_CLUSTER_EGRESS_MAX, egress_field, NULL, sizeof *cluster->egress,
-                       (void **)&cluster->egress, &cluster->n_egress, err)) {
+        spot_json_rows(
+            &cluster->json, cluster->json.root, "", "egress",
+            &(struct spot_doc_part){
+                .field = egress_field, .required = false, .n_max = SPOT_CLUSTER_EGRESS_MAX },
+            NULL, sizeof *cluster->egress, (void **)&cluster->egress, &cluster->n_egress, err)) {
         spot_cluster_release(cluster);
         return -1;
     }

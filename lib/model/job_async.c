@@ -38,9 +38,11 @@ static int read_types(struct spot_job_async *a, const struct spot_json_value *pa
 {
     char at[48];
 
-    if (spot_json_rows(&a->json, part, "/async", "types", true, SPOT_JOB_ASYNC_TYPES_MAX,
-                       spot_job_async_type_field, NULL, sizeof(*a->type), (void **)&a->type,
-                       &a->n_type, err))
+    if (spot_json_rows(&a->json, part, "/async", "types",
+                       &(struct spot_doc_part){ .field = spot_job_async_type_field,
+                                                .required = true,
+                                                .n_max = SPOT_JOB_ASYNC_TYPES_MAX },
+                       NULL, sizeof(*a->type), (void **)&a->type, &a->n_type, err))
         return -1;
     for (size_t i = 0; i < a->n_type; i++)
         for (size_t k = 0; k < i; k++)

@@ -260,9 +260,11 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
 {
     const struct spot_job_profile first = { .grid.M = 1, .micro_batch = job->micro_batch };
 
-    if (spot_json_rows(&job->json, job->json.root, "", "profile", false, SPOT_JOB_PROFILE_MAX,
-                       spot_job_profile_field, &first, sizeof(first), (void **)&job->profile,
-                       &job->n_profile, err))
+    if (spot_json_rows(&job->json, job->json.root, "", "profile",
+                       &(struct spot_doc_part){ .field = spot_job_profile_field,
+                                                .required = false,
+                                                .n_max = SPOT_JOB_PROFILE_MAX },
+                       &first, sizeof(first), (void **)&job->profile, &job->n_profile, err))
         return -1;
     for (size_t i = 0; i < job->n_profile; i++) {
         struct spot_job_profile *p = &job->profile[i];
@@ -309,8 +311,10 @@ static int read_table(struct spot_job_doc *job, const struct spot_json_value *co
     const struct spot_json_value *const list = spot_json_get(cost, key);
     char at[64];
 
-    if (spot_json_rows(&job->json, cost, "/cost", key, false, SPOT_JOB_TABLE_MAX, field, NULL, size,
-                       table, n, err))
+    if (spot_json_rows(&job->json, cost, "/cost", key,
+                       &(struct spot_doc_part){
+                           .field = field, .required = false, .n_max = SPOT_JOB_TABLE_MAX },
+                       NULL, size, table, n, err))
         return -1;
     for (size_t i = 1; i < *n; i++)
         if (spot_json_number(spot_json_get(spot_json_entry(list, i), field->key)) <=

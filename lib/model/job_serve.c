@@ -222,12 +222,16 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
         return 0;
     s->is_given = true;
     if (spot_json_read_fields(json, serve, "/serve", spot_job_serve_field, s, err) ||
-        spot_json_rows(json, serve, "/serve", "cells", true, SPOT_SERVE_CELL_MAX,
-                       spot_serve_cell_field, NULL, sizeof(*s->cell), (void **)&s->cell, &s->n_cell,
-                       err) ||
-        spot_json_rows(json, serve, "/serve", "embed", false, SPOT_SERVE_CELL_MAX,
-                       spot_serve_embed_field, NULL, sizeof(*s->embed), (void **)&s->embed,
-                       &s->n_embed, err))
+        spot_json_rows(json, serve, "/serve", "cells",
+                       &(struct spot_doc_part){ .field = spot_serve_cell_field,
+                                                .required = true,
+                                                .n_max = SPOT_SERVE_CELL_MAX },
+                       NULL, sizeof(*s->cell), (void **)&s->cell, &s->n_cell, err) ||
+        spot_json_rows(json, serve, "/serve", "embed",
+                       &(struct spot_doc_part){ .field = spot_serve_embed_field,
+                                                .required = false,
+                                                .n_max = SPOT_SERVE_CELL_MAX },
+                       NULL, sizeof(*s->embed), (void **)&s->embed, &s->n_embed, err))
         return -1;
     if (!s->stage_layers)
         s->stage_layers = s->layers;

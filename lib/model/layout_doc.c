@@ -303,8 +303,10 @@ static int read_kv(struct spot_layout *layout, struct spot_err *err)
     static const struct spot_layout_kv first = { .byte = 2 };
     char at[64];
 
-    if (spot_json_rows(&layout->json, layout->json.root, "", "kv", false, SPOT_LAYOUT_KV_MAX,
-                       kv_field, &first, sizeof first, (void **)&layout->kv, &layout->n_kv, err))
+    if (spot_json_rows(&layout->json, layout->json.root, "", "kv",
+                       &(struct spot_doc_part){
+                           .field = kv_field, .required = false, .n_max = SPOT_LAYOUT_KV_MAX },
+                       &first, sizeof first, (void **)&layout->kv, &layout->n_kv, err))
         return -1;
     for (size_t k = 0; k < layout->n_kv; k++)
         if (layout->kv[k].d >= layout->d) {

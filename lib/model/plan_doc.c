@@ -154,8 +154,10 @@ static int read_objects(const struct spot_json_doc *json, const char *key, size_
                         const struct spot_field *field, size_t size, void **array, size_t *n,
                         struct spot_err *err)
 {
-    return spot_json_rows(json, json->root, "", key, false, n_max, field, NULL, size, array, n,
-                          err);
+    return spot_json_rows(
+        json, json->root, "", key,
+        &(struct spot_doc_part){ .field = field, .required = false, .n_max = n_max }, NULL, size,
+        array, n, err);
 }
 
 static int read_why(struct spot_plan_doc *plan, struct spot_err *err)

@@ -193,8 +193,7 @@ static int read_rows(struct spot_status *s, enum part which, const void *unset, 
     char key[16];
 
     snprintf(key, sizeof(key), "%.*s", (int)strcspn(part->at, "["), part->at);
-    return spot_json_rows(&s->json, s->json.root, "", key, part->required, part->n_max, part->field,
-                          unset, size, row, n, err);
+    return spot_json_rows(&s->json, s->json.root, "", key, part, unset, size, row, n, err);
 }
 
 static int read_mirrors(struct spot_status *s, struct spot_err *err)
