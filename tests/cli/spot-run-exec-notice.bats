@@ -78,7 +78,7 @@ for_all_that_listen() {
     noticed
     [ "$(cat began.$((last + 1)).0)" -eq "$(cat left.0)" ] # nothing is done again
     grep "left after a notice: ckpt.txt .* is committed" $gone.err
-    ! grep "done again" $gone.err job.err || false
+    ! grep "is repeated" $gone.err job.err || false
     finishes
 }
 
