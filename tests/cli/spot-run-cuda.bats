@@ -33,7 +33,7 @@ module() {
     for device in cpu:0 fma:1 :1 cuda: cuda:one cuda:1:2 cuda-bf16:1000; do
         refuses 2 "--device" train --data corpus --steps 1 --device $device
     done
-    for device in abacus portable cuda-bf16; do
+    for device in abacus cuda-bf16; do
         refuses 2 "'$device'" worker --join unix:j --device $device
     done
 }

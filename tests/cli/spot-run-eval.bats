@@ -103,7 +103,7 @@ evaluates() { # ARGUMENTS...: the document without what names the source, in $ou
     spot-run eval --data corpus --load m -o out.json
     jq -e '.schema == "spot.eval/1" and (.made_by.inputs | length) == 2' out.json
     refuses 2 "--load or --state is missing" eval --data corpus
-    refuses 2 "give one" eval --data corpus --load m --state s
+    refuses 2 "give only one" eval --data corpus --load m --state s
     refuses 2 "--data is missing" eval --load m
     refuses 2 "--stride 17 is more than the 16 tokens of a window" eval --data corpus --load m --stride 17
     refuses 2 "has 16 positions" eval --data corpus --state s --seq 17

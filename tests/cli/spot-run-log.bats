@@ -42,7 +42,7 @@ resume() {
 
 @test "a job with nothing left to do keeps its last loss and is done once" {
     resume 0 20 --events log
-    sed '/warning: .st. holds no state/d' said >want
+    sed '/warning: .st. has no state/d' said >want
     for again in 1 2; do
         resume 0 20 --events log
         cmp said want

@@ -269,7 +269,7 @@ EOF
     spot-run stop --join unix:j
     rm slow
     wait $train || [ $? -eq 75 ]
-    [ "$(grep -c "makes no progress" log.err)" -eq 0 ]
+    [ "$(grep -c "made no progress" log.err)" -eq 0 ]
     [ "$(grep "gen-0*$(jq -s 'map(select(.event == "committed").step) | max' log)[.]" puts | cut -d/ -f1 | sort -u | wc -l)" -eq 1 ]
 }
 
