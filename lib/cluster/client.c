@@ -25,6 +25,8 @@ struct question {
     const void *data;
     size_t n_byte;
     double until_s; /* time limit for everything; for STOP, only for connecting */
+    double
+        silence_s; /* > 0: longest time without a connection, then without any part of the answer */
 };
 
 /* When to give up on an answer. */
@@ -35,15 +37,17 @@ static double answer_until_s(const struct question *q)
     return q->type == SPOT_MSG_STOP ? patient_s : fmin(q->until_s, patient_s);
 }
 
-static int wait_answer(struct spot_link *link, double until_s, struct spot_frame **answer,
+static int wait_answer(struct spot_link *link, const struct question *q, struct spot_frame **answer,
                        struct spot_err *err)
 {
+    const double until_s = answer_until_s(q);
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
     int rc;
 
     for (;;) {
-        const double left_s = until_s - spot_clock_s();
+        const double all_s = until_s - spot_clock_s(),
+                     left_s = q->silence_s > 0 ? fmin(all_s, q->silence_s) : all_s;
         struct pollfd set = { .fd = link->fd,
                               .events =
                                   (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0)) };
@@ -73,7 +77,8 @@ static int wait_answer(struct spot_link *link, double until_s, struct spot_frame
 static int attempt(const struct question *q, struct spot_frame **answer, bool *is_sent,
                    struct spot_err *err)
 {
-    const double left_s = q->until_s - spot_clock_s();
+    const double all_s = q->until_s - spot_clock_s(),
+                 left_s = q->silence_s > 0 ? fmin(all_s, q->silence_s) : all_s;
     char text[SPOT_ADDRESS_MAX + 8];
     const char *const at = spot_leader_find(q->join, text, err);
     const int fd = at ? spot_endpoint_dial_within(at, q->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
@@ -91,7 +96,7 @@ static int attempt(const struct question *q, struct spot_frame **answer, bool *i
         rc = spot_link_send(&link, q->type, 0, 0, q->data, q->n_byte, err);
     }
     if (!rc)
-        rc = wait_answer(&link, answer_until_s(q), answer, err);
+        rc = wait_answer(&link, q, answer, err);
     spot_link_release(&link);
     return rc;
 }
@@ -105,12 +110,14 @@ static bool is_worth_another(const struct question *q, bool is_sent, const struc
            (err->code == SPOT_ESYS && (!is_sent || q->type == SPOT_MSG_STATUS));
 }
 
-int spot_client_take(const char *join, const char *key_file, double wait_s, enum spot_message type,
-                     const void *data, size_t n_byte, struct spot_frame **answer,
-                     struct spot_err *err)
+int spot_client_take(const char *join, const char *key_file, double wait_s, double silence_s,
+                     enum spot_message type, const void *data, size_t n_byte,
+                     struct spot_frame **answer, struct spot_err *err)
 {
     const double start_s = spot_clock_s();
-    struct question q = { .join = join, .type = type, .data = data, .n_byte = n_byte };
+    struct question q = {
+        .join = join, .type = type, .data = data, .n_byte = n_byte, .silence_s = silence_s
+    };
     int rc;
 
     *answer = NULL;
@@ -137,7 +144,7 @@ int spot_client_ask(const char *join, const char *key_file, double wait_s, enum 
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
 {
     struct spot_frame *frame;
-    const int rc = spot_client_take(join, key_file, wait_s, type, data, n_byte, &frame, err);
+    const int rc = spot_client_take(join, key_file, wait_s, 0, type, data, n_byte, &frame, err);
 
     if (frame)
         spot_buf_add(answer, frame->data, frame->n_byte);

@@ -20,11 +20,13 @@ extern "C" {
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
 
-/* The same for long answers: *answer is the received frame, to be freed; NULL on -1. */
+/* The same for long answers: *answer is the received frame, to be freed; NULL on -1. If
+ * silence_s > 0, a job of which nothing arrives for this time is given up: a frozen one does not
+ * hold the caller for the whole time of an answer. */
 struct spot_frame;
-int spot_client_take(const char *join, const char *key_file, double wait_s, enum spot_message type,
-                     const void *data, size_t n_byte, struct spot_frame **answer,
-                     struct spot_err *err);
+int spot_client_take(const char *join, const char *key_file, double wait_s, double silence_s,
+                     enum spot_message type, const void *data, size_t n_byte,
+                     struct spot_frame **answer, struct spot_err *err);
 
 #ifdef __cplusplus
 }

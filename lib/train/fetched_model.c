@@ -14,7 +14,10 @@
 #include "train/saved_model.h"
 #include "train/train_protocol.h"
 
-enum { TEXT_MAX = 4096 + 1 };
+enum {
+    TEXT_MAX = 4096 + 1,
+    SILENCE_S = 10, /* a follower that stops waits for the question under way */
+};
 
 struct source {
     const char *join, *key_file;
@@ -161,8 +164,9 @@ static struct spot_bundle *look_at_bundle(struct spot_saved_model *m, const stru
 
     spot_put_i64(&question, job->durable);
     spot_put_u32(&question, (uint32_t)bundle);
-    rc = spot_client_take(s->join, s->key_file, s->wait_s, (enum spot_message)SPOT_MSG_LOOK,
-                          question.data, question.n, &m->frame[bundle], err);
+    rc = spot_client_take(s->join, s->key_file, s->wait_s, SILENCE_S,
+                          (enum spot_message)SPOT_MSG_LOOK, question.data, question.n,
+                          &m->frame[bundle], err);
     if (rc > 0)
         (void)report(m->frame[bundle]->data, m->frame[bundle]->n_byte, err);
     else if (!rc)

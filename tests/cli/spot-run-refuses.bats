@@ -291,8 +291,8 @@ stopped() {
 
 @test "a path that leaves workers no room for their sockets is refused, status 2" {
     long=$(printf 'x%.0s' $(seq 100))
-    refuses 2 "more than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long
-    refuses 2 "more than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long$long
+    refuses 2 "longer than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long
+    refuses 2 "longer than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long$long
     timeout 60 spot-run train -q --data corpus $MODEL --steps 1 --workers 1 --listen unix:${long%x}
 }
 

@@ -77,7 +77,7 @@ bad() { # fault, a word of what is said
     one f
     ended
     same
-    [ -z "${2-}" ] || grep -q "goes on elsewhere.*$2" serve.err
+    [ -z "${2-}" ] || grep -q "continues elsewhere.*$2" serve.err
 }
 
 @test "an engine that answers 500" { bad error500 'HTTP 500'; }
@@ -156,7 +156,7 @@ bad() { # fault, a word of what is said
     one e fault=error400 at=2
     ended
     [ "$(jq -r 'select(.error or .response.status_code != 200) | .custom_id' out | wc -l)" = 1 ]
-    grep -q 'ends: worker e says: HTTP 400' serve.err
+    grep -q 'ends: worker e reports: HTTP 400' serve.err
 }
 
 @test "an engine that fails each time: tries are bounded" {
