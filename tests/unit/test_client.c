@@ -118,6 +118,24 @@ START_TEST(strangers_before_the_job_are_passed_by)
 }
 END_TEST
 
+START_TEST(a_job_of_which_nothing_arrives_is_given_up)
+{
+    const double start_s = spot_clock_s();
+    struct spot_frame *frame;
+    struct spot_err err = { 0 };
+    struct door d;
+
+    open_door(&d, SAYS_NOTHING, 1 << 30);
+    ck_assert_int_eq(
+        spot_client_take(d.address, NULL, 0, 0.2, SPOT_MSG_CLIENT_FIRST, NULL, 0, &frame, &err),
+        -1);
+    ck_assert_ptr_null(frame);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert(spot_clock_s() - start_s < 60); /* without a limit of silence it is 120 s */
+    shut_door(&d);
+}
+END_TEST
+
 START_TEST(strangers_alone_are_given_the_time_that_was_asked_for)
 {
     const double start_s = spot_clock_s(), limit_s = 0.4;
@@ -203,6 +221,7 @@ int main(void)
     tcase_add_loop_test(tc, strangers_before_the_job_are_passed_by, HANGS_UP, SAYS_NOTHING);
     tcase_add_loop_test(tc, strangers_alone_are_given_the_time_that_was_asked_for, HANGS_UP,
                         SAYS_NOTHING + 1);
+    tcase_add_test(tc, a_job_of_which_nothing_arrives_is_given_up);
     tcase_add_test(tc, a_door_where_nobody_is_let_in_takes_no_more_time);
     tcase_add_test(tc, a_plan_that_was_sent_is_not_sent_again_but_to_who_is_no_job);
     return run_suite("client", tc);
