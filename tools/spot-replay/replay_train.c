@@ -130,7 +130,7 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
     size_t n;
 
     s->is_all = !strcmp(opt.policy, "all");
-    if (replay_policies("train", opt.policy, REPLAY_POLICIES_MAX, s->policy, sizeof(*s->policy), &n,
+    if (replay_policies("train", opt.policy, REPLAY_POLICIES_MAX, s->policy, sizeof(void *), &n,
                         err))
         return -1;
     s->n_policy = (int)n;
