@@ -24,7 +24,9 @@ struct spot_lp {
     struct row *row;
     size_t *column; /* [n_cell] */
     double *value, *dual;
-    lprec *kept; /* the last answer with its basis; NULL: the next solve starts from scratch */
+    /* the solver's problem of the last solution, with its basis; NULL: the next solve starts from
+     * scratch */
+    lprec *kept;
 };
 
 struct spot_lp *spot_lp_new(size_t n_column)
@@ -42,9 +44,9 @@ struct spot_lp *spot_lp_new(size_t n_column)
     return lp;
 }
 
-/* The solver's copy of the problem. A change of bounds or of a right side and new rows leave its
- * basis dual feasible, so that few steps of the dual simplex are left; what else changes, or goes
- * wrong, drops it. */
+/* Drop the solver's copy of the problem. It is kept across changes of bounds and right-hand sides
+ * and for new rows, which leave its basis dual feasible, so that few dual simplex steps remain; any
+ * other change, or a failure, drops it. */
 static void forget(struct spot_lp *lp)
 {
     if (lp->kept)
@@ -199,12 +201,12 @@ static enum spot_lp_status run(struct spot_lp *lp, lprec *rec, bool is_rough)
     }
     take(lp, rec);
     for (size_t j = 0; j < lp->n_column; j++)
-        if (fabs(lp->x[j]) >= get_infinite(rec) / 2) /* its answer where nothing stops it */
+        if (fabs(lp->x[j]) >= get_infinite(rec) / 2) /* infinite if nothing bounds the column */
             return SPOT_LP_UNBOUNDED;
     return spot_lp_violation(lp, lp->x) > TOLERANCE ? SPOT_LP_FAILED : status;
 }
 
-/* An answer from an old basis counts only with its proof. */
+/* A solution reached from an old basis counts only with its proof. */
 static bool is_proven(const struct spot_lp *lp)
 {
     const double usd = spot_lp_objective(lp);
@@ -212,8 +214,8 @@ static bool is_proven(const struct spot_lp *lp)
     return spot_lp_proven(lp, lp->dual) >= usd - 1e-7 * (1 + fabs(usd));
 }
 
-/* The solver asks in each iteration, that of its first basis too; its own timeout knows whole
- * seconds of the wall clock. */
+/* The solver calls this in each iteration, including those for the first basis; its own timeout
+ * counts whole seconds of the wall clock. */
 static int __WINAPI is_late(lprec *rec, void *deadline_s)
 {
     (void)rec;
@@ -229,7 +231,7 @@ enum spot_lp_status spot_lp_solve(struct spot_lp *lp, double limit_s, double gap
 
     if (lp->kept && run(lp, lp->kept, false) == SPOT_LP_OPTIMAL && is_proven(lp))
         return SPOT_LP_OPTIMAL;
-    forget(lp); /* whatever else was said from an old basis is said again from none */
+    forget(lp); /* any other status reached from an old basis: solve again from scratch */
     rec = make_lp(0, (int)lp->n_column);
     if (!rec)
         spot_no_memory("lp_solve");

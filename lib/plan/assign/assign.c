@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "plan/assign/assign_inner.h"
 
-/* The column that keeps each turned row in place. */
+/* For each row, the column that leaves it in place. */
 static int *stays_of(const struct spot_assign_problem *p, bool is_turned, int n, int m)
 {
     int *stay = spot_xcalloc((size_t)n, sizeof *stay);
@@ -28,9 +28,9 @@ static spot_int128 floor_div(spot_int128 x, int by)
     return x / by - (x % by < 0);
 }
 
-/* The prices of the costs unscaled. Rounded down alike, u and -v stay no costlier than a pair; the
- * pairs that are in place, 1 off, stay tight if no -v of theirs is a multiple of the scale, which
- * a shift sees to: there are fewer such pairs than residues. */
+/* Divides the prices by the scale of the costs. All are rounded down, so that u and -v never exceed
+ * the cost of a pair. Pairs in place, whose cost is lower by 1, stay tight if none of their -v is a
+ * multiple of the scale; a shift ensures that, since there are fewer such pairs than residues. */
 static void unscale(const struct spot_turned *t, struct spot_matching *matching)
 {
     bool *is_taken = spot_xcalloc((size_t)t->scale, sizeof(bool));
@@ -110,7 +110,7 @@ void spot_assignment_release(struct spot_assignment *answer)
     *answer = (struct spot_assignment){ 0 };
 }
 
-/* Are the prices of a row no costlier than its pairs? Both may be any numbers. */
+/* True if the prices of a row do not exceed the costs of its pairs. Prices may be any numbers. */
 static bool is_row_proved(const struct spot_assign_problem *p, const int64_t *cost, spot_int128 u,
                           const spot_int128 *v)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Minimises the largest single cost: binary search over the distinct costs, each threshold an
- * assignment of its own; then the least sum under the threshold found. */
+/* Minimises the largest single cost: binary search over the distinct costs, solving an assignment
+ * for each threshold; then the least sum under the threshold found. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 struct search {
     const struct spot_assign_problem *problem;
     size_t n_pair;
-    int64_t *cost;  /* [n_pair] the problem's, forbidden beyond the threshold */
+    int64_t *cost;  /* [n_pair] costs of the problem, forbidden above the threshold */
     int64_t *value; /* distinct costs, best first */
     size_t n_value;
 };
@@ -36,7 +36,7 @@ static void list_values(struct search *s)
             s->value[s->n_value++] = s->value[k];
 }
 
-/* Solve with the first n distinct costs alone; with `plain` all of them count the same. */
+/* Solve with the n best distinct costs only; if `plain`, all of them count the same. */
 static int solve(struct search *s, size_t n, bool plain, struct spot_assignment *answer,
                  struct spot_err *err)
 {
@@ -54,7 +54,7 @@ static int solve(struct search *s, size_t n, bool plain, struct spot_assignment 
     return spot_assign(&problem, answer, err);
 }
 
-/* The fewest distinct costs that a matching needs; n_value + 1 if all are too few. */
+/* The least number of distinct costs that allows a full matching; n_value + 1 if there is none. */
 static int count_needed(struct search *s, size_t *needed, struct spot_err *err)
 {
     size_t low = 0, high = s->n_value + 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A full matrix in 64 bits: for a square one column reduction and reduction transfer, then
- * augmenting row reduction with a cap on its price wars, and shortest augmenting paths. */
+/* A full matrix of 64-bit costs. A square matrix starts with one column reduction and reduction
+ * transfer. Then augmenting row reduction with a limit on the number of bids, and shortest
+ * augmenting paths. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +9,14 @@
 #include "common/xalloc.h"
 #include "plan/assign/assign_inner.h"
 
-/* With |cost| below 2^55 and prices and path lengths up to 2^57 a true reduced path stays below
- * 2^59, while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows and
- * the two cannot be confused. */
+/* With |cost| below 2^55 and prices and path lengths up to 2^57, a real reduced path stays below
+ * 2^59, while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows, and
+ * the two kinds cannot be confused. */
 #define COST_MAX  (INT64_C(1) << 55)
 #define PRICE_MAX (INT64_C(1) << 57)
 #define NO_PATH   (INT64_C(1) << 60)
 #define FORBIDDEN (INT64_C(1) << 61)
-#define FINISHED  (-(INT64_C(1) << 61)) /* the price of a column that left the search */
+#define FINISHED  (-(INT64_C(1) << 61)) /* price of a column whose distance is final */
 
 enum { LANES = 8, BLOCK = 32 };
 
@@ -26,26 +27,27 @@ enum { LANES = 8, BLOCK = 32 };
 
 struct solver {
     const struct spot_turned *t;
-    int stride;               /* columns, a multiple of LANES */
-    int64_t *cost;            /* [n][stride], padded with FORBIDDEN */
-    int64_t *v, *price;       /* [stride]; the latter FINISHED for columns of a search */
-    int64_t *distance, *from; /* [stride] of the search under way */
-    int64_t *final;           /* [m] distances of finished columns */
+    int stride;    /* columns, padded to a multiple of LANES */
+    int64_t *cost; /* [n][stride], padded with FORBIDDEN */
+    /* [stride] v: column prices; price: the same, FINISHED for columns with a final distance */
+    int64_t *v, *price;
+    int64_t *distance, *from; /* [stride] state of the current search */
+    int64_t *final;           /* [m] final distances of columns */
     int *finished, *free_row, n_free, *free_col, n_free_col;
     int *col_of, *row_of;
     int64_t (*relax)(RELAX_ARGS);
     int64_t (*least)(LEAST_ARGS);
 };
 
-/* --- the loops that most time goes to, also as compiled for wider vectors --- */
+/* --- the hottest loops, compiled for wider vectors as well --- */
 
 typedef int64_t lanes __attribute__((vector_size(LANES * sizeof(int64_t)), aligned(8)));
 
 #define LESS(a, b) (((a) & ((a) < (b))) | ((b) & ~((a) < (b))))
 #define LOAD(p, j) (*(const lanes *)((p) + (j)))
 #define INLINE     static inline __attribute__((always_inline))
-/* distance[j] = min(distance[j], cost[j] - price[j] + shift), from[j] = row where that changed it;
- * the smallest distance. */
+/* distance[j] = min(distance[j], cost[j] - price[j] + shift); from[j] = row where that lowered it.
+ * Returns the smallest distance. */
 INLINE int64_t relax_inline(RELAX_ARGS)
 {
     lanes least = { 0 };
@@ -66,7 +68,7 @@ INLINE int64_t relax_inline(RELAX_ARGS)
     return best;
 }
 
-/* The smallest cost[j] - price[j], and the second. */
+/* The smallest and the second smallest cost[j] - price[j]. */
 INLINE int64_t least_inline(LEAST_ARGS)
 {
     lanes least = { 0 }, next;
@@ -106,7 +108,7 @@ LOOPS(avx2, __attribute__((target("avx2"))))
 LOOPS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))))
 #endif
 
-/* The fastest for this processor. */
+/* Select the fastest version for this processor. */
 static void pick_loop(struct solver *s)
 {
     s->relax = relax_any, s->least = least_any;
@@ -120,7 +122,7 @@ static void pick_loop(struct solver *s)
 
 /* --- the matrix --- */
 
-/* False if a cost is too large. Blocks, where the matrix is walked along its columns. */
+/* Returns false if a cost is too large. Works in blocks where it walks the matrix by columns. */
 static bool fill(struct solver *s)
 {
     const struct spot_turned *t = s->t;
@@ -168,7 +170,7 @@ struct two_least {
     int least_at;
 };
 
-/* The first column of a row, but one, at a cost less price. */
+/* The first column of the row, other than one given, whose reduced cost is `wanted`. */
 static int find(const struct solver *s, int i, int64_t wanted, int but)
 {
     const int64_t *cost = row_of_cost(s, i);
@@ -190,8 +192,8 @@ static struct two_least two_least_of(const struct solver *s, int i)
 
 /* --- first prices --- */
 
-/* v[j] = least cost of the column; its row takes it unless it has one already. A row that is the
- * least of one column only gives up its slack to it. */
+/* v[j] = least cost of column j; the row with that cost gets the column unless it already has one.
+ * A row that is the least of one column only passes its slack to that column. */
 static bool reduce_columns(struct solver *s)
 {
     const struct spot_turned *t = s->t;
@@ -210,7 +212,7 @@ static bool reduce_columns(struct solver *s)
         if (s->col_of[i] < 0)
             match(s, i, j);
         else
-            s->final[i] = 1; /* it is the least of several columns */
+            s->final[i] = 1; /* this row is the least of several columns */
     }
     for (int i = 0; i < t->n; i++)
         if (s->col_of[i] >= 0 && !s->final[i]) {
@@ -222,8 +224,8 @@ static bool reduce_columns(struct solver *s)
     return true;
 }
 
-/* Let free rows bid for their best column by the margin over the second best; the row that is
- * outbid goes on bidding. Ends when the rows are through or the budget of bids is spent. */
+/* Free rows bid for their best column, by the margin over the second best; a row that is outbid
+ * bids again. Ends when no row is left or the budget of bids is spent. */
 static bool bid(struct solver *s)
 {
     const int n = s->n_free;
@@ -236,15 +238,15 @@ static bool bid(struct solver *s)
         const struct two_least two = two_least_of(s, i);
         int j = two.least_at, loser;
 
-        if (two.least >= NO_PATH) /* it may be of the padding */
+        if (two.least >= NO_PATH) /* the second best may be a padding column */
             return false;
         loser = s->row_of[j];
         if (two.second < NO_PATH && two.least < two.second) {
             s->v[j] -= two.second - two.least;
         } else if (loser >= 0 && two.second < NO_PATH) {
-            j = find(s, i, two.second, two.least_at); /* a tie: perhaps the other column is free */
+            j = find(s, i, two.second, two.least_at); /* a tie: the other column may be free */
             loser = s->row_of[j];
-        } else if (loser >= 0) { /* its only column: leave it to the search */
+        } else if (loser >= 0) { /* the row's only column: left to the path search */
             s->free_row[s->n_free++] = i;
             continue;
         }
@@ -264,7 +266,7 @@ static bool bid(struct solver *s)
 
 /* --- shortest augmenting paths --- */
 
-/* A free column at distance `least` if there is one, else the first open one there. */
+/* A free column at distance `least` if there is one, else the first open column there. */
 static int pick(const struct solver *s, int64_t least)
 {
     int j = 0;
@@ -277,7 +279,7 @@ static int pick(const struct solver *s, int64_t least)
     return j;
 }
 
-/* From free row `root` to a free column, and the prices after it. */
+/* Augment along the shortest path from free row `root` to a free column, and update the prices. */
 static bool augment(struct solver *s, int root)
 {
     int64_t base, shift = 0;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Among optimal matchings the lexicographically smallest.
+/* The lexicographically smallest of the optimal matchings.
  *
- * The optimal matchings are the full matchings of the tight pairs (reduced cost 0) that cover every
- * line of the longer side whose price is not 0. "Nobody", a row more, owns the columns that are
- * unmatched and may own any of price 0; the column "none", one more, is owned by every row that is
- * unmatched and may be by any of price 0. Row by row the first column that it could own instead
- * becomes its own, and both are closed: rows exchange columns along walks of "g gives the column
- * that x can take".
- */
+ * The optimal matchings are the full matchings on tight pairs (reduced cost 0) that cover every
+ * line of the longer side whose price is not 0. Two dummies make this uniform: the row "nobody"
+ * owns the unmatched columns and may own any column of price 0; the column "none" belongs to the
+ * unmatched rows and may belong to any row of price 0. Row by row, the first column that the row
+ * could own becomes its own, and both are then fixed. Rows exchange columns along walks in which
+ * each row takes the column that the next one gives up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +14,8 @@
 #include "plan/assign/assign_inner.h"
 
 struct settler {
-    int n, m, nobody, none; /* of the problem, not turned; nobody = n, none = m */
-    size_t n_word;          /* of a set of rows and nobody */
+    int n, m, nobody, none; /* rows and columns of the original problem; nobody = n, none = m */
+    size_t n_word;          /* words of a bit set of rows and nobody */
     uint64_t *takers;       /* [m + 1][n_word] */
     uint64_t *open, *seen;  /* [n_word] */
     int *col_of, *holder;   /* [n], [m] */
@@ -80,7 +79,7 @@ static void give(struct settler *s, int giver, int col)
         }
 }
 
-/* Begin with what r gives up. */
+/* Start with the column that row r gives up. */
 static void start(struct settler *s, int r)
 {
     memset(s->seen, 0, s->n_word * sizeof *s->seen);
@@ -89,7 +88,7 @@ static void start(struct settler *s, int r)
     give(s, r, s->col_of[r]);
 }
 
-/* Can x be reached by it? Goes on from where it was. */
+/* True if the walk can reach row x. Continues where the previous call stopped. */
 static bool reaches(struct settler *s, int x)
 {
     while (!has(s->seen, x) && s->n_walked < s->n_queue) {

@@ -74,7 +74,7 @@ static int ascending(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The rows of the tree that could not grow have only its columns. */
+/* The rows of the tree that did not find a free column can only use the columns of the tree. */
 static void name_violator(const struct spot_turned *t, const struct tree *tree, int root,
                           struct spot_assignment *answer)
 {

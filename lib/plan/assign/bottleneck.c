@@ -9,14 +9,14 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 
-/* Rows are the shorter side here. */
+/* Rows are the shorter side. */
 struct matcher {
     int n, m;
     bool is_turned;
     const double *cost;
     size_t n_word;
-    uint64_t *allowed; /* [n * n_word] under the threshold */
-    uint64_t *unseen;  /* [n_word] columns of the walk */
+    uint64_t *allowed; /* [n * n_word] pairs under the threshold */
+    uint64_t *unseen;  /* [n_word] columns not yet reached */
     int *row_of;       /* [m] */
     int *from;         /* [m] row from which a column was reached */
     int *queue;        /* [n] */
@@ -37,7 +37,8 @@ static void allow(struct matcher *w, double limit)
                 w->allowed[(size_t)i * w->n_word + (size_t)j / 64] |= UINT64_C(1) << (j % 64);
 }
 
-/* Breadth first from row `root`; each column is reached once. Returns a free column, or -1. */
+/* Breadth-first search from row `root`; each column is visited once. Returns a free column, or -1.
+ */
 static int reach(struct matcher *w, int root)
 {
     int n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/ask_order.h"
 
-/* The index of a place whose request costs ask_usd: the alternative's cost at which a request just
- * pays off. */
+/* The index of a place whose request costs ask_usd: the cost of the alternative at which a request
+ * breaks even. */
 static double index_of(const struct spot_ask *ask, double ask_usd)
 {
     return ask->usd + ask_usd / ask->granted;

@@ -9,14 +9,14 @@
 
 struct spot_decider {
     struct spot_deadline_rule rule;
-    struct spot_market market; /* with the runs learned */
+    struct spot_market market; /* the market, with the run lengths learned */
     struct spot_run_count count[SPOT_MARKET_PLACES_MAX];
     struct spot_market_now now;
     struct spot_market_table table;
-    struct market_seen seen; /* of many places */
+    struct market_seen seen; /* history of a market with several places */
     struct market_many many;
-    int64_t tick; /* of the job, the newest; -1: before it */
-    bool is_new;  /* the runs were learned again since the table was made */
+    int64_t tick; /* ticks since the job began, of the newest observation; -1: none yet */
+    bool is_new;  /* run lengths were learned again since the table was made */
 };
 
 static bool has_many(const struct spot_decider *d)
@@ -34,7 +34,8 @@ static struct spot_decider *deadline_open(const struct spot_rule *rule)
     return d;
 }
 
-/* Runs are learned of what was there when the job began, and after each learn_ticks of it. */
+/* Run lengths are learned from the history when the job begins, and after every learn_ticks of it.
+ */
 static void learn(struct spot_decider *d)
 {
     if (has_many(d))
@@ -65,7 +66,8 @@ static int deadline_observe(struct spot_decider *d, const struct spot_seen *seen
         d->now.has_spot[k] = seen->has_spot[k];
         d->now.age[k] = d->count[k].age;
     }
-    if (d->now.mode == SPOT_DEADLINE_SPOT && !d->now.has_spot[d->now.place]) { /* it is lost */
+    /* the instance was lost */
+    if (d->now.mode == SPOT_DEADLINE_SPOT && !d->now.has_spot[d->now.place]) {
         d->now.mode = SPOT_DEADLINE_IDLE;
         d->now.pending = 0;
     }

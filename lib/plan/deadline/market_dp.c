@@ -8,7 +8,7 @@
 
 enum { PARTS = 5, LEVELS_MIN = 64 };
 
-/* Stages of a run there and of a run away, by the number of places. */
+/* Number of age stages of a run, with spot and without, for a number of places. */
 static int64_t stages_for(size_t n_place)
 {
     static const int64_t n[SPOT_MARKET_EXACT_MAX + 1] = { 0, SPOT_RUN_STAGES, 3, 2, 1 };
@@ -16,7 +16,8 @@ static int64_t stages_for(size_t n_place)
     return n[n_place];
 }
 
-/* Which of n coarser stages a stage is in: ages 1, 2-7, 8-; or 1-3, 4-. */
+/* The one of n coarse stages that contains a stage: ages 1, 2-7, 8 and more for n = 3; 1-3, 4 and
+ * more for n = 2. */
 static int64_t coarse(int64_t n, size_t stage)
 {
     return n == SPOT_RUN_STAGES ? (int64_t)stage
@@ -29,7 +30,8 @@ struct chain {
     double end[2][SPOT_RUN_STAGES], on[2][SPOT_RUN_STAGES];
 };
 
-/* Each coarser stage ends and continues with the mean probabilities of its stages over a run. */
+/* The probabilities with which a coarse stage ends or continues: the means of those of its stages
+ * over a run. */
 static void chain_init(struct chain *chain, const struct spot_run_dist *dist, int64_t n)
 {
     for (int up = 0; up < 2; up++) {
@@ -63,7 +65,8 @@ struct solver {
     double *value, *mean, *spare; /* [n_state][n_mode][n_level] */
 };
 
-/* States count the places' phases, stage + n_stage if spot is there, in base 2 n_stage. */
+/* A state combines the phases of all places, in base 2 n_stage. A phase is the stage, plus n_stage
+ * if spot is available. */
 static int64_t phase_of(const struct solver *s, int64_t state, size_t place)
 {
     for (; place; place--)
@@ -71,7 +74,7 @@ static int64_t phase_of(const struct solver *s, int64_t state, size_t place)
     return state % (2 * s->n_stage);
 }
 
-/* Expected values a tick later: one place after the other. */
+/* The expected values one tick later, computed place by place. */
 static void expect(struct solver *s)
 {
     const double *from = s->value;
@@ -128,7 +131,7 @@ static double at_level(const struct solver *s, const double *value, double left_
     return part > 1e-9 ? (1 - part) * value[below] + part * value[below + 1] : value[below];
 }
 
-/* The total expected cost of a step taken now. */
+/* The total expected cost if this step is taken now. */
 static double weigh(const struct solver *s, const struct spot_market_now *now,
                     struct spot_market_step step)
 {
@@ -175,7 +178,7 @@ static void weigh_all(struct spot_market_table *table, const struct solver *s,
         }
 }
 
-/* Levels coarse enough for a table of the whole job. */
+/* Choose levels coarse enough that a table of the whole job fits. */
 static int set_levels(struct solver *s, const struct spot_market_now *now, double cells,
                       struct spot_err *err)
 {

@@ -7,17 +7,18 @@
 
 #include "common/xalloc.h"
 
-enum { FRESH = -1 }; /* the age of what is launched now */
+enum { FRESH = -1 }; /* age of an instance launched now */
 
 struct branch {
     int64_t mode;
-    double prob, done; /* units */
+    double prob, done; /* probability; work done, in units */
 };
 
 struct branches {
     struct branch of[SPOT_MARKET_RESTARTS_MAX + 1];
     size_t n;
-    double done_min, pending_max; /* the worst of them, units; restart left after the tick */
+    /* work done in the worst branch, units; restart time left after the tick, at most */
+    double done_min, pending_max;
 };
 
 static bool is_whole(double x)
@@ -95,7 +96,7 @@ double market_grid_late(const struct market_grid *grid, int64_t level)
     return ticks * spot_market_usd_per_h(m, step, 0) * m->tick_s / 3600;
 }
 
-/* Where a tick leads that begins `age` ticks after a launch. */
+/* The outcomes of a tick that begins `age` ticks after a launch. */
 static void branch(const struct market_grid *grid, enum spot_deadline_mode mode, size_t place,
                    int64_t age, struct branches *b)
 {
@@ -110,11 +111,12 @@ static void branch(const struct market_grid *grid, enum spot_deadline_mode mode,
         return;
     }
     for (size_t i = 0; i < m->n_restart; i++) {
-        const double left = m->restart_s[i] / m->tick_s - (double)begun; /* ticks */
+        /* restart time left, in ticks */
+        const double left = m->restart_s[i] / m->tick_s - (double)begun;
         const double done = grid->tick * speed * fmin(1, 1 - left);
 
         if (begun && left <= 1e-9)
-            continue; /* it would be over */
+            continue; /* the restart would be complete */
         all += m->restart_prob[i];
         if (left > 1 + 1e-9) {
             later += m->restart_prob[i];
@@ -132,7 +134,7 @@ static void branch(const struct market_grid *grid, enum spot_deadline_mode mode,
         b->of[i].prob /= all;
 }
 
-/* The highest level from which the tick is safe. */
+/* The highest level of remaining work from which the tick is safe. */
 static int64_t most_of(const struct market_grid *grid, enum spot_deadline_mode mode, size_t place,
                        const struct branches *b, int64_t ticks)
 {
@@ -148,10 +150,11 @@ static int64_t most_of(const struct market_grid *grid, enum spot_deadline_mode m
     if (mode == SPOT_DEADLINE_ON_DEMAND)
         room = fmax(room, m->place[place].speed * (left - b->pending_max));
     return (int64_t)fmin((double)(grid->n_level - 1),
-                         floor(fmax(0, room) + b->done_min + 1e-9)); /* it may end within */
+                         /* the job may end within the tick */
+                         floor(fmax(0, room) + b->done_min + 1e-9));
 }
 
-/* x [from..to] of a tick, with what follows. */
+/* x[from..to] of a tick: its cost and the value after it. */
 static void expect(const struct market_grid *grid, double usd, const struct branches *b,
                    const double *next, int64_t from, int64_t to, double *x)
 {
@@ -197,7 +200,7 @@ static void keep_less(const double *x, double more, int64_t from, int64_t to, ui
     }
 }
 
-/* The expected cost of every launch now, and the level from which it is not safe. */
+/* The expected cost of every launch now, and the highest level from which it is safe. */
 static void launch(const struct market_grid *grid, const bool *has_spot, int64_t ticks,
                    const double *next, int64_t from, int64_t *to)
 {
@@ -217,12 +220,12 @@ static void launch(const struct market_grid *grid, const bool *has_spot, int64_t
         }
 }
 
-/* The meaning of a mode of the grid. */
+/* What a mode of the grid stands for. */
 struct held {
     enum spot_deadline_mode mode;
     size_t place;
     int64_t age;
-    bool is_new; /* nothing was launched anywhere yet */
+    bool is_new; /* nothing was ever launched */
 };
 
 static struct held held_in(const struct market_grid *grid, int64_t i)
@@ -270,7 +273,7 @@ static void relax_mode(const struct market_grid *grid, const struct held *held, 
     for (size_t i = 0; i < 2 * m->n_place; i++) {
         const enum spot_deadline_mode want = i % 2 ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT;
         const struct spot_market_now now = { .place = place, .is_new = held->is_new };
-        /* the time of a move is charged as what is paid in it */
+        /* the time of a move is charged at the price paid during it */
         const double more =
             spot_market_move_usd(m, &now, i / 2) +
             spot_market_move_s(m, &now, i / 2) / m->tick_s * usd_of(grid, want, i / 2, ticks);
@@ -297,7 +300,7 @@ void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int
         double *v = value + i * grid->n_level;
         uint8_t *a = action ? action + i * grid->n_level : NULL;
 
-        /* lost: as idle, which is done */
+        /* spot was lost: same as idle, which is already computed */
         if (held.mode == SPOT_DEADLINE_SPOT && !has_spot[lost]) {
             memcpy(v, value + (int64_t)lost * grid->n_level, (size_t)grid->n_level * sizeof(*v));
             if (a)

@@ -8,18 +8,20 @@
 #include "common/xalloc.h"
 
 enum {
-    STEPS = 240, /* of a job, about */
-    UNITS = 2    /* levels of work in a step */
+    STEPS = 240, /* time steps of a job, about */
+    UNITS = 2    /* levels of work per step */
 };
 
-/* The prior, and how fast things change: docs/results/market.md says on what they were tuned. */
-static const double PRIOR_SHARE = 0.5, /* of time: spot in the cheapest place */
-    PRIOR_ALIKE = 0.7,                 /* j places are as good as j to that power apart */
-    PRIOR_H = 8,                       /* hours of seeing that these are worth */
-    PRIOR_RUN_H = 2.5,                 /* the mean of one run seen before any */
-    PRIOR_HAZARD = 0.4,                /* of what the pooled runs of run_dist.c say */
-    PRIOR_ENDS = 4,                    /* ended runs of an age that all places are worth */
-    BETTER_H = 6;                      /* until something better turns up, if there is any */
+/* Priors and rates of change; docs/results/market.md says on which traces they were tuned. */
+static const double PRIOR_SHARE = 0.5, /* part of the time in which the cheapest place has spot */
+    PRIOR_ALIKE = 0.7,                 /* j places count as j to this power independent ones */
+    PRIOR_H = 8,                       /* weight of the shares above, in hours of observation */
+    PRIOR_RUN_H = 2.5,                 /* mean length of the one run assumed before any was seen */
+    PRIOR_HAZARD = 0.4,                /* factor on the hazard of the pooled runs of run_dist.c */
+    /* weight of the mean of all places at an age, in ended runs */
+    PRIOR_ENDS = 4,
+                    /* mean time until a better place turns up, if there is one */
+    BETTER_H = 6;
 
 void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_place)
 {
@@ -31,14 +33,14 @@ void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_pl
     seen->there[seen->n++] = there;
 }
 
-/* --- what was learnt --- */
+/* --- learning --- */
 
 static double ratio(const struct spot_market *m, size_t k)
 {
     return m->place[k].spot_usd_per_h / m->place[k].speed;
 }
 
-/* Stable: of places with one price the earlier comes first. */
+/* Stable sort: of places with equal prices the earlier comes first. */
 static void rank_places(struct market_many *t, const struct spot_market *m)
 {
     t->n = m->n_place;
@@ -53,7 +55,7 @@ static void rank_places(struct market_many *t, const struct spot_market *m)
         t->rank[t->place[j]] = j;
 }
 
-/* Of what was seen, with the prior: j places that are alike to some degree. */
+/* From the history and the prior, in which j places are partly correlated. */
 static void share_ranks(struct market_many *t, const struct spot_market *m,
                         const struct market_seen *seen)
 {
@@ -90,7 +92,7 @@ static void share_of_law(struct market_many *t, const struct spot_run_dist *law)
     t->share[t->n] = none;
 }
 
-/* The mean over places of moving to another one, if the job may be anywhere. */
+/* The mean cost, over places, of moving to another one, where the job may run anywhere. */
 static void cost_launch(struct market_many *t, const struct spot_market *m)
 {
     double wait_s = 0, pairs = 0, move_s = 0, usd = 0, step_s;
@@ -120,7 +122,7 @@ static void cost_launch(struct market_many *t, const struct spot_market *m)
     t->speed[t->n] = m->place[refuge].speed;
 }
 
-/* Per tick of spot: of one place, with a prior run. */
+/* Losses per tick of spot in one place, including a prior run. */
 static double mean_hazard(const struct spot_market *m, const struct spot_run_count *count)
 {
     double ended = 1, seen = PRIOR_RUN_H * 3600 / m->tick_s;
@@ -132,7 +134,8 @@ static double mean_hazard(const struct spot_market *m, const struct spot_run_cou
     return ended / seen;
 }
 
-/* By age: of all places with the pooled prior, and that as the prior of each. */
+/* Hazards by age: all places together with the pooled prior; the result is the prior of each place.
+ */
 static void learn_hazards(struct market_many *t, const struct spot_market *m,
                           const struct spot_run_count *count)
 {
@@ -180,9 +183,9 @@ void market_many_learn(struct market_many *t, const struct spot_market *m,
     t->better = 1 - exp(-step_h / BETTER_H);
 }
 
-/* --- the program --- */
+/* --- the dynamic program --- */
 
-/* Where the job runs: 0 nowhere, 1 + rank on spot, n + 1 on demand. */
+/* Index of where the job runs: 0 nowhere, 1 + rank on spot, n + 1 on demand. */
 static double *at(const struct market_many *t, double *table, size_t runs, size_t cheapest)
 {
     return table + (runs * (t->n + 1) + cheapest) * (size_t)t->n_level;
@@ -196,7 +199,8 @@ static double level(const double *x, double l)
     return l <= 0 ? 0 : part > 0 ? (1 - part) * x[below] + part * x[below + 1] : x[below];
 }
 
-/* sum [l] of value by shares, of the cheapest place or a better one: [rank] of it. */
+/* sum[l]: the expected value if the best place available has rank 0 to `rank`, by their shares;
+ * `rank` itself has the rest of the probability. */
 static void draw(const struct market_many *t, double *value, size_t runs, size_t rank, double *sum)
 {
     double tail = 1;
@@ -211,7 +215,7 @@ static void draw(const struct market_many *t, double *value, size_t runs, size_t
     }
 }
 
-/* The expected value a step later. */
+/* The expected value one step later. */
 static void expect(const struct market_many *t, double *value, double *mean, double *lost,
                    double *scratch)
 {
@@ -244,7 +248,7 @@ static void expect(const struct market_many *t, double *value, double *mean, dou
     }
 }
 
-/* From what is expected a step later: the values with so many steps left. */
+/* The values with `steps` steps left, from the expected values one step later. */
 static void relax(const struct market_many *t, int64_t steps, double *mean, double *value)
 {
     const double od_done = UNITS * t->speed[t->n], first = fmax(0, 1 - t->wait);
@@ -289,7 +293,7 @@ void market_many_release(struct market_many *t)
     t->then = t->lost = NULL;
 }
 
-/* The cost of the work left at the deadline. */
+/* The cost of the work that is left at the deadline. */
 static double late(const struct market_many *t, int64_t l)
 {
     if (t->late_usd > 0)
@@ -306,7 +310,7 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
 
     market_many_release(t);
     t->steps = spot_market_ticks(m, now) / t->step_ticks;
-    t->steps = t->steps > 0 ? t->steps : spot_market_ticks(m, now) > 0; /* less than a step */
+    t->steps = t->steps > 0 ? t->steps : spot_market_ticks(m, now) > 0; /* less than one step */
     t->n_keep = keep_ticks > 0 ? keep_ticks / t->step_ticks + 2 : t->steps;
     t->n_keep = t->n_keep < t->steps ? t->n_keep : t->steps;
     t->n_level = (int64_t)ceil(now->left_s / step_s * UNITS) + 2;
@@ -330,9 +334,9 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
     free(scratch);
 }
 
-/* --- the answer --- */
+/* --- the decision --- */
 
-/* Time without progress of a step that is taken now, in the mean. */
+/* Mean time without progress if this step is taken now. */
 static double wait_of(const struct spot_market *m, const struct spot_market_now *now,
                       struct spot_market_step step)
 {
@@ -350,7 +354,7 @@ static double wait_of(const struct spot_market *m, const struct spot_market_now 
     return (all > 0 ? sum / all : 0) + (goes_on ? 0 : spot_market_move_s(m, now, step.place));
 }
 
-/* The probability that spot of this age is lost a step later. */
+/* The probability that spot of this age is lost within a step. */
 static double end_of(const struct market_many *t, size_t place, size_t age)
 {
     double stays = 1;
@@ -388,7 +392,7 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
     if (runs && !(step.mode == now->mode && step.place == now->place))
         usd += spot_market_move_usd(m, now, step.place);
     then = level(at(t, table, runs, cheapest), left_s / step_s * UNITS);
-    if (step.mode == SPOT_DEADLINE_SPOT) { /* with the hazard of its age instead of the mean */
+    if (step.mode == SPOT_DEADLINE_SPOT) { /* with the hazard at its age instead of the mean */
         const double lost = level(t->lost + row * t->n_level, left_s / step_s * UNITS);
         const double mean = t->end[runs - 1],
                      end = end_of(t, step.place,
@@ -402,7 +406,7 @@ static double weigh(const struct market_many *t, const struct spot_market *m,
 struct spot_market_step market_many_ask(const struct market_many *t, const struct spot_market *m,
                                         const struct spot_market_now *now, double (*step_usd)[3])
 {
-    /* at the very end: what runs, or on demand */
+    /* at the very end: continue what runs, or run on demand */
     struct spot_market_step best =
         spot_market_settle(m, now, (struct spot_market_step){ now->mode, now->place });
     double least = INFINITY;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimum with the whole series known: backwards over ticks and levels of work left.
+/* The optimum when the whole series is known: backwards over ticks and levels of remaining work.
  *
- * A launch is never abandoned by who knows what comes, so it is one move of all its ticks, to the
- * tick in which it is complete. What is left are the states idle, by region, and running, by offer:
- * a place on spot or on demand. */
+ * With the future known no launch is ever abandoned, so a launch is one action that spans its
+ * ticks, up to the one in which it completes. The remaining states are idle, by region, and
+ * running, by offer: a place on spot or on demand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "common/xalloc.h"
 #include "plan/deadline.h"
 
-static const double BYTES_MAX = 1 << 30; /* of the tables */
+static const double BYTES_MAX = 1 << 30; /* size limit of the tables */
 
 enum { PARTS = 30, OFFERS_MAX = 2 * SPOT_MARKET_PLACES_MAX, STOP = 0, STAY = 1, LAUNCH = 2 };
 
 struct offer {
     struct spot_market_step step;
-    size_t home; /* idle row of its region */
+    size_t home; /* the idle row of its region */
 };
 
 struct ahead {
@@ -25,11 +25,13 @@ struct ahead {
     const uint8_t *has_spot; /* [n_tick][n_place] */
     int64_t n_tick, n_level, n_layer;
     double unit_s;
-    bool is_bound; /* a unit that is begun counts as done */
+    bool is_bound; /* a unit that has begun counts as done */
     struct offer offer[OFFERS_MAX];
     size_t n_offer;
-    size_t place_of[SPOT_MARKET_PLACES_MAX + 1]; /* of an idle row: a place of its region */
-    size_t n_home;   /* idle rows: one for each region that moves differ for, the last if new */
+    size_t place_of[SPOT_MARKET_PLACES_MAX + 1]; /* for each idle row, a place of its region */
+    /* number of idle rows: one for each region with its own move costs; the last is "nothing
+     * launched yet" */
+    size_t n_home;
     double *value;   /* [n_layer][n_home + n_offer][n_level] */
     uint8_t *action; /* [n_tick][n_home + n_offer][n_level] */
 };
@@ -40,13 +42,13 @@ static double *row_at(const struct ahead *a, int64_t tick, size_t row)
            (((size_t)(tick % a->n_layer)) * (a->n_home + a->n_offer) + row) * (size_t)a->n_level;
 }
 
-/* Work left in units; below 1e-6 s it is done, as in the simulator. */
+/* Remaining work in units; below 1e-6 s the job is done, as in the simulator. */
 static int64_t level_of(const struct ahead *a, double left_s)
 {
     return (int64_t)fmax(0, ceil((left_s - 1e-6) / a->unit_s));
 }
 
-/* Places between which a move costs and takes nothing share an idle row. */
+/* Places between which a move is free and takes no time share an idle row. */
 static void find_homes(struct ahead *a)
 {
     const struct spot_market *m = a->market;
@@ -68,10 +70,10 @@ static void find_homes(struct ahead *a)
                     (struct offer){ { is_od ? SPOT_DEADLINE_ON_DEMAND : SPOT_DEADLINE_SPOT, k },
                                     home };
     }
-    a->n_home++; /* new */
+    a->n_home++; /* the row "nothing launched yet" */
 }
 
-/* On demand that another place of the region sells as well. */
+/* On demand in a region where another place sells it at the same price. */
 static bool is_twin(const struct ahead *a, size_t i)
 {
     const struct spot_market_place *p = &a->market->place[a->offer[i].step.place];
@@ -108,7 +110,8 @@ static void take_less(double *value, uint8_t *action, int64_t c, double x, uint8
     }
 }
 
-/* value, action [from..] where usd is paid for so many units of work, then it goes on as `then`. */
+/* Fill value and action[from..] for paying `usd` for some units of work and then continuing from
+ * `then`. */
 static void go_on(const struct ahead *a, double usd, double work, const double *then, uint8_t code,
                   double *value, uint8_t *action)
 {
@@ -130,7 +133,7 @@ static void go_on(const struct ahead *a, double usd, double work, const double *
     }
 }
 
-/* Launch offer i at a tick out of an idle row. */
+/* Launch offer i at a tick from an idle row. */
 static void launch(const struct ahead *a, size_t home, size_t i, int64_t tick, double *value,
                    uint8_t *action)
 {
@@ -181,14 +184,14 @@ static void relax_tick(const struct ahead *a, int64_t tick)
     }
 }
 
-/* Follow the actions from the start. Where rounding leaves no way: on demand. */
+/* Follow the actions from the start. Where rounding leaves no action, run on demand. */
 static void walk(const struct ahead *a, double usd, struct spot_market_step *step)
 {
     const struct spot_market *m = a->market;
     struct spot_market_now now = { .left_s = m->work_s, .is_new = true };
     const size_t n_row = a->n_home + a->n_offer;
     size_t row = a->n_home - 1;
-    int64_t until = 0; /* a launch lasts up to here */
+    int64_t until = 0; /* the current launch lasts until here */
     double restart_s = 0;
 
     for (int64_t t = 0; t < a->n_tick; t++) {
@@ -202,7 +205,7 @@ static void walk(const struct ahead *a, double usd, struct spot_market_step *ste
             continue;
         if (t >= until)
             code = a->action[((size_t)t * n_row + row) * (size_t)a->n_level + level];
-        if (row >= a->n_home && code == STOP) { /* as idle there decides */
+        if (row >= a->n_home && code == STOP) { /* decide as the idle row there does */
             row = a->offer[row - a->n_home].home;
             code = a->action[((size_t)t * n_row + row) * (size_t)a->n_level + level];
         }
@@ -219,7 +222,7 @@ static void walk(const struct ahead *a, double usd, struct spot_market_step *ste
             step[t] = a->offer[row - a->n_home].step;
         if (step[t].mode != SPOT_DEADLINE_IDLE && now.mode == step[t].mode &&
             now.place == step[t].place && code >= LAUNCH)
-            now.mode = SPOT_DEADLINE_IDLE; /* lost and back at once is a launch */
+            now.mode = SPOT_DEADLINE_IDLE; /* lost and available again at once: needs a launch */
         spot_market_take(m, &now, step[t], restart_s);
     }
 }
@@ -229,7 +232,7 @@ static bool is_whole(double x)
     return fabs(x - round(x)) < 1e-9;
 }
 
-/* Divisions of a tick in which restarts, moves and speeds are whole numbers. */
+/* The number of parts of a tick in which restarts, moves and speeds are whole numbers. */
 static int find_parts(const struct spot_market *m)
 {
     for (int parts = 1; parts < PARTS; parts++) {
@@ -261,7 +264,7 @@ static double solve(struct ahead *a)
     return row_at(a, 0, a->n_home - 1)[a->n_level - 1];
 }
 
-/* A policy that can be had from units rounded down, a bound from units rounded up. */
+/* With units rounded down the result is a feasible policy, with units rounded up a bound. */
 double spot_market_offline(const struct spot_market *market, const uint8_t *has_spot, size_t n_tick,
                            struct spot_market_step *step)
 {

@@ -8,10 +8,11 @@
 #include "common/xalloc.h"
 #include "plan/assign.h"
 
-static const double PARTS = 1e6; /* of a usd; costs are whole numbers for the matching */
-static const int64_t NOT_SAFE = 1000000000000000; /* a job's other step: it goes first */
+static const double PARTS = 1e6; /* parts of a dollar; the matching needs whole numbers */
+/* cost of a job's other step if it is not safe: such a job is served first */
+static const int64_t NOT_SAFE = 1000000000000000;
 
-/* The cheapest step of a job that needs no quota, and its cost; INFINITY: none. */
+/* The cheapest step of a job that needs no quota, and its cost; INFINITY if there is none. */
 static struct spot_market_step other(const struct spot_market_quota *q, size_t job, double *usd)
 {
     struct spot_market_step best = q->alone[job];
@@ -28,7 +29,7 @@ static struct spot_market_step other(const struct spot_market_quota *q, size_t j
     return best;
 }
 
-/* Columns: a machine each of every quota, then one for each job that needs none. */
+/* Columns: one for each machine of every quota, then one for each job's step without quota. */
 static int match(const struct spot_market_quota *q, const int64_t *quota,
                  struct spot_market_step *step, double *usd, struct spot_err *err)
 {

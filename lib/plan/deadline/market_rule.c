@@ -71,7 +71,7 @@ double spot_market_late_usd(const struct spot_market *m)
     return 10 * usd * m->work_s / 3600;
 }
 
-/* Ticks to the end on demand: continuing where it runs, or launched at the refuge. */
+/* Ticks to the end of the job on demand, continuing where it runs or launched at the refuge. */
 static double ticks_to_end(const struct spot_market *m, const struct spot_market_now *now)
 {
     const size_t refuge = spot_market_refuge(m);
@@ -109,8 +109,8 @@ static int check_restarts(const struct spot_market *m, struct spot_err *err)
     return 0;
 }
 
-/* Check that the job can end in time: on demand in any case, or without it on spot in the best
- * case. */
+/* Check that the job can end in time: on demand in any case; if it may not use on demand, on spot
+ * in the best case. */
 static int check_deadline(const struct spot_market *m, const struct spot_market_now *now,
                           struct spot_err *err)
 {

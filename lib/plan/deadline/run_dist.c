@@ -26,16 +26,18 @@ void spot_run_count_add(struct spot_run_count *count, bool is_up)
     count->is_up = is_up;
 }
 
-/* What was seen, and as if `weight` runs had ended with probability `prior` a tick before. */
+/* The probability of an ending from the counts and a prior: `weight` runs with probability `prior`,
+ * ended one tick earlier. */
 static double learn(const struct spot_run_count *count, size_t up, size_t j, double prior,
                     double weight)
 {
     return (weight + count->ended[up][j]) / (weight / prior + count->seen[up][j]);
 }
 
-/* Rate of ending times age, of runs 600 s * 2^j old, pooled over the zones of spot-traces that are
+/* Rate of ending times age, for runs 600 s * 2^j old, pooled over the zones of spot-traces that are
  * in avail-1-node-aws-02-15-2023 (four), preem-1-node-aws-04-22-2023 (two),
- * preem-4-node-aws-08-03-2023 and avail-16-node-aws-08-27-2023: 768 runs away, 763 there. */
+ * preem-4-node-aws-08-03-2023 and avail-16-node-aws-08-27-2023: 768 runs without spot, 763 with it.
+ */
 static double ending(bool is_up, double age_s)
 {
     static const double rate[2][SPOT_RUN_STAGES] = {
@@ -51,18 +53,21 @@ static double ending(bool is_up, double age_s)
 void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
                               double tick_s)
 {
-    static const double weight = 4; /* ended runs of a stage; 2 to 16 came out alike */
+    /* prior weight of a stage, in ended runs; 2 to 16 gave similar results */
+    static const double weight = 4;
 
     for (size_t up = 0; up < 2; up++)
         for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
-            const double age = ldexp(1, (int)j); /* ticks; the middle of its stage is 1.5 times */
+            /* age in ticks at which the stage begins; its middle is at 1.5 times */
+            const double age = ldexp(1, (int)j);
             const double prior = fmin(0.9, ending(up, age * tick_s) / (1.5 * age));
 
             dist->end_prob[up][j] = learn(count, up, j, prior, weight);
         }
 }
 
-/* Sum of squares of a chain that leaves up with probability a, down with b. */
+/* Sum of squared errors of a chain that leaves "up" with probability a and "down" with probability
+ * b. */
 static double miss(double a, double b, bool is_up, const double *up, size_t n)
 {
     double p = is_up, sum = 0;
@@ -78,7 +83,7 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
 {
     double best[2] = { log(0.05), log(0.05) }, least = HUGE_VAL;
 
-    /* a grid of logarithms, made finer around the best point */
+    /* a logarithmic grid, refined around the best point */
     for (double step = 1; step > 1e-4; step /= 2) {
         const double at[2] = { best[0], best[1] };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asynchronous training by spotDNN's equations, and the best of all plans. */
+/* Asynchronous training by the equations of spotDNN, and an exhaustive search for the best plan. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* Values that depend only on the number of workers. */
 struct crowd {
     double root;       /* sqrt(n) */
-    double contention; /* P */
+    double contention; /* the paper's P */
     double iter_s[SPOT_DNN_TYPES_MAX];
 };
 
@@ -21,7 +21,7 @@ static void crowd_init(struct crowd *c, const struct spot_dnn_job *job, int64_t 
     c->root = sqrt((double)n);
     p = fmin(1, job->alpha * c->root + job->beta);
     if (job->is_paper)
-        p = fmax(0, p); /* released: below 0 for few workers */
+        p = fmax(0, p); /* the released code: negative for few workers */
     c->contention = p;
     if (job->b_req > share)
         b_wk = p * share + (1 - p) * job->b_req;
@@ -29,7 +29,7 @@ static void crowd_init(struct crowd *c, const struct spot_dnn_job *job, int64_t 
         c->iter_s[k] =
             job->type[k].comp_s + 2 * job->param / b_wk +
             (job->b_pcie > 0 ? 2 * (double)job->type[k].gpus * job->param / job->b_pcie : 0);
-    for (size_t k = 0; k < job->n_type; k++) /* in the mean over its losses */
+    for (size_t k = 0; k < job->n_type; k++) /* averaged over its losses */
         c->iter_s[k] /= job->type[k].up_share > 0 ? job->type[k].up_share : 1;
 }
 
@@ -51,7 +51,8 @@ double spot_dnn_iterations(const struct spot_dnn_job *job, double x, double loss
     return x / (loss - job->gamma[4]) - from;
 }
 
-/* Distance of the workers' shares of the work from one worker that does all: eq. (5). */
+/* Distance of the workers' shares of the work from a single worker that does everything: eq. (5).
+ */
 static double spread(const struct spot_dnn_job *job, const struct crowd *c, const int64_t *count,
                      double samples_per_s)
 {
@@ -66,7 +67,7 @@ static double spread(const struct spot_dnn_job *job, const struct crowd *c, cons
     return sqrt(fmax(0, sum - most * most + (most - 1) * (most - 1)));
 }
 
-/* rate: sum n/T; usd_per_h: sum n p. Returns whether the loss can be reached. */
+/* rate: sum of n/T; usd_per_h: sum of n p. Returns whether the target loss can be reached. */
 static inline bool finish(const struct spot_dnn_job *job, const struct crowd *c,
                           const int64_t *count, double rate, double usd_per_h, double loss,
                           struct spot_dnn_speed *s)
@@ -117,14 +118,16 @@ static bool is_better(const struct spot_dnn_speed *s, double deadline_s, double 
 struct search {
     const struct spot_dnn_job *job;
     double loss, deadline_s;
-    bool is_for_time; /* the fastest, not the cheapest */
+    bool is_for_time; /* minimise the time, not the cost */
     struct crowd crowd;
-    size_t order[SPOT_DNN_TYPES_MAX];     /* the largest batches first: see is_hopeless() */
-    int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this and all later types */
-    double batch[SPOT_DNN_TYPES_MAX];     /* the largest among them */
-    double rate[SPOT_DNN_TYPES_MAX];      /* of the fastest instance among them */
-    double usd_per_h[SPOT_DNN_TYPES_MAX]; /* of the cheapest */
-    double crowding;                      /* of n workers, as if all equal or one does all */
+    size_t order[SPOT_DNN_TYPES_MAX];     /* types, largest batch first: see is_hopeless() */
+    int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this type and all later ones together */
+    double batch[SPOT_DNN_TYPES_MAX];     /* largest batch of this type and later ones */
+    /* rate of the fastest instance of this type and later ones */
+    double rate[SPOT_DNN_TYPES_MAX];
+    double usd_per_h[SPOT_DNN_TYPES_MAX]; /* price of the cheapest of this type and later ones */
+    /* bound for n workers: the better of all equal and one doing everything */
+    double crowding;
     int64_t count[SPOT_DNN_TYPES_MAX], *best_count;
     struct spot_dnn_speed *best;
 };
@@ -142,7 +145,7 @@ static void sort_by_batch(struct search *s)
         s->room[k] = s->room[k + 1] + s->job->type[s->order[k]].quota;
 }
 
-/* Bounds of all plans of n workers. */
+/* Set bounds that hold for all plans of n workers. */
 static void bound(struct search *s, int64_t n)
 {
     const struct spot_dnn_job *job = s->job;
@@ -159,9 +162,9 @@ static void bound(struct search *s, int64_t n)
     s->crowding = s->crowd.root * (job->is_paper ? sqrt(fmax(0, job->gamma[3])) : 1);
 }
 
-/* Is every plan that goes on so late, or no better than the best so far? Larger batches need fewer
- * iterations; no mean batch is larger than with all workers left of the largest behind, at the
- * highest rate. */
+/* True if every completion of the plan is too late, or no better than the best so far. Larger
+ * batches need fewer iterations, and no mean batch exceeds that with all remaining workers of the
+ * largest remaining batch and the highest rate. */
 static bool is_hopeless(const struct search *s, size_t k, int64_t left, double rate,
                         double samples_per_s, double usd_per_h)
 {
@@ -188,7 +191,8 @@ static void keep_better(struct search *s, const struct spot_dnn_speed *speed)
     memcpy(s->best_count, s->count, s->job->n_type * sizeof(*s->count));
 }
 
-/* Counts of the k-th type on, `left` of them; the sums are of the types before. */
+/* Enumerate the counts of types k and later, `left` workers in total; the sums cover the types
+ * before k. */
 static void descend(struct search *s, size_t k, int64_t left, double rate, double samples_per_s,
                     double usd_per_h)
 {

@@ -10,7 +10,7 @@
 #include "plan/fleet/fleet_part.h"
 #include "plan/fleet/fleet_program.h"
 
-/* Machines beyond which no more of offer g is of use: alone it answers all that it can. */
+/* The largest useful number of machines of offer g: alone it serves all that it can serve. */
 static double most_of(const struct spot_fleet_demand *d, size_t g)
 {
     double load = 0;
@@ -22,7 +22,7 @@ static double most_of(const struct spot_fleet_demand *d, size_t g)
     return d->offer[g].quota >= 0 ? fmin(load, (double)d->offer[g].quota) : load;
 }
 
-/* Maximum earnings per hour of a machine of offer g, with the most profitable bucket. */
+/* The most that a machine of offer g earns per hour, with its most profitable bucket. */
 static double earned(const struct spot_fleet_demand *d, size_t g, const double *price)
 {
     double most = 0;
@@ -33,10 +33,10 @@ static double earned(const struct spot_fleet_demand *d, size_t g, const double *
     return most * d->rho;
 }
 
-/* At a price of each bucket, usd/h for all of it: what no fleet costs less than. Where an offer
- * earns more than it costs, all of its quota is taken to be bought, or all that it alone could use
- * (the dual program, for any prices). reduced [n_offer]: what one machine of an offer costs above
- * that. */
+/* A lower bound on the cost of a fleet, given a price in usd/h for serving each bucket completely.
+ * Where an offer earns more than it costs, its whole quota counts as bought, or as much as it alone
+ * could use (the dual program; valid for any prices). reduced [n_offer]: by how much a machine of
+ * an offer costs more than it earns. */
 static double bound_at(const struct spot_fleet_demand *d, const double *price, double *reduced)
 {
     double bound = 0;
@@ -51,7 +51,7 @@ static double bound_at(const struct spot_fleet_demand *d, const double *price, d
     return bound;
 }
 
-/* Prices at which each bucket is answered by its cheapest offer, as if there were no quotas. */
+/* Prices at which each bucket is served by its cheapest offer, ignoring quotas. */
 static void cheapest_prices(const struct spot_fleet_demand *d, double *price)
 {
     for (size_t b = 0; b < d->n_bucket; b++) {
@@ -64,7 +64,7 @@ static void cheapest_prices(const struct spot_fleet_demand *d, double *price)
     }
 }
 
-/* Keep the prices if they prove more. */
+/* Keep the prices if they give a better bound. */
 static void learn(const struct spot_fleet_demand *d, const double *price, const double *reduced,
                   double bound, struct spot_fleet_relaxed *r)
 {
@@ -75,7 +75,7 @@ static void learn(const struct spot_fleet_demand *d, const double *price, const 
     memcpy(r->reduced, reduced, d->n_offer * sizeof(*reduced));
 }
 
-/* Offers that would pay at these prices join. Returns whether there was one. */
+/* Add the offers that would pay at these prices. Returns whether there was one. */
 static bool join(const struct spot_fleet_demand *d, const double *reduced, bool *is_in)
 {
     bool any = false;

@@ -5,7 +5,8 @@
 #include "common/xalloc.h"
 #include "plan/fleet/fleet_risk_state.h"
 
-static const double gain_least = 1e-4; /* of a split: none counts for nothing */
+/* the gain of a split is at least this, so that none counts as zero */
+static const double gain_least = 1e-4;
 static const double part_least = 1e-3; /* shorter movements are not informative */
 
 void spot_fleet_branch_init(struct spot_fleet_branch *b, size_t n_offer, size_t n_whole)
@@ -34,8 +35,8 @@ void spot_fleet_branch_learn(struct spot_fleet_branch *b, const struct spot_flee
     b->seen[split->is_up][split->column] += 1;
 }
 
-/* What one whole unit has gained; of a column that has not been split the mean of its kind, counts
- * or sums. */
+/* Mean gain of a split for one whole unit; for a column that was never split the mean of its kind
+ * (counts or sums). */
 static double gain_of(const struct spot_fleet_branch *b, size_t column, bool is_up)
 {
     const bool is_sum = column >= b->n_offer;

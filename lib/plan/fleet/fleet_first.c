@@ -26,7 +26,7 @@ static int by_key(const void *left, const void *right)
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Offers of bucket b, the cheapest by request first. Returns how many. */
+/* List the offers of bucket b, the cheapest per request first. Returns their number. */
 static size_t offers_of(const struct spot_fleet_demand *d, size_t b, struct choice *choice)
 {
     size_t n = 0;
@@ -41,7 +41,7 @@ static size_t offers_of(const struct spot_fleet_demand *d, size_t b, struct choi
     return n;
 }
 
-/* The part of bucket b that offer g takes with `room` machines left, of `left`. */
+/* The part of bucket b that offer g serves with `room` machines, at most `left`. */
 static double part_of(const struct spot_fleet_demand *d, size_t b, size_t g, double room,
                       double left)
 {
@@ -51,8 +51,8 @@ static double part_of(const struct spot_fleet_demand *d, size_t b, size_t g, dou
     return fmin(part, left);
 }
 
-/* room [n_offer]: machines that may still be used, of which part is. Returns whether all is
- * answered. */
+/* room [n_offer]: machines that may still be used; `part` is the fraction of them in use. Returns
+ * whether everything is served. */
 static bool answer_bucket(const struct spot_fleet_demand *d, size_t b, struct choice *choice,
                           double *room, double *share)
 {
@@ -107,14 +107,14 @@ bool spot_fleet_first_greedy(const struct spot_fleet_demand *d, struct spot_flee
     return ok;
 }
 
-/* --- counts that are given --- */
+/* --- given counts --- */
 
 bool spot_fleet_first_split(const struct spot_fleet_demand *d, const int64_t *count,
                             double deadline_s, struct spot_fleet_answer *a)
 {
     const double left_s = deadline_s - spot_clock_cpu_s();
     bool *is_in = spot_xcalloc(d->n_offer, sizeof(*is_in)), ok;
-    size_t *fixed; /* [part's offers] columns */
+    size_t *fixed; /* [offers of the part] columns */
     struct spot_fleet_program p;
     struct spot_fleet_part part;
     struct spot_lp *lp;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The decision of a fleet of replicas. What may run when a launch of now answers is a set of slots
- * (zone, how many are there), each of which is still there then as the forecast has it. Slots of a
- * zone fall together, the highest first; zones of a region fall by its shock, regions apart. Of all
- * fleets that answer now as well as what runs allows, the one with the least price + worth * P(not
- * served then) is taken. The worth of a tick rises with each that is missed and falls else, so that
- * as many are missed as the aim allows, however wrong the forecast is; what was missed until it had
- * risen is made up for. */
+/* The decision of a fleet of replicas.
+ *
+ * A fleet launched now answers after a cold start. The replicas that it may have then are slots:
+ * (zone, number of the replica in the zone). The forecast gives the probability that each slot
+ * still exists then. Slots of one zone are lost together, the highest number first; zones of a
+ * region are lost together in a shock; regions are independent. Among the fleets that keep what
+ * answers now as well as possible, the one with the least price + worth * P(not served then) is
+ * chosen. The worth of a served tick rises with each missed tick and falls with each served one, so
+ * that the share of missed ticks meets the availability that was asked for, however wrong the
+ * forecast is. Ticks missed while the worth was still rising are made up for later. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,32 +19,33 @@
 #include "trace/region.h"
 
 enum {
-    SPARES_MAX = 16, /* replicas more than are wanted that are looked at */
-    PAST_MAX = 32,   /* ticks of a cold start that are remembered */
-    TICKS_MAX = 64,  /* that one decision stands for at most */
+    SPARES_MAX = 16, /* spare replicas that are considered, at most */
+    PAST_MAX = 32,   /* past ticks that are remembered, for cold starts */
+    TICKS_MAX = 64,  /* ticks that one decision counts for, at most */
 };
-/* Gain and start: the first half of avail-1-node-aws-02-15-2023, 1 to 3 replicas, aims of .998 to
- * .9995 (gains of 3e-4 to 2e-3, starts of .2 and .5). */
+/* worth_gain and worth_first were tuned on the first half of avail-1-node-aws-02-15-2023, with 1 to
+ * 3 replicas and availabilities of .998 to .9995 (gains of 3e-4 to 2e-3, starts of .2 and .5). */
 static const double worth_gain = 2e-3, worth_first = 0.5, worth_least = 1.25, worth_most = 1e5;
-/* Of the factor on the load: hand-set in 2025, not tuned on the traces of the results. */
+/* The factor on the load: set by hand in 2025, not tuned on the traces of the results. */
 static const double factor_first = 1.2, factor_most = 4, factor_gain = 0.1;
 
 /* State kept from the previous decision. */
 struct past {
-    double time_s, worth; /* worth of a served tick, in ticks of the cheapest spot; 0: not begun */
-    double owed;          /* ticks whose allowance was used in advance; < 0: allowance left */
-    double factor;        /* on the load */
-    int is_short;         /* fewer answered than were due */
-    int n, wanted[PAST_MAX]; /* the newest first */
+    /* worth of a served tick, in ticks of the cheapest spot; 0: no decision yet */
+    double time_s, worth;
+    double owed;             /* ticks whose allowance was used in advance; < 0: allowance left */
+    double factor;           /* factor on the load */
+    int is_short;            /* fewer replicas answered than were due */
+    int n, wanted[PAST_MAX]; /* replicas wanted in past ticks, newest first */
 };
 
 struct slot {
     size_t zone;
-    int level;       /* of its zone */
-    bool is_there;   /* it runs */
+    int level;       /* number within its zone, from 0 */
+    bool is_there;   /* an instance runs there */
     bool is_kept;    /* it answers now and is needed */
-    bool is_refused; /* a request for it would be, more likely than not */
-    double last;     /* P(there when a launch of now is ready) */
+    bool is_refused; /* a request for it would probably be refused */
+    double last;     /* P(available when an instance launched now is ready) */
 };
 
 struct spot_decider {
@@ -50,12 +54,13 @@ struct spot_decider {
     const struct spot_forecast *forecast;
     double time_s;
     struct past past;
-    double cheapest;   /* usd per h */
-    struct slot *slot; /* [n_slot], the ones to take first in front */
+    double cheapest;   /* cheapest spot, usd per h */
+    struct slot *slot; /* [n_slot], in the order in which slots are taken */
     size_t n_slot, n_kept, cap_slot;
     int taken[SPOT_HOLD_ZONES_MAX];
-    int region[SPOT_HOLD_ZONES_MAX];        /* of the forecast; -1: none */
-    double sum[SPOT_HOLD_REPLICAS_MAX + 1]; /* P(that many survive), the last: or more */
+    int region[SPOT_HOLD_ZONES_MAX]; /* index in the forecast's regions; -1: none */
+    /* P(so many survive); the last entry: so many or more */
+    double sum[SPOT_HOLD_REPLICAS_MAX + 1];
 };
 
 static struct spot_decider *hold_open(const struct spot_rule *rule)
@@ -72,7 +77,7 @@ static void hold_close(struct spot_decider *d)
     free(d);
 }
 
-/* The region whose zones are lost together that has a series; -1: none. */
+/* The region of a series if its zones are lost together, else -1. */
 static int region_of(const struct spot_forecast *f, const struct spot_forecast_series *s)
 {
     for (size_t r = 0; r < f->n_region; r++)
@@ -102,7 +107,8 @@ static int hold_observe(struct spot_decider *d, const struct spot_seen *seen, st
     return 0;
 }
 
-/* P(more than `level` are there in every tick until a launch of now answers), at most. */
+/* P(more than `level` are available in every tick until an instance launched now answers), an upper
+ * bound. */
 static double lasts(const struct spot_decider *d, size_t zone, int level)
 {
     const struct spot_forecast_series *s = &d->forecast->series[zone];
@@ -121,7 +127,7 @@ static double lasts(const struct spot_decider *d, size_t zone, int level)
     return least;
 }
 
-/* That a request for one more of a zone is granted. */
+/* The probability that a request for one more in the zone is granted. */
 static double granted(const struct spot_decider *d, size_t zone)
 {
     const struct spot_forecast_start *start = d->forecast->series[zone].start;
@@ -147,7 +153,7 @@ static void add_slots(struct spot_decider *d, size_t zone, int limit)
     }
 }
 
-/* Longest expected lifetime first; among equals running ones. */
+/* The most likely to last first; among equals those that run. */
 static int by_last(const struct slot *x, const struct slot *y)
 {
     if (x->last != y->last)
@@ -158,8 +164,8 @@ static int by_last(const struct slot *x, const struct slot *y)
                               : (x->level > y->level) - (x->level < y->level);
 }
 
-/* Order of slots: those that answer now first, then the best of each zone before the second of any,
- * since slots of a zone are lost together. Zones that refused a request come last. */
+/* Order of use: slots that answer now first, then the best of each zone before the second of any,
+ * since slots of a zone are lost together. Zones that would probably refuse a request come last. */
 static int by_use(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;
@@ -194,8 +200,8 @@ static void list_slots(struct spot_decider *d)
         qsort(d->slot, d->n_slot, sizeof(*d->slot), by_use);
 }
 
-/* next [wanted + 1] += share * sum, with how many of `taken` of a zone survive if a loss is `lift`
- * times as likely. */
+/* next[wanted + 1] += share * (sum[] with the survivors among `taken` slots of a zone added), if a
+ * loss is `lift` times as likely. */
 static void add_taken(const struct spot_decider *d, size_t zone, int taken, double lift,
                       double share, const double *sum, double *next)
 {
@@ -212,8 +218,8 @@ static void add_taken(const struct spot_decider *d, size_t zone, int taken, doub
     }
 }
 
-/* sum[] becomes that of what is taken of a zone, too: of all, or of what runs if the request for
- * the rest is refused. */
+/* Add the survivors of a zone to the distribution sum[]: of all slots taken, or only of those that
+ * run if the request for the rest is refused. */
 static void add_zone(const struct spot_decider *d, size_t zone, double lift, double *sum)
 {
     const int taken = d->taken[zone], runs = d->now.spot[zone];
@@ -226,7 +232,7 @@ static void add_zone(const struct spot_decider *d, size_t zone, double lift, dou
     memcpy(sum, next, ((size_t)d->now.wanted + 1) * sizeof(double));
 }
 
-/* The zones of a region, with its shock and without. */
+/* Add the zones of a region: the mixture of the cases with and without a shock. */
 static void add_region(struct spot_decider *d, int region)
 {
     const struct spot_forecast_region *r = &d->forecast->region[region];
@@ -258,8 +264,8 @@ static void survive(struct spot_decider *d, size_t n)
         add_region(d, (int)r);
 }
 
-/* How many slots, and how much on demand to count on. What on demand answers now is paid either
- * way: were it counted on for nothing, spot would never take its place. */
+/* Choose how many slots to take and how many on-demand replicas to count on. On demand that runs
+ * now is charged too: if it were free, spot would never replace it. */
 static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
 {
     const int wanted = d->now.wanted;
@@ -290,15 +296,17 @@ static size_t choose(struct spot_decider *d, struct spot_hold_step *step)
     return choice;
 }
 
-/* --- what the last decision came to --- */
+/* --- feedback from the last decision --- */
 
-/* Time went on: a tick that was missed makes the next ones worth more, any other less, and a load
- * beyond what was held for it raises the factor. A second look at one time changes nothing.
+/* Update the worth and the factor for the time that passed: a missed tick raises the worth of later
+ * ones, a served one lowers it; a load above what was planned for raises the factor. A second call
+ * at the same time changes nothing.
  *
- * ln(worth) adds up what is missed beyond the aim, so that alone it would leave for good what had
- * to be missed for the worth to rise. What is owed, but for a miss, is paid back by a second sum:
- * critically damped where e times the worth misses the aim less, and over no less time than the aim
- * allows a miss in. A miss at most is saved up, so that no calm year pays for a bad day. */
+ * ln(worth) integrates what is missed beyond the allowance. Alone it would never make up for the
+ * ticks that had to be missed before the worth rose. So what is owed beyond one miss is paid back
+ * by a second integral, critically damped under the assumption that e times the worth misses one
+ * allowance less, and over at least the time in which the allowance permits one miss. At most one
+ * miss is saved up, so that a calm year does not pay for a bad day. */
 static void learn(struct spot_decider *d)
 {
     struct past *p = &d->past;
@@ -317,7 +325,7 @@ static void learn(struct spot_decider *d)
     p->factor = fmin(factor_most, fmax(1, p->factor));
 }
 
-/* How many are wanted now. */
+/* Set how many replicas are wanted now. */
 static void want(struct spot_decider *d)
 {
     if (d->now.load_most >= 0)
@@ -325,7 +333,7 @@ static void want(struct spot_decider *d)
             (int)fmin(SPOT_HOLD_REPLICAS_MAX, fmax(1, ceil(d->past.factor * d->now.load_most)));
 }
 
-/* Replicas that are wanted only since now cannot be ready yet and are not counted as missing. */
+/* Replicas that were wanted only recently cannot be ready yet and do not count as missing. */
 static void note(struct spot_decider *d, int ready)
 {
     struct past *p = &d->past;
@@ -350,7 +358,8 @@ static void begin(struct spot_decider *d)
     d->past.factor = factor_first;
 }
 
-/* Below the least, no replica at all would be cheaper than enough of them. */
+/* Raise the worth to its least value: below it, no replica at all would be cheaper than enough of
+ * them. */
 static void weigh(struct spot_decider *d)
 {
     const double least = worth_least * d->now.wanted * d->rule.on_demand_usd_per_h / d->cheapest;
@@ -390,7 +399,7 @@ static int hold_decide(struct spot_decider *d, struct spot_action *action,
     return 0;
 }
 
-/* --- the state: what of the decision before is remembered --- */
+/* --- saved state --- */
 
 static void hold_save(const struct spot_decider *d, char *line)
 {

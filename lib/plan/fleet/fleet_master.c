@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The master program: least cost under rows that are true of every fleet that keeps the limit. At
- * counts x the worst 1 - tail of the probability gives each scenario a weight; the mean of its cuts
- * under those weights is below CVaR at all counts. */
+/* The master program: least cost under rows that every fleet within the limit satisfies. At counts
+ * x, the worst 1 - tail of the probability gives each scenario a weight; the mean of its cuts under
+ * those weights is a lower bound of the CVaR at all counts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 static const double violation_least = 1e-9;
 enum { ROWS_KEPT = 60, LOOSE_MOST = 12 };
 
-/* Unserved load above the limit, at a price that no fleet has: so the program can always be solved,
- * and what cannot be kept is proven by a bound like all else. */
+/* The column of unserved load above the limit, at a price that no fleet reaches: it makes the
+ * program always solvable, and an infeasible limit is proven by a bound like everything else. */
 static size_t excess_column(const struct spot_fleet_master *m)
 {
     return m->n_whole;
 }
 
-/* Machines of offer k beyond which none is of use: its type alone answers all that it can. */
+/* The largest useful number of machines of offer k: its type alone serves all that it can. */
 static double most_of(const struct spot_fleet_risk *p, size_t k)
 {
     double load = 0, most;
@@ -38,7 +38,7 @@ static double most_of(const struct spot_fleet_risk *p, size_t k)
     return p->quota[k] >= 0 ? fmin(most, (double)p->quota[k]) : most;
 }
 
-/* Types of which there is more than one offer. */
+/* Find the types with more than one offer. */
 static void find_sums(struct spot_fleet_master *m)
 {
     const struct spot_fleet_risk *p = m->risk;
@@ -129,7 +129,7 @@ void spot_fleet_master_forget(struct spot_fleet_master *m)
     build(m);
 }
 
-/* Rows count how often in a row they did not bind. */
+/* Count, for each row, how many times in succession it did not bind. */
 static void watch_rows(struct spot_fleet_master *m, const double *x)
 {
     for (size_t i = 0; i < m->n_row; i++) {
@@ -181,8 +181,8 @@ void spot_fleet_master_release(struct spot_fleet_master *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* The mean of the cuts of the worst scenarios, with each min(x, there) replaced by the one of the
- * two that it is at x: both are above it, so the row is true everywhere. */
+/* Add the mean of the cuts of the worst scenarios, with each min(x, there) replaced by whichever of
+ * the two it equals at x. Both are at least the minimum, so the row is valid everywhere. */
 static void add_row(struct spot_fleet_master *m, const double *x)
 {
     const struct spot_fleet_risk *p = m->risk;

@@ -72,7 +72,7 @@ static const struct spot_fleet_offer *offer_at(const struct spot_fleet_program *
     return &p->demand->offer[p->order[i].offer];
 }
 
-/* Of all its offers together; -1: as many as wanted. */
+/* The quota of all offers of a kind together; -1: no limit. */
 int64_t spot_fleet_program_quota(const struct spot_fleet_program *p, size_t k)
 {
     const struct spot_fleet_kind *kind = &p->kind[k];
@@ -90,7 +90,7 @@ static double per_s_of(const struct spot_fleet_program *p, size_t b, size_t k)
     return p->demand->per_s[b * p->demand->n_offer + p->kind[k].lead];
 }
 
-/* Columns: counts of kinds, shares bucket by bucket, counts of offers as in order. */
+/* Order of columns: counts of kinds, shares bucket by bucket, counts of offers. */
 static size_t share_column(const struct spot_fleet_program *p, size_t b, size_t k)
 {
     return p->n_kind + b * p->n_kind + k;
@@ -101,8 +101,8 @@ size_t spot_fleet_program_offer_column(const struct spot_fleet_program *p, size_
     return p->n_kind * (1 + p->demand->n_bucket) + i;
 }
 
-/* Rows of each bucket's split, which adds up to 1, or to the column `scale` (0: none); empty
- * if no kind serves a bucket without requests. */
+/* Rows of each bucket's split: its shares add up to 1, or to the column `scale` (0: none). A bucket
+ * without requests that no kind serves gets an empty row. */
 static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, size_t scale)
 {
     size_t *column = spot_xcalloc(p->n_kind + 1, sizeof(*column));
@@ -133,7 +133,7 @@ static void add_splits(struct spot_lp *lp, const struct spot_fleet_program *p, s
     free(value);
 }
 
-/* Rows of each kind's load: sum rate y / per_s - rho n <= 0. */
+/* Rows of each kind's load: sum of rate y / per_s - rho n <= 0. */
 static void add_loads(struct spot_lp *lp, const struct spot_fleet_program *p)
 {
     const struct spot_fleet_demand *d = p->demand;
@@ -159,7 +159,8 @@ static void add_loads(struct spot_lp *lp, const struct spot_fleet_program *p)
     free(value);
 }
 
-/* Rows of each kind's count, n = sum of its offers', which are whole where n is. */
+/* Rows of each kind's count: n = sum of the counts of its offers, which are whole numbers where n
+ * is. */
 static void add_offers(struct spot_lp *lp, const struct spot_fleet_program *p)
 {
     size_t *column = spot_xcalloc(p->demand->n_offer + 1, sizeof(*column));
@@ -221,7 +222,7 @@ double spot_fleet_cost(const struct spot_fleet_demand *d, const int64_t *count)
     return usd;
 }
 
-/* The cheapest offers first; each machine of a kind gets as much. */
+/* Take the cheapest offers first; every machine of a kind gets an equal load. */
 static void take_kind(const struct spot_fleet_program *p, size_t k, const double *x,
                       struct spot_fleet_answer *a)
 {
@@ -230,7 +231,7 @@ static void take_kind(const struct spot_fleet_program *p, size_t k, const double
     const int64_t all = llround(x[k]);
     int64_t left = all;
 
-    for (size_t b = 0; b < d->n_bucket && !all; b++) /* of a bucket without requests */
+    for (size_t b = 0; b < d->n_bucket && !all; b++) /* a bucket without requests */
         if (!(d->rate_per_s[b] > 0))
             a->share[b * d->n_offer + kind->lead] = x[share_column(p, b, k)];
     for (size_t i = kind->first; i < kind->first + kind->n && left; i++) {
@@ -245,8 +246,8 @@ static void take_kind(const struct spot_fleet_program *p, size_t k, const double
     }
 }
 
-/* To 1. A load too small to be counted may be where nothing is bought: it goes where anything is.
- */
+/* Scale the shares of a bucket to 1. A load too small to be counted may have been given to a kind
+ * of which nothing is bought: it moves to one that is bought. */
 static void settle(const struct spot_fleet_demand *d, size_t b, struct spot_fleet_answer *a)
 {
     double *share = a->share + b * d->n_offer, sum = 0;

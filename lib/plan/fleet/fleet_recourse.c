@@ -9,7 +9,7 @@
 
 enum { TABLE_FIRST = 1 << 10 };
 
-/* Loads and capacities are parts of all of the load, so that what is left is one, too. */
+/* Loads and capacities are fractions of the total load, and so is what stays unserved. */
 void spot_fleet_recourse_init(struct spot_fleet_recourse *r, const struct spot_fleet_risk *risk)
 {
     *r = (struct spot_fleet_recourse){ .risk = risk };
@@ -86,7 +86,7 @@ static bool is_enough(const struct spot_fleet_recourse *r, const double *capacit
     return false;
 }
 
-/* A new cut of the pool, for this load. */
+/* Add the cut for this load to the pool. */
 static void take_cut(struct spot_fleet_recourse *r)
 {
     const struct spot_fleet_risk *p = r->risk;
@@ -131,7 +131,7 @@ double spot_fleet_recourse_below(const struct spot_fleet_recourse *r, const doub
                                  size_t *cut)
 {
     const size_t n = r->risk->n_type;
-    size_t n_some = 0; /* of many types a fleet has few */
+    size_t n_some = 0; /* a fleet uses few of many types */
     double most = 0;
 
     for (size_t g = 0; g < n; g++)

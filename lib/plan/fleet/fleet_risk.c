@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Branch and bound over the master of fleet_master.c, best bound first. Counts and their sums by
- * type are split: single counts are often equal but for their zone. */
+/* Branch and bound over the master program of fleet_master.c, best bound first. Both counts and
+ * sums of counts by type are split, since offers of a type often differ only in their zone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ enum { ROUNDS_OF_NODE = 3, ROUNDS_OF_ROOT = 8, ROUND_UP_EACH = 16 };
 
 struct node {
     double bound;
-    double *range;                 /* [2 * n_whole] lower, upper */
-    struct spot_fleet_split split; /* that made it */
+    double *range;                 /* [2 * n_whole] lower and upper limits */
+    struct spot_fleet_split split; /* the split that made the node */
 };
 
 struct search {
@@ -24,12 +24,12 @@ struct search {
     struct spot_fleet_branch branch;
     struct node *open; /* heap, least bound first */
     size_t n_open, cap_open;
-    double best_usd; /* of `best` */
+    double best_usd; /* cost of `best` */
     int64_t *best;   /* [n_offer] */
     bool has_best;
     size_t n_node;
     double *x;         /* [n_offer] scratch */
-    double least_left; /* bound of the nodes left as of no use */
+    double least_left; /* least bound of the nodes that were discarded */
     double started_s;
 };
 
@@ -69,7 +69,7 @@ static struct node pop(struct search *s)
     return first;
 }
 
-/* --- fleets that keep the constraint --- */
+/* --- fleets within the limit --- */
 
 static bool is_kept(struct search *s)
 {
@@ -152,7 +152,7 @@ static void improve(struct search *s)
     keep(s);
 }
 
-/* Round the program's answer up and improve it. */
+/* Round the program's solution up and improve it. */
 static void round_up(struct search *s)
 {
     const double *x = spot_lp_x(s->master.lp);
@@ -176,8 +176,8 @@ static double target(const struct search *s)
 
 enum solved { NO_USE, SOLVED, UNSOLVED };
 
-/* Solve a node with cuts. Cuts at counts that are not whole only help the bound, and are left when
- * they do so no more. Whatever the solver makes of it, its parent's bound still holds. */
+/* Solve a node, adding cuts. Cuts at fractional counts only improve the bound; they stop once they
+ * no longer do. If the solver fails, the bound of the parent still holds. */
 static enum solved solve_node(struct search *s, struct node *node, bool is_root)
 {
     struct spot_fleet_master *m = &s->master;
@@ -225,7 +225,7 @@ static void split(struct search *s, const struct node *node, size_t j, double at
     }
 }
 
-/* The column whose range is widest, SIZE_MAX: one fleet is left. */
+/* The column with the widest range; SIZE_MAX: one fleet is left. */
 static size_t widest(const struct search *s, const struct node *node)
 {
     size_t best = SIZE_MAX;
@@ -239,8 +239,8 @@ static size_t widest(const struct search *s, const struct node *node)
     return best;
 }
 
-/* If the program's counts are integers they are tried; if they fail, as they may narrowly, or if
- * there are none, the ranges are halved until one fleet is left. */
+/* If the program's counts are whole they are tried. If they fail (perhaps narrowly), or there are
+ * none, the ranges are halved until one fleet is left. */
 static void visit(struct search *s, struct node *node)
 {
     const enum solved solved = solve_node(s, node, !s->n_node++);
@@ -320,8 +320,8 @@ static void report(struct search *s, struct spot_fleet_risk_answer *a)
     a->n_recourse = s->master.recourse.n_solved;
 }
 
-/* Of a load of `part` times as much, everything available leaves this unserved: as if each machine
- * did 1 / part as much. */
+/* The load that stays unserved, at a load of `part` times as much, with everything available:
+ * computed as if each machine had 1 / part of its capacity. */
 static double at_most(const struct spot_fleet_risk *risk, const double *most, double part)
 {
     struct spot_fleet_risk scaled = *risk;
@@ -336,7 +336,7 @@ static double at_most(const struct spot_fleet_risk *risk, const double *most, do
     return promise.cvar;
 }
 
-/* Offers of which more would help, by the cuts of the worst scenarios. */
+/* Offers of which more would help, according to the cuts of the worst scenarios. */
 static void name_binding(const struct search *s, char *text, size_t room)
 {
     const struct spot_fleet_risk *p = s->master.risk;
@@ -382,8 +382,8 @@ static int tell_infeasible(struct search *s, double cvar, struct spot_err *err)
         floor(low * rate_per_s * 1e4) / 1e4);
 }
 
-/* Where caps of groups bind, all of `most` at once is more than may be had: such a fleet is only
- * found wanting by the search. */
+/* Where limits on groups bind, not all of `most` can be had at once: then the value is only a lower
+ * bound, and the search proves infeasibility. */
 static double least_unserved(struct search *s)
 {
     for (size_t k = 0; k < s->master.risk->n_offer; k++)

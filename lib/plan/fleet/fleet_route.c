@@ -18,8 +18,8 @@ struct spot_fleet_route {
     bool is_solved;
 };
 
-/* Columns: requests a second of bucket b on type g, then those unserved. Rows: buckets, types; the
- * load and the capacity are on the right. */
+/* Columns: requests per second of bucket b on type g, then the unserved ones. Rows: buckets, types;
+ * the load and the capacity are the right-hand sides. */
 static void build(struct spot_fleet_route *r)
 {
     const size_t wide = r->n_bucket > r->n_type ? r->n_bucket : r->n_type;
@@ -111,7 +111,7 @@ double spot_fleet_route_left(struct spot_fleet_route *r, const double *load_per_
         spot_lp_right(r->lp, r->n_bucket + g, capacity[g]);
     r->is_solved = spot_lp_solve(r->lp, 0, 0) == SPOT_LP_OPTIMAL;
     if (!r->is_solved)
-        return sum; /* nothing is served: the worst there is */
+        return sum; /* nothing is served: the worst case */
     left = spot_lp_objective(r->lp);
     if (left < 1e-9 * (1 + sum))
         return 0;

@@ -31,7 +31,7 @@ static void find_regions(const struct spot_forecast *forecast, size_t *region)
     }
 }
 
-/* The entry with the joint losses of the series' region; n_region if there is none. */
+/* The forecast entry with the joint losses of the series' region; n_region if there is none. */
 static size_t told_of(const struct spot_forecast *f, size_t series)
 {
     const char *zone = f->series[series].zone;
@@ -51,8 +51,9 @@ static double normal(double z)
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-/* Two normal numbers are both below their quantile of q with probability `both`: their correlation,
- * 0 or more. The slope of that probability by the arc sine of it is exp(-z^2 / (1 + r)) / 2 pi. */
+/* The correlation (0 or more) of two normal variables that are both below their q-quantile with
+ * probability `both`. The derivative of that probability with respect to the arcsine of the
+ * correlation is exp(-z^2 / (1 + r)) / 2 pi. */
 static double correlation_of(double q, double both)
 {
     static const double step = 1e-3;
@@ -67,7 +68,7 @@ static double correlation_of(double q, double both)
     return sin(angle);
 }
 
-/* Of a region whose zones are lost each with probability `loss` in an interval. */
+/* The correlation in a region whose zones are each lost with probability `loss` in an interval. */
 static double alike_of(const struct spot_forecast_region *r, double loss)
 {
     const double q = r->shock_prob, lift = fmin(fmin(r->loss_lift, 1 / loss), 1 / q),
@@ -89,7 +90,7 @@ void spot_fleet_alike(const struct spot_fleet_copula *copula, double *alike)
         for (size_t k = 0; k < f->series[i].n_change; k++)
             loss[r] += f->series[i].change[k].lost ? f->series[i].change[k].prob : 0;
     }
-    for (size_t r = 0; r < f->n_region; r++) /* from here on the correlation */
+    for (size_t r = 0; r < f->n_region; r++) /* from here on the array holds correlations */
         loss[r] = zones[r] > 1 && loss[r] > 0
                       ? fmax(copula->all, alike_of(&f->region[r], fmin(loss[r] / zones[r], 0.999)))
                       : copula->region;
@@ -100,7 +101,7 @@ void spot_fleet_alike(const struct spot_fleet_copula *copula, double *alike)
     free(zones);
 }
 
-/* The least count of the steps at a rank in (0, 1). */
+/* The minimum over the steps of the count at a rank in (0, 1). */
 static int32_t least_at(const struct spot_forecast_series *series, int64_t steps, double rank)
 {
     int32_t least = (int32_t)series->cap;

@@ -7,7 +7,7 @@
 #include "common/xalloc.h"
 #include "plan/fleet/fleet_risk_state.h"
 
-/* The one that is equal, else n. */
+/* The index of an equal scenario, else n. */
 static size_t find(const struct spot_fleet_scenes *scenes, size_t n_offer, const int32_t *row,
                    uint32_t *table, size_t n_table)
 {
@@ -63,14 +63,15 @@ void spot_fleet_capacity(const struct spot_fleet_risk *risk, const int32_t *ther
 {
     memset(capacity, 0, risk->n_type * sizeof(double));
     for (size_t k = 0; k < risk->n_offer; k++)
-        capacity[risk->type[k]] += x[k] < there[k] ? x[k] : there[k]; /* fmin is a call */
+        /* fmin would be a function call */
+        capacity[risk->type[k]] += x[k] < there[k] ? x[k] : there[k];
 }
 
 double spot_fleet_scenes_cvar(struct spot_fleet_scenes *s, double tail)
 {
     double left = 1 - tail, sum = 0;
 
-    /* by insertion: those that lose nothing, most of them, are left out */
+    /* insertion sort; most scenarios lose nothing and are skipped */
     size_t n = 0;
 
     for (size_t w = 0; w < s->n; w++) {

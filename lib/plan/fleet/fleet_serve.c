@@ -13,7 +13,7 @@
 #include "plan/fleet/fleet_program.h"
 #include "plan/fleet_risk.h"
 
-static const double least_part = 1e-8; /* of the load, that a bucket is taken for */
+static const double least_part = 1e-8; /* least fraction of the load that counts as a bucket */
 static const double rough_gap = 2e-3;
 
 static const char *bucket_name(const struct spot_fleet_demand *d, size_t b, char text[32])
@@ -24,14 +24,14 @@ static const char *bucket_name(const struct spot_fleet_demand *d, size_t b, char
     return text;
 }
 
-/* Of processor time; 0 would be no limit. */
+/* Processor time left, never 0, which would mean no limit. */
 static double left_s(double deadline_s)
 {
     return fmax(1e-3, deadline_s - spot_clock_cpu_s());
 }
 
-/* The largest part of the load that the quotas can take, and which of them bind. INFINITY: the time
- * was too short. */
+/* The largest fraction of the load that the quotas can serve, and which quotas bind. INFINITY: time
+ * ran out. */
 static double most_part(const struct spot_fleet_demand *d, double deadline_s, char binding[256])
 {
     char *at = binding;
@@ -80,7 +80,7 @@ static int tell_infeasible(const struct spot_fleet_demand *d, double deadline_s,
                         rate_per_s, binding, floor(part * rate_per_s * 1e4) / 1e4);
 }
 
-/* Machines that bucket b would take alone: the least of all offers. */
+/* Machines that bucket b needs alone: the least over all offers. */
 static double least_machines(const struct spot_fleet_demand *d, size_t b)
 {
     double least = INFINITY;
@@ -116,13 +116,13 @@ static int check(const struct spot_fleet_demand *d, struct spot_err *err)
 /* A search that has a fleet before it branches. */
 struct search {
     const struct spot_fleet_demand *demand;
-    struct spot_fleet_answer *best; /* counts are NULL: none yet */
+    struct spot_fleet_answer *best; /* counts NULL: none found yet */
     struct spot_fleet_relaxed relaxed;
-    double deadline_s; /* of processor time */
-    double bound;      /* that branching has proved; 0: none */
+    double deadline_s; /* deadline in processor time */
+    double bound;      /* the bound proven by branching; 0: none */
 };
 
-/* Of equals the later. `other` is released. */
+/* Keep the cheaper of both; of equals the later. Releases `other`. */
 static void keep_cheaper(struct search *s, struct spot_fleet_answer *other)
 {
     const struct spot_fleet_answer best = *s->best;
@@ -134,8 +134,8 @@ static void keep_cheaper(struct search *s, struct spot_fleet_answer *other)
     spot_fleet_release(other);
 }
 
-/* Fleets without branching, and the bound. The relaxed program begins with the offers of the first
- * fleet, or with all, unless even machines that need not be whole are too few. */
+/* Find fleets without branching, and the bound. The relaxed program begins with the offers of the
+ * first fleet, or with all offers, unless even fractional machines are too few. */
 static enum spot_lp_status first(struct search *s)
 {
     const struct spot_fleet_demand *d = s->demand;
@@ -161,11 +161,11 @@ static enum spot_lp_status first(struct search *s)
     return status;
 }
 
-/* What is left to decide, as fleet_risk.h has it: one scenario, in which all is there and nothing
- * stays unserved. A bucket that is next to nothing of the load still needs a machine. */
+/* The remaining decision in the terms of fleet_risk.h: one scenario in which everything is
+ * available and nothing stays unserved. A bucket with a negligible load still needs a machine. */
 struct exact {
     struct spot_fleet_part part;
-    struct spot_fleet_program program; /* kinds of the part */
+    struct spot_fleet_program program; /* kinds that are part of it */
     struct spot_fleet_risk risk;
     const char **name;
     double *rate_per_s, *per_s, *usd_per_h;
@@ -236,8 +236,8 @@ static void close_exact(struct exact *e)
     free(e->there);
 }
 
-/* Of offers of which one machine may be in a fleet that is cheaper than the best so far, no more
- * of each than may be in one. */
+/* Branch over the offers of which a fleet cheaper than the best may contain at least one machine,
+ * with no more of each than such a fleet may contain. */
 static enum spot_lp_status branch(struct search *s, double gap)
 {
     const struct spot_fleet_demand *d = s->demand;
@@ -265,7 +265,7 @@ static enum spot_lp_status branch(struct search *s, double gap)
         s->bound = fmax(s->bound, a.bound);
         spot_fleet_risk_release(&a);
     } else if (err.code == SPOT_EINFEASIBLE) {
-        /* none is cheaper than the best so far */
+        /* no fleet is cheaper than the best so far */
         status = s->best->count ? SPOT_LP_OPTIMAL : SPOT_LP_INFEASIBLE;
     }
     close_exact(&e);
@@ -278,13 +278,13 @@ static int search(const struct spot_fleet_demand *d, double deadline_s,
     struct search s = { .demand = d, .best = answer, .deadline_s = deadline_s };
     enum spot_lp_status status = first(&s);
 
-    /* a fleet that is nearly the cheapest leaves few offers to decide on */
+    /* with a nearly optimal fleet known, few offers remain to be decided */
     if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s) {
         status = branch(&s, rough_gap);
         if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
             status = branch(&s, 0);
     } else if (status == SPOT_LP_OPTIMAL)
-        status = SPOT_LP_FAILED; /* of counts that need not be whole */
+        status = SPOT_LP_FAILED; /* of fractional counts */
     answer->is_proven = status == SPOT_LP_OPTIMAL;
     answer->bound = answer->is_proven
                         ? answer->usd_per_h
@@ -320,7 +320,7 @@ void spot_fleet_release(struct spot_fleet_answer *answer)
     memset(answer, 0, sizeof(*answer));
 }
 
-/* Minimum cost of a fleet with more of offer g than its quota, which then also holds all cheaper
+/* The least cost of a fleet with more of offer g than its quota; such a fleet also uses all cheaper
  * offers of its kind. */
 static double least_beyond(const struct spot_fleet_demand *d, size_t g)
 {

@@ -10,7 +10,8 @@ double spot_fleet_up_share(double loss_per_h, double restart_s)
     return 1 / (1 + loss_per_h * restart_s / 3600);
 }
 
-/* n instances with sums of their prices and losses; starts: some are not held. */
+/* Evaluate n instances with the sums of their prices and losses; starts: some of them are not held
+ * yet. */
 static void finish(const struct spot_sync_job *job, int64_t n, double usd_per_h, double loss_per_h,
                    bool starts, struct spot_sync_speed *s)
 {
@@ -44,8 +45,9 @@ int spot_sync_predict(const struct spot_sync_job *job, const int64_t *count,
 struct search {
     const struct spot_sync_job *job;
     double deadline_s;
-    int64_t n, room[SPOT_SYNC_OFFERS_MAX + 1];  /* quotas of this and all later offers */
-    double usd_per_h[SPOT_SYNC_OFFERS_MAX + 1]; /* the least among them */
+    /* quotas of this offer and all later ones together */
+    int64_t n, room[SPOT_SYNC_OFFERS_MAX + 1];
+    double usd_per_h[SPOT_SYNC_OFFERS_MAX + 1]; /* lowest price of this offer and later ones */
     int64_t count[SPOT_SYNC_OFFERS_MAX], *best_count;
     struct spot_sync_speed *best;
 };
@@ -56,7 +58,7 @@ static void descend(struct search *s, size_t k, int64_t left, double usd_per_h, 
 
     finish(s->job, s->n, usd_per_h + (double)left * s->usd_per_h[k], loss_per_h, false, &speed);
     if (speed.time_s > s->deadline_s || speed.usd >= s->best->usd)
-        return; /* and so are all its extensions */
+        return; /* and its extensions are no better */
     if (k == s->job->n_offer) {
         if (!spot_sync_predict(s->job, s->count, &speed) && speed.time_s <= s->deadline_s &&
             speed.usd < s->best->usd) {
@@ -92,7 +94,8 @@ int spot_sync_best(const struct spot_sync_job *job, double deadline_s, int64_t *
     return isinf(speed->usd) ? -1 : 0;
 }
 
-/* The least x in (0, most] that `does` holds for, from there on, to 0.1 %. */
+/* The least x in (0, most] for which `does` holds, within 0.1 %; `does` must hold for all larger x.
+ */
 static double least(bool (*does)(const void *user, double x), const void *user, double most)
 {
     double low = 0, high = most;

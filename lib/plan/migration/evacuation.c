@@ -10,12 +10,13 @@
 
 struct search {
     struct spot_evacuation *s;
-    int *order, n;              /* groups of value, densest first */
-    struct spot_demand *demand; /* [n_set] what is to be sent, for the flow */
-    double *no_rate;            /* [n_node] links do not limit here, only what leaves in time */
-    bool *is_in;                /* [n_group] of the branch */
-    int64_t flow_all;           /* no choice sends more */
-    long n_flow, flow_max;      /* effort */
+    int *order, n;              /* groups with a value, densest first */
+    struct spot_demand *demand; /* [n_set] bytes to send, for the flow */
+    /* [n_node] without link limits: only what can leave in time counts */
+    double *no_rate;
+    bool *is_in;           /* [n_group] groups chosen in the current branch */
+    int64_t flow_all;      /* an upper bound of the bytes that any choice sends */
+    long n_flow, flow_max; /* effort spent, and its limit */
     bool is_cut_short;
 };
 
@@ -39,7 +40,7 @@ static void load(struct search *w, int group, int sign)
         w->demand[k].byte += sign * bytes_of(w->s, group)[k];
 }
 
-/* Bytes of the demands that can leave, and with is_received that can be taken in. */
+/* Bytes of the demands that can leave in time and, with is_received, can also be received. */
 static int64_t flow_of(struct search *w, bool is_received)
 {
     struct spot_transport transport = { .n_node = w->s->n_node,
@@ -69,7 +70,8 @@ static bool fits(struct search *w)
     return flow_of(w, true) == total;
 }
 
-/* The most that groups order[at..n) can add if they may be cut. The demands hold what is in. */
+/* An upper bound on what groups order[at..n) can add: as if they could be cut. The demands hold the
+ * groups already chosen. */
 static double relax(struct search *w, int at)
 {
     const struct spot_evacuation *s = w->s;
@@ -101,7 +103,8 @@ static bool is_twin(const struct spot_evacuation *s, int a, int b)
            !memcmp(bytes_of(s, a), bytes_of(s, b), (size_t)s->n_set * sizeof(int64_t));
 }
 
-/* Groups order[at..n) are open; the branch is worth `value`. Equal groups are taken in order. */
+/* Decide groups order[at..n); the groups chosen so far are worth `value`. Equal groups are taken in
+ * order. */
 static void branch(struct search *w, int at, double value)
 {
     struct spot_evacuation *s = w->s;
@@ -147,8 +150,8 @@ static int by_density(const void *a, const void *b)
     return (x->group > y->group) - (x->group < y->group);
 }
 
-/* Sort the groups: those with bytes and value, then those without value, larger ones first. A group
- * without bytes is saved. */
+/* Sort the groups with bytes: first those with a value, then those without, larger ones first. A
+ * group without bytes counts as saved. */
 static int sort_groups(struct search *w, struct dense *dense)
 {
     struct spot_evacuation *s = w->s;
@@ -171,7 +174,7 @@ static int sort_groups(struct search *w, struct dense *dense)
     return n;
 }
 
-/* Add what is not saved yet and still fits, order[from..to) in turn. */
+/* For each of order[from..to) in turn: add it if it is not saved yet and still fits. */
 static void add_greedily(struct search *w, int from, int to)
 {
     struct spot_evacuation *s = w->s;
@@ -193,7 +196,7 @@ static void add_greedily(struct search *w, int from, int to)
         w->demand[k].byte = 0;
 }
 
-/* The best group alone: greedy by density can miss one that is large and worth much. */
+/* Try the best single group: greedy by density can miss one that is large and valuable. */
 static void try_singles(struct search *w, double free_value)
 {
     struct spot_evacuation *s = w->s;

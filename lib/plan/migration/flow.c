@@ -55,7 +55,7 @@ static bool find_levels(struct spot_flow *flow, int source, int sink)
     return flow->level[sink] >= 0;
 }
 
-/* Depth is at most the number of levels, which stays small in our networks. */
+/* The depth of the recursion is at most the number of levels, which is small in these networks. */
 static int64_t push(struct spot_flow *flow, int v, int sink, int64_t most)
 {
     int64_t pushed = 0;
@@ -91,7 +91,7 @@ int64_t spot_flow_max(struct spot_flow *flow, int source, int sink)
     return total;
 }
 
-/* Bellman and Ford with a queue; via[v] is the arc into v. */
+/* Bellman-Ford with a queue; via[v] is the arc into v. */
 static bool find_cheapest(struct spot_flow *flow, int source, int sink, int64_t *price, int *via)
 {
     bool *is_queued = spot_xcalloc((size_t)flow->n_vertex, sizeof(bool));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts that cannot be moved: those without a live holder, and those whose only holders leave too
- * soon. Of the latter, the saved ones are chosen in groups that recovery needs completely
- * (spot_migration_group, evacuation.h).
- */
+ * soon. Of the latter, some can be saved; they are chosen in groups, each of which recovery needs
+ * complete (spot_migration_group, evacuation.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,12 @@
 #include "plan/migration/evacuation.h"
 #include "plan/migration/migration_inner.h"
 
-/* Groups are numbered: state (one of all, or one a bundle), then caches. */
+/* Groups are numbered: first the state (one group, or one for each bundle), then the caches. */
 struct evacuate {
     struct spot_migration *s;
     struct spot_migration_plan *plan;
     struct spot_migration_gates gates;
-    int n_state, n;       /* groups of state; of everything */
+    int n_state, n;       /* number of state groups; of all groups */
     bool *is_broken;      /* [n] some of it has no holder at all */
     bool *is_lost;        /* [n] broken, or chosen to be lost */
     int64_t *bundle_byte; /* [n_layer + 2] one copy of all components */
@@ -29,7 +28,7 @@ static int group_of(const struct evacuate *t, const struct spot_reshard_part *pa
     return t->n_state > 1 ? (int)part->piece[0].first : 0;
 }
 
-/* Seconds that the loss of a group costs, NAN if the cluster does not say. */
+/* Seconds that the loss of a group costs; NAN if the cluster does not say. */
 static double recovery_s(const struct evacuate *t, int group)
 {
     const struct spot_cluster *cluster = t->s->problem->cluster;
@@ -44,8 +43,8 @@ static double recovery_s(const struct evacuate *t, int group)
     return restore > 0 ? (double)t->bundle_byte[group] / restore : NAN;
 }
 
-/* The value of saving a group: 0 if a part of it is lost anyway. Without figures state comes before
- * caches, much before little, and long prompts before short ones. */
+/* The value of saving a group; 0 if another part of it is lost anyway. If no costs are given, state
+ * comes before caches, large before small, and long prompts before short ones. */
 static double value_of(const struct evacuate *t, int group)
 {
     const double known_s = recovery_s(t, group);
@@ -94,7 +93,8 @@ static void lose(struct evacuate *t, size_t k)
     t->plan->lost_byte += part->byte;
 }
 
-/* Of a cache all parts, also those that could be had: it is computed again as a whole. */
+/* A lost cache loses all its parts, also those that could be saved: it is computed again as a
+ * whole. */
 static void lose_group(struct evacuate *t, int group)
 {
     t->is_lost[group] = true;
@@ -104,7 +104,7 @@ static void lose_group(struct evacuate *t, int group)
             lose(t, k);
 }
 
-/* State without a holder breaks every group that it belongs to. */
+/* State without a holder breaks every group that contains it. */
 static void lose_unheld(struct evacuate *t)
 {
     for (size_t k = 0; k < t->s->r->n_part; k++) {
@@ -125,14 +125,14 @@ static void lose_unheld(struct evacuate *t)
 
 /* --- what is chosen --- */
 
-/* Parts of one set with one receiver are one set of spot_evacuation. */
+/* Parts with the same set of holders and the same receiver form one set of spot_evacuation. */
 static int64_t pair_of(const struct evacuate *t, size_t part)
 {
     return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) +
            spot_migration_gate_of(&t->gates, part);
 }
 
-/* Number the groups that are at stake, -1 for the others, and list the pairs that hold them. */
+/* Number the groups that may be lost, -1 for the others, and list the pairs that hold them. */
 static void number(const struct evacuate *t, struct spot_evacuation *evacuation, int *index,
                    int64_t *pair)
 {
@@ -151,7 +151,7 @@ static void number(const struct evacuate *t, struct spot_evacuation *evacuation,
     evacuation->n_set = spot_migration_set(pair, n);
 }
 
-/* Bytes of each group with each pair. */
+/* Bytes of each group in each pair. */
 static void fill(const struct evacuate *t, const int *index, const int64_t *pair, int n_set,
                  struct spot_evacuation_set *set, int64_t *byte)
 {
@@ -170,7 +170,8 @@ static void fill(const struct evacuate *t, const int *index, const int64_t *pair
     }
 }
 
-/* One copy of everything that only leaving nodes hold must get through the links in time. */
+/* Choose what to save: one copy of everything that only leaving nodes hold must pass their links in
+ * time. */
 static void save_in_time(struct evacuate *t)
 {
     struct spot_migration *s = t->s;
@@ -267,7 +268,7 @@ static void count_losses(struct evacuate *t)
     }
 }
 
-/* Forget what was decided before, but for caches given up by choice. */
+/* Forget earlier decisions, except caches given up by choice. */
 static void forget(struct evacuate *t)
 {
     struct spot_migration_plan *plan = t->plan;

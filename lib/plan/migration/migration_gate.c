@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Capacities of links until leaving nodes' deadlines: of each sender, of all receivers together,
- * and with a placement of each receiver. Bytes of a node with deadline d arrive until d. */
+/* How many bytes links can carry until the deadlines of leaving nodes: for each sender, for all
+ * receivers together and, with a given placement, for each receiver. Bytes held by a node with
+ * deadline d must arrive by d. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ int spot_migration_find(const int64_t *set, int n, int64_t x)
     return (int)(hit - set);
 }
 
-/* Deadlines, ascending, each once. */
+/* The distinct deadlines, ascending. */
 static void list_deadlines(struct spot_migration_gates *g, const struct spot_migration *s)
 {
     int n = 0;
@@ -67,8 +68,9 @@ static void list_out(struct spot_migration_gates *g, const struct spot_migration
                                         r + 1 < g->n_deadline ? r + 2 : 0 };
 }
 
-/* Receiver and deadline of an exclusive part as one number, -1 if no node needs it. The first that
- * needs it receives it, as in spot_migration_score: holders that leave need nothing. */
+/* Receiver and deadline of an exclusive part as one number, -1 if no node needs the part. The first
+ * node that needs it receives it, as in spot_migration_score; its holders leave and need nothing.
+ */
 static int64_t key_of(const struct spot_migration_gates *g, size_t part)
 {
     const struct spot_migration *s = g->s;
@@ -83,8 +85,8 @@ static int64_t key_of(const struct spot_migration_gates *g, size_t part)
     return (int64_t)g->node_of_position[p->want[0]] * g->n_deadline + rank_of(g, last_s);
 }
 
-/* Only those that are used: what a receiver gets until a deadline passes the gate of its next one.
- */
+/* List the gates of receivers that are used: the bytes of one deadline also pass the gate of the
+ * receiver's next deadline. */
 static void list_in(struct spot_migration_gates *g, const struct spot_migration *s)
 {
     int n = 0;

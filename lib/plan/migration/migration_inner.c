@@ -8,7 +8,7 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 
-/* Returns the number of slots. A node can use no more of them than there are positions. */
+/* Returns the number of slots. No node counts for more slots than there are positions. */
 static int64_t read_nodes(struct spot_migration *s)
 {
     const size_t n = (size_t)s->n_node;
@@ -40,7 +40,7 @@ static int64_t read_nodes(struct spot_migration *s)
     return n_slot;
 }
 
-/* Zones as numbers, and their prices; one zone where nothing costs. */
+/* Number the zones and read their prices; a single zone if transfers are free. */
 static void read_prices(struct spot_migration *s)
 {
     const struct spot_cluster *cluster = s->problem->cluster;
@@ -121,7 +121,7 @@ static void find_sets(struct spot_migration *s)
     free(table), free(list);
 }
 
-/* Parts that have holders, and only such as will be gone. */
+/* Find the parts that have holders, all of which will leave. */
 static void find_exclusive(struct spot_migration *s)
 {
     for (size_t k = 0; k < s->r->n_part; k++) {

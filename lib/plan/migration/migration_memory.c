@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory while state moves: what arrives before what leaves. */
+/* Memory while state moves: parts may arrive before others can be freed. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-/* Changes of memory by a part: it is added where it is fetched, and removed where it is not
- * needed. */
+/* The changes of memory caused by a part: it is added where it is fetched, and removed where it is
+ * no longer needed. */
 struct change {
     int node;
     int64_t byte;
@@ -31,13 +31,13 @@ static int list_changes(const struct spot_migration *s, const struct spot_migrat
         if (c == n)
             change[n++] = (struct change){ node, part->byte };
         else if (change[c].byte < 0)
-            change[c].byte = 0; /* it stays */
+            change[c].byte = 0; /* the part stays there */
     }
     return n;
 }
 
-/* Take the first part that keeps every node under the cap, else the one that exceeds it least
- * (SpotServe's rule, with bytes for layers). rank[k] is the place of part k. */
+/* Repeatedly take the first part that keeps every node under the cap, else the one that exceeds it
+ * least (the rule of SpotServe, with bytes instead of layers). rank[k] is the place of part k. */
 void spot_migration_rank(const struct spot_migration *s, const struct spot_migration_plan *plan,
                          int64_t *rank)
 {
@@ -75,8 +75,8 @@ void spot_migration_rank(const struct spot_migration *s, const struct spot_migra
 
 /* --- the peak of an order --- */
 
-/* A change of what a node holds. Room is taken when a transfer begins; a part that the node need
- * not keep is freed when the last transfer that reads it there has ended. */
+/* A change of the bytes that a node holds. Memory is taken when a transfer begins; a part that the
+ * node need not keep is freed when the last transfer that reads it there has ended. */
 struct event {
     double at_s, byte;
     int node;
@@ -104,7 +104,7 @@ static int by_reader(const void *a, const void *b)
     return (x->at_s > y->at_s) - (x->at_s < y->at_s);
 }
 
-/* The last reading of each (node, part), [n] of them; returns how many. */
+/* The last reading of each (node, part), [n] readings; returns the number of pairs. */
 static size_t list_readings(const struct spot_migration_plan *plan, struct event *last)
 {
     size_t n = 0;
@@ -152,7 +152,8 @@ double spot_migration_peak(const struct spot_migration *s, const struct spot_mig
             const double byte = (double)s->r->part[k].byte;
 
             now[node] += c < n_holder ? byte : 0;
-            most[node] += c >= n_holder || !change[c].byte ? byte : 0; /* new for now */
+            /* parts that are new, for now */
+            most[node] += c >= n_holder || !change[c].byte ? byte : 0;
             if (change[c].byte >= 0)
                 continue;
             event = spot_xgrow(event, &cap, n_event + 1, sizeof *event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From demands to moves: the sender of every byte, the order, and the times. */
+/* From demands to moves: the sender of every byte, the order of moves, and their times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { LIST_MAX = 4000 }; /* moves up to which free links look past a blocked mo
 
 struct ordered {
     struct spot_migration_move move;
-    int64_t rank; /* of its part in the order */
+    int64_t rank; /* rank of its part in the order */
     size_t index;
 };
 
@@ -24,7 +24,7 @@ static void add_move(struct spot_migration_plan *plan, size_t *cap,
     plan->move[plan->n_move++] = *move;
 }
 
-/* Hand each want the next bytes that its group's holders were given to send. */
+/* Give each want the next bytes among those that the holders of its group were assigned to send. */
 static void split_wants(const struct spot_migration *s, const struct spot_transport *transport,
                         struct spot_migration_plan *plan)
 {
@@ -133,7 +133,7 @@ static void sort_moves(struct spot_migration_plan *plan, const int64_t *rank)
 
 /* --- times --- */
 
-/* When a relaying node has the whole part; INFINITY while that is not settled. */
+/* When a relaying node has the complete part; INFINITY if not all its moves have times yet. */
 static double ready_s(const struct spot_migration_plan *plan,
                       const struct spot_migration_move *move)
 {
@@ -156,8 +156,9 @@ static void start(const struct spot_migration *s, struct spot_migration_plan *pl
     plan->in_order_s = fmax(plan->in_order_s, move->end_s);
 }
 
-/* One transfer at a time in each direction of each link, or in both where it is shared; a free pair
- * takes the first move in the order that fits. Long lists go strictly in order. */
+/* One transfer at a time in each direction of each link, or in both together where the link is
+ * shared; a free pair takes the first move in the order that fits. Long lists go strictly in order.
+ */
 static void time_moves(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     double *out_free = spot_xcalloc(2 * (size_t)s->n_node, sizeof *out_free);
@@ -201,7 +202,8 @@ static void order_by_stage(const struct spot_migration *s, struct spot_migration
 {
     int64_t *rank = spot_xcalloc(s->r->n_part, sizeof *rank);
 
-    for (size_t k = 0; k < s->r->n_part; k++) /* the first stage can start before the last */
+    /* the first stage can start before the last one is complete */
+    for (size_t k = 0; k < s->r->n_part; k++)
         rank[k] = s->r->part[k].n_piece ? s->r->part[k].piece[0].first : 0;
     if (isfinite(s->problem->memory_cap_byte))
         spot_migration_rank(s, plan, rank);
@@ -234,7 +236,7 @@ static void add_loads(const struct spot_migration *s, struct spot_migration_plan
     free(byte);
 }
 
-/* The lowest-numbered holder sends everything: what a plan without a flow would take. */
+/* The lowest-numbered holder sends everything: the plan without a flow, for comparison. */
 static void time_naively(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     double *sent = spot_xcalloc((size_t)s->n_node, sizeof *sent);

@@ -9,8 +9,8 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-/* Effort is counted, not timed. Up to SMALL_NODES nodes all distinct placements are compared, while
- * the budget lasts; exchanges of nodes follow where it did not. */
+/* Effort is counted, not timed. With up to SMALL_NODES nodes all distinct placements are compared
+ * while the budget lasts; otherwise, or when it is spent, nodes are exchanged. */
 enum {
     TINY_NODES = 8,
     TINY_SCORES = 60000,
@@ -42,7 +42,8 @@ static int64_t *list_in_bytes(const struct spot_migration *s)
     return in;
 }
 
-/* Equal marks: equal holdings (or needs) as far as 128 bits of hash can tell. */
+/* A hash for comparison: nodes hold (or positions need) the same if their 128-bit marks are equal.
+ */
 struct mark {
     uint64_t a, b;
 };
@@ -90,9 +91,9 @@ static void classify(const struct spot_migration *s, int *node_class, int *posit
     free(node), free(position);
 }
 
-/* What holds for every placement: a part wanted by w positions ends on at least w / slots nodes,
- * and those that do not have it yet fetch it from its holders. Returns the least bytes, and in
- * *floor_s the time that the holders need for them. */
+/* Bounds that hold for every placement: a part wanted by w positions ends on at least w / slots
+ * nodes, and those that do not have it yet fetch it from its holders. Returns the least bytes, and
+ * in *floor_s the time that the holders need to send them. */
 static int64_t least_bytes(const struct spot_migration *s, double *floor_s)
 {
     struct spot_demand *demand = spot_xcalloc((size_t)s->n_set, sizeof *demand);
@@ -169,13 +170,15 @@ static int search(struct spot_migration *s, struct spot_place *place, struct spo
     spot_migration_steps_begin(s);
     rc = spot_place_search(&problem, place, err);
     spot_migration_steps_end(s);
-    if (!rc && s->problem->is_whole && place->is_exhaustive) /* scores may be below makespans */
+    /* scores may be lower than makespans */
+    if (!rc && s->problem->is_whole && place->is_exhaustive)
         place->bound_s = fmax(place->bound_s, place->score.makespan_s);
     free(node_class), free(position_class), free(in_byte);
     return rc;
 }
 
-/* Request groups whose cache is computed again sooner than it arrives. True if there are any. */
+/* Give up caches of request groups that are faster to compute again than to move. True if there are
+ * any. */
 static bool give_up_caches(struct spot_migration *s, struct spot_migration_plan *plan,
                            const int *node_of_position)
 {
@@ -223,7 +226,7 @@ static int place_all(struct spot_migration *s, struct spot_place *place, struct 
     return 0;
 }
 
-/* Takes the placement over if is_taken, and what is known of all placements in any case. */
+/* Take over the placement if is_taken, and the bounds of all placements in any case. */
 static void take(struct spot_place *place, struct spot_migration_plan *plan, bool is_taken)
 {
     plan->bound_s = place->bound_s;
@@ -237,7 +240,8 @@ static void take(struct spot_place *place, struct spot_migration_plan *plan, boo
     }
 }
 
-/* Caches that are given up leave room on the links of leaving nodes for others. */
+/* Choose a placement. Caches that are given up leave room on the links of leaving nodes for other
+ * parts. */
 static int choose(struct spot_migration *s, struct spot_migration_plan *plan, struct spot_err *err)
 {
     struct spot_place place = { 0 };
@@ -255,8 +259,8 @@ static int choose(struct spot_migration *s, struct spot_migration_plan *plan, st
     return rc;
 }
 
-/* With the placement given, the bound is that of its own bytes; with every placement compared it
- * is the optimum itself. */
+/* With a given placement the bound is that of its own bytes; if every placement was compared it is
+ * the optimum. */
 static void close_bound(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     if (s->problem->place) {
@@ -267,8 +271,8 @@ static void close_bound(const struct spot_migration *s, struct spot_migration_pl
     }
 }
 
-/* State can be saved bundle by bundle where no work is lost with the rest: then the parts that are
- * at stake are cut there. */
+/* State can be saved bundle by bundle if losing a bundle does not lose work: then the parts that
+ * may be lost are cut at bundles. */
 static int cut_bundles(struct spot_migration *s, struct spot_migration_problem *problem,
                        struct spot_err *err)
 {
@@ -277,9 +281,9 @@ static int cut_bundles(struct spot_migration *s, struct spot_migration_problem *
     return spot_migration_init(s, problem, err);
 }
 
-/* With the placement known: what its receivers cannot take in before the senders are gone is chosen
- * anew. A better place for what is left is taken if its receivers can. The bound of recovery stays
- * that of any placement. */
+/* With the placement known, choose again what to save of the parts that its receivers cannot take
+ * in before the senders leave. A better placement for the rest is taken if its receivers can take
+ * it in. The bound of recovery remains that of any placement. */
 static int heed_receivers(struct spot_migration *s, struct spot_migration_plan *plan,
                           struct spot_err *err)
 {
@@ -317,7 +321,7 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_problem *p
         return -1;
     if (spot_migration_all_fits(s, plan->node_of_position))
         return 0;
-    if (can_cut && !is_cut) { /* all seemed to fit: the placement stays, in finer parts */
+    if (can_cut && !is_cut) { /* everything seemed to fit: keep the placement, with finer parts */
         free(plan->loss), free(plan->group);
         plan->loss = NULL, plan->group = NULL;
         plan->n_loss = plan->n_group = 0;
@@ -329,7 +333,7 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_problem *p
     return heed_receivers(s, plan, err);
 }
 
-/* Positions together, each by itself again. */
+/* Split positions of several ranks into one position for each rank. */
 static void part_ranks(const struct spot_migration_problem *problem,
                        struct spot_migration_plan *plan)
 {
@@ -343,7 +347,7 @@ static void part_ranks(const struct spot_migration_problem *problem,
     plan->n_position = n * together;
 }
 
-/* A part a layer: which comes when is what is asked. */
+/* Cut parts by layer: the order of layers is asked for. */
 static void cut_layers(struct spot_reshard *r)
 {
     bool *is_marked = spot_xcalloc(r->n_part, sizeof *is_marked);

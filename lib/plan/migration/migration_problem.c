@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where problems come from: layout documents, or what the members of a job hold. */
+/* Builds migration problems from layout documents, or from what the members of a job hold. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
-/* [n_place] the node of each place, -1 if the cluster lacks it. */
+/* [n_place] the node of each place; -1 if the cluster does not have it. */
 static int *find_nodes(const struct spot_layout *layout, const struct spot_cluster *cluster)
 {
     int *node = spot_xcalloc(layout->n_place, sizeof(int));
@@ -54,7 +54,7 @@ static void read_old_places(struct spot_migration_problem *p, const struct spot_
     free(node);
 }
 
-/* The target names its nodes, or none. */
+/* The target names all of its nodes, or none. */
 static int read_new_places(struct spot_migration_problem *p, const struct spot_layout *to,
                            struct spot_err *err)
 {
@@ -81,7 +81,8 @@ static int read_new_places(struct spot_migration_problem *p, const struct spot_l
     return rc;
 }
 
-/* Ranks of a tensor group that a node can take: the most that divide M and fit into a node. */
+/* How many ranks of a tensor-parallel group a node can take: the largest divisor of M that fits
+ * into a node. */
 static int ranks_together(const struct spot_layout *to, const struct spot_cluster *cluster)
 {
     int64_t most = 1, n;
@@ -96,7 +97,7 @@ static int ranks_together(const struct spot_layout *to, const struct spot_cluste
     return (int)n;
 }
 
-/* Places of ranks together are one place. */
+/* Join the places of ranks on one node to one place. */
 static int join_ranks(struct spot_migration_problem *p, const struct spot_layout *to,
                       struct spot_err *err)
 {
@@ -127,7 +128,7 @@ int spot_migration_of_layouts(struct spot_migration_problem *p, const struct spo
     return read_new_places(p, to, err) || join_ranks(p, to, err) ? -1 : 0;
 }
 
-/* Numbers i below n whose entry of a column is set. */
+/* List the numbers i below n whose entry in a column is set. */
 static int list_set(const uint8_t *column, int n, int stride, int *list)
 {
     int n_set = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The order of moves with which serving restarts soonest.
  *
- * A pass that begins t after the start of the moves needs layer l at t + l layer_s: it can begin
- * when no part arrives later than that, max (end - l layer_s) over the moves. With one receiver the
- * layers in their order are optimal (Jackson's rule); links shared by moves, and memory that is
- * free only once something else has left, may require another order. Few parts: every order is
- * tried. More: the orders by layer, by size (a small part that waits for two links to be free at
- * once may wait for many large ones) and by memory, and from the best one on, the deciding move is
- * brought forward while that helps. */
+ * A pass that begins at time t needs layer l at t + l * layer_s, so it can begin at max(end - l *
+ * layer_s) over the moves. With one receiver, sending the layers in order is optimal (Jackson's
+ * rule). Links shared by several moves, and memory that is only free once something else has left,
+ * may require another order. With few parts every order is tried. Otherwise the orders by layer, by
+ * size (a small part that needs two free links at once may wait for many large ones) and by memory
+ * are tried; then, starting from the best, the move that decides the restart is brought forward
+ * while that helps. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,23 +24,24 @@ struct item {
 };
 
 struct score {
-    double over_byte; /* beyond the cap */
+    double over_byte; /* bytes above the memory cap */
     double restart_s, in_order_s;
 };
 
 struct search {
     const struct spot_migration *s;
     struct spot_migration_plan *plan;
-    struct item *item; /* [n] parts that move, in the order that is tried */
+    struct item *item; /* [n] parts that move, in the order being tried */
     size_t n;
     int64_t *rank; /* [n_part] */
     struct item *best;
     struct score least;
-    double bound_s; /* of any order */
-    long left;      /* plays */
+    double bound_s; /* lower bound of the restart for any order */
+    long left;      /* orders that may still be tried */
 };
 
-/* When a pass needs the part, after it began: the embedding and the first layer at once. */
+/* How long after its begin a pass needs the part; the embedding and the first layer are needed at
+ * once. */
 static double due_s(const struct spot_migration *s, size_t part)
 {
     const struct spot_reshard_part *p = &s->r->part[part];
@@ -51,7 +52,7 @@ static double due_s(const struct spot_migration *s, size_t part)
     return p->n_piece && first > 0 ? (double)(first - 1) * s->problem->layer_s : 0;
 }
 
-/* When the first pass can begin, with the plan's times. */
+/* When the first pass can begin, given the plan's times. */
 static double restart_of(const struct spot_migration *s, const struct spot_migration_plan *plan)
 {
     double at = 0;
@@ -70,7 +71,7 @@ static bool is_less(const struct score *a, const struct score *b)
     return a->in_order_s < b->in_order_s;
 }
 
-/* True if the order is the best so far. */
+/* Compute the times of the current order. True if it is the best so far. */
 static bool play(struct search *x)
 {
     struct score now;
@@ -97,7 +98,7 @@ static void swap(struct item *a, struct item *b)
     *b = was;
 }
 
-/* Every order of item[from..n). */
+/* Try every order of item[from..n). */
 static void play_all(struct search *x, size_t from)
 {
     if (from + 1 >= x->n) {
@@ -111,7 +112,7 @@ static void play_all(struct search *x, size_t from)
     }
 }
 
-/* item[k] to place `to`, those between one on. */
+/* Move item[k] to place `to` and shift those between by one. */
 static void shift(struct item *item, size_t k, size_t to)
 {
     const struct item it = item[k];
@@ -123,7 +124,7 @@ static void shift(struct item *item, size_t k, size_t to)
     item[to] = it;
 }
 
-/* The part for which a pass waits, in the order played last. */
+/* The item for which the pass waits, in the order tried last. */
 static size_t deciding_item(const struct search *x)
 {
     size_t part = x->item[0].part, k = 0;
@@ -140,7 +141,8 @@ static size_t deciding_item(const struct search *x)
     return k;
 }
 
-/* From the best order on: what decides goes ahead, or what stands before it behind it. */
+/* From the best order: move the deciding item to another place, or an item before it to behind it.
+ * True if that is better. */
 static bool improve(struct search *x)
 {
     size_t k;
@@ -200,21 +202,21 @@ static void list_items(struct search *x)
     qsort(x->item, x->n, sizeof *x->item, by_due);
 }
 
-/* The order by memory, if there is a cap. */
+/* Try the order by memory; if there is no cap it is that of the parts. */
 static void play_by_memory(struct search *x)
 {
     int64_t *rank = spot_xcalloc(x->s->r->n_part, sizeof *rank);
 
     spot_migration_rank(x->s, x->plan, rank);
-    for (size_t i = 1; i < x->n; i++) /* few, and mostly in order */
+    for (size_t i = 1; i < x->n; i++) /* insertion sort: few items, nearly in order */
         for (size_t k = i; k && rank[x->item[k].part] < rank[x->item[k - 1].part]; k--)
             swap(&x->item[k], &x->item[k - 1]);
     play(x);
     free(rank);
 }
 
-/* What is due by then, over the link that it goes through: no order of these moves is sooner. The
- * items are still by due date. */
+/* A lower bound of the restart: for each due time, the bytes due by then over the links that they
+ * use. No order of these moves is sooner. The items must still be sorted by due time. */
 static double bound(const struct search *x)
 {
     const int n_node = x->s->n_node;
@@ -238,7 +240,7 @@ static double bound(const struct search *x)
     return least;
 }
 
-/* Nothing is sooner, and memory is kept to. */
+/* True if the order meets the bound and the memory cap. */
 static bool is_proved(const struct search *x)
 {
     return x->least.over_byte <= 0 && x->least.restart_s <= x->bound_s * (1 + 1e-12);

@@ -7,8 +7,9 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-/* Effort where parts go whole. With more to send than that, placements are compared by a time that
- * no choice of senders can beat, mostly met; senders are chosen for the best one. */
+/* Limits on effort where parts are sent whole. With more wants than FEW_WANTS, placements are
+ * compared by a lower bound of the time, which is usually reached; senders are chosen for the best
+ * placement only. */
 enum { FEW_WANTS = 24, STEPS = 4000, STEPS_AT_THE_END = 20000, LOOKS = 1000000 };
 
 static void open_demand(struct spot_migration *s, int group)
@@ -68,7 +69,8 @@ static void list_part(struct spot_migration *s, size_t k, const int *node_of_pos
         s->stamp[to] = s->n_stamp;
         add_want(s, k, to, first >= 0 ? s->n_set + first : set);
         if (spot_migration_is_relayed(s, k) && first < 0)
-            first = to; /* the leaving node sends one copy; this one serves the others */
+            /* the leaving node sends one copy; the node that receives it serves the others */
+            first = to;
     }
 }
 
@@ -81,9 +83,9 @@ static void reset(struct spot_migration *s)
     memset(s->in_byte, 0, (size_t)s->n_node * sizeof *s->in_byte);
 }
 
-/* --- from one placement to the next --- */
+/* --- incremental scoring --- */
 
-/* begin has one more place at the end, so that filling moves each to where it belongs. */
+/* begin[] has one extra entry, so that filling moves each entry to its final value. */
 static void list_position_parts(const struct spot_migration *s, struct spot_migration_steps *steps)
 {
     const struct spot_reshard_part *part = s->r->part;
@@ -111,7 +113,8 @@ static void list_holders(const struct spot_migration *s, struct spot_migration_s
                 UINT64_C(1) << (s->set_node[h] % 64);
 }
 
-/* Only where positions are apart: one a node, and no copy is relayed to the others. */
+/* Only possible if positions are independent: one for each node, and no copy is relayed to others.
+ */
 void spot_migration_steps_begin(struct spot_migration *s)
 {
     bool is_apart = s->is_single && !s->problem->is_whole;
@@ -137,7 +140,7 @@ void spot_migration_steps_end(struct spot_migration *s)
     s->steps = NULL;
 }
 
-/* Add (sign 1) or remove the parts that a node would have to fetch for a position. */
+/* Add (sign 1) or remove (-1) the parts that a node would have to fetch for a position. */
 static void add_position(struct spot_migration *s, int q, int to, int sign)
 {
     const struct spot_migration_steps *steps = s->steps;
@@ -155,7 +158,8 @@ static void add_position(struct spot_migration *s, int q, int to, int sign)
     }
 }
 
-/* From the last placement scored. False if too much of it differs, or there is none. */
+/* Update the demands from the last placement scored. False if there is none, or too much differs.
+ */
 static bool step_from_last(struct spot_migration *s, const int *node_of_position)
 {
     const int n = s->r->n_new;
@@ -177,7 +181,7 @@ static bool step_from_last(struct spot_migration *s, const int *node_of_position
     return true;
 }
 
-/* All that nodes must fetch, as demands. */
+/* List everything that nodes must fetch, as demands. */
 static void list_demands(struct spot_migration *s, const int *node_of_position)
 {
     if (step_from_last(s, node_of_position))
@@ -213,7 +217,8 @@ void spot_migration_transport(struct spot_migration *s, struct spot_transport *t
     }
 }
 
-/* The senders that decided the placement just scored: they may decide the next one too. */
+/* Remember the senders that determined the time of the placement just scored: they may determine
+ * that of the next one too. */
 static void remember_cut(struct spot_migration *s)
 {
     const int c = s->n_cut % SPOT_MIGRATION_CUTS;
@@ -243,8 +248,8 @@ static void remember_cut(struct spot_migration *s)
     s->n_cut++;
 }
 
-/* What the senders of a remembered set alone hold must leave through their links: no way is faster.
- * Limits of nodes that leave could only add to the time. */
+/* A lower bound of the time: what only the senders of a remembered set hold must leave through
+ * their links. Limits of leaving nodes could only add to it. */
 static double time_of_known_cuts(const struct spot_migration *s)
 {
     double byte[SPOT_MIGRATION_CUTS] = { 0 }, most_s = 0;
@@ -257,7 +262,7 @@ static double time_of_known_cuts(const struct spot_migration *s)
     return most_s;
 }
 
-/* The fastest way, or any time beyond give_up_s. */
+/* Find the least time, or any time beyond give_up_s. */
 static void find_time(struct spot_migration *s, struct spot_transport *transport, double give_up_s)
 {
     const double known_s = time_of_known_cuts(s);
@@ -322,7 +327,7 @@ struct spot_place_score spot_migration_score(void *user, const int *node_of_posi
     return score;
 }
 
-/* The holders of the demands that decide, a relaying receiver aside. */
+/* The holders of the deciding demands, except a receiver that relays. */
 static bool find_senders(struct spot_migration *s, bool *is_in)
 {
     struct spot_transport transport;
@@ -358,7 +363,7 @@ bool spot_migration_cut(void *user, struct spot_place_cut *cut)
 
         for (int h = 0; h < n_holder; h++)
             is_theirs = is_theirs && is_in[holder[h]];
-        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, to the first */
+        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, to the first receiver */
             cut->fixed_byte += part->byte;
         for (int w = 0; w < part->n_want && is_theirs && !spot_migration_is_relayed(s, k); w++) {
             int64_t *row = cut->byte + (size_t)part->want[w] * n_node;

@@ -10,17 +10,17 @@
 #include "plan/bottleneck.h"
 #include "plan/migration/place_bound.h"
 
-enum { STEPS_PER_SCORE = 20 }; /* of the enumeration: nodes of its tree per placement scored */
+enum { STEPS_PER_SCORE = 20 }; /* enumeration: tree nodes visited per placement scored */
 
 struct search {
     const struct spot_place_problem *p;
     struct spot_place *best;
     int *now;      /* [n_position] the placement being built or changed */
-    int *n_used;   /* [n_node] positions that a node has */
-    int n_slot;    /* of all placeable nodes */
+    int *n_used;   /* [n_node] positions on each node */
+    int n_slot;    /* number of slots of all usable nodes */
     int *slot;     /* [n_slot] the node of each */
-    int64_t *rest; /* [n_position + 1] least bytes that positions q.. must receive */
-    long n_step;   /* of the enumeration */
+    int64_t *rest; /* [n_position + 1] least bytes that positions q and later must receive */
+    long n_step;   /* tree nodes left for the enumeration */
 };
 
 static int compare_real(double a, double b)
@@ -56,7 +56,7 @@ static double in_s(const struct spot_place_problem *p, int q, int node)
     return (double)in_byte(p, q, node) / p->in_byte_per_s[node];
 }
 
-/* Score s->now and keep it if it is the best. True if it is. */
+/* Score s->now and keep it if it is the best so far; then returns true. */
 static bool consider(struct search *s)
 {
     const double give_up_s = s->best->n_scored ? s->best->score.makespan_s : INFINITY;
@@ -74,7 +74,7 @@ static bool consider(struct search *s)
 }
 
 /* Minimum total bytes, position by position, among placements in which every receiver is done by
- * limit_s. Writes s->now and returns the bytes, or -1 if none exists. */
+ * limit_s. Writes s->now and returns the bytes, or -1 if there is no such placement. */
 static int64_t place_within(struct search *s, double limit_s)
 {
     const struct spot_place_problem *p = s->p;
@@ -101,7 +101,7 @@ static int64_t place_within(struct search *s, double limit_s)
     return total;
 }
 
-/* The least limit_s that place_within can keep. */
+/* The least limit_s for which place_within finds a placement. */
 static double bottleneck(struct search *s)
 {
     const struct spot_place_problem *p = s->p;
@@ -123,9 +123,9 @@ static bool is_proved(const struct search *s)
            s->best->score.usd <= 0 && s->best->score.byte <= s->best->bound_byte;
 }
 
-/* Of placements that differ by nodes of one class or positions of one class only the
- * lexicographically first: a class's empty nodes are taken in ascending order, and so are the
- * nodes on positions of one class. */
+/* True if no placement that only exchanges nodes of one class, or positions of one class, comes
+ * first lexicographically: empty nodes of a class are taken in ascending order, and so are the
+ * nodes of positions of one class. */
 static bool is_canonical(const struct search *s, int q, int node)
 {
     const struct spot_place_problem *p = s->p;
@@ -139,8 +139,8 @@ static bool is_canonical(const struct search *s, int q, int node)
     return true;
 }
 
-/* Enumerate the distinct placements of positions q.. after the given start, with bounds. False when
- * the budget is spent. */
+/* Enumerate the distinct placements of positions q and later after the given start, with bounds.
+ * False when the budget is spent. */
 static bool enumerate(struct search *s, int q, int64_t byte, double busiest_s)
 {
     const struct spot_place_problem *p = s->p;
@@ -195,7 +195,8 @@ static void take_best(struct search *s)
         s->n_used[s->now[q]]++;
 }
 
-/* Swap what q and r hold, or put node i, which has a slot left, on q. True if that is better. */
+/* Exchange the nodes of q and r, or put node i, which has a free slot, on q. True if that is
+ * better. */
 static bool try_change(struct search *s, int q, int r, int i)
 {
     const int old = s->now[q];
@@ -221,7 +222,7 @@ static bool try_change(struct search *s, int q, int r, int i)
     return false;
 }
 
-/* Positions in the order of their receive time, longest first, ties by index. */
+/* The next position in the order of receive times, longest first, ties by index. */
 static int next_busiest(const struct search *s, int last)
 {
     const double limit = last < 0 ? INFINITY : in_s(s->p, last, s->now[last]);
@@ -256,8 +257,8 @@ static void climb(struct search *s)
     }
 }
 
-/* spot_place_try_fn: score the placement; the score stays that of the placement asked about, for
- * the cut. */
+/* spot_place_try_fn: score the placement. The last score stays that of this placement, for the cut.
+ */
 static double try_placement(void *user, const int *node_of_position)
 {
     struct search *s = user;
@@ -273,7 +274,7 @@ static double try_placement(void *user, const int *node_of_position)
     return s->best->score.makespan_s;
 }
 
-/* Raise the bound; where that met better placements, climb from the best of them. */
+/* Raise the bound; if better placements were met on the way, improve the best of them. */
 static void tighten(struct search *s)
 {
     const struct spot_place_problem *p = s->p;
@@ -288,7 +289,7 @@ static void tighten(struct search *s)
         climb(s);
 }
 
-/* Both starts, and with them the bounds. False if there is no placement. */
+/* Compute both start placements and their bounds. False if there is no placement. */
 static bool start(struct search *s)
 {
     struct spot_place *best = s->best;

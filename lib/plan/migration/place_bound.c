@@ -11,10 +11,10 @@
 
 enum { CUTS_MAX = 48, STEPS_PER_LIMIT = 48 };
 
-/* Costs of an assignment are integers: weighted seconds in this many steps of best_s. */
+/* Costs of an assignment are integers: weighted seconds in units of best_s / 2^40. */
 static const double scale = 0x1p40;
 
-/* Rounding of a few sums of doubles, on the safe side. */
+/* Allowance for rounding in sums of a few doubles. */
 static const double slack = 1e-13;
 
 struct bound {
@@ -23,7 +23,7 @@ struct bound {
     struct spot_place_cut cut[CUTS_MAX];
     int n_cut;
     double weight[CUTS_MAX]; /* >= 0, sum 1 */
-    double time[CUTS_MAX];   /* of the last minimiser */
+    double time[CUTS_MAX];   /* times of the cuts under the last minimiser */
     int *node;               /* [n_position] the last minimiser */
     int *stay;               /* [n_position] all -1 */
     int64_t *cost;           /* [n_pair] */
@@ -38,7 +38,7 @@ static double in_s(const struct bound *b, size_t pair)
     return (double)b->p->in_byte[pair] / b->p->in_byte_per_s[pair % (size_t)b->p->n_node];
 }
 
-/* The set that the placement tried last violates most, unless it is known. */
+/* Add the sender set that limits the placement tried last, unless it is already known. */
 static void add_cut(struct bound *b)
 {
     struct spot_place_cut *cut = &b->cut[b->n_cut];
@@ -58,7 +58,8 @@ static void add_cut(struct bound *b)
     b->n_cut++;
 }
 
-/* Costs are rounded down, the sum is a bound. -1 where no placement keeps the limit. */
+/* A lower bound: the least assignment, with costs rounded down. -1 if no placement keeps the limit.
+ */
 static double least(struct bound *b, double limit_s)
 {
     const int n = b->p->n_position, m = b->p->n_node;
@@ -85,7 +86,8 @@ static double least(struct bound *b, double limit_s)
     return value;
 }
 
-/* Times of the cuts under the last minimiser; returns the sum of squares around their mean. */
+/* Compute the times of the cuts under the last minimiser; returns their squared deviations from the
+ * mean, summed. */
 static double measure(struct bound *b)
 {
     double mean = 0, square = 0;
@@ -103,7 +105,8 @@ static double measure(struct bound *b)
     return square;
 }
 
-/* The nearest point of the simplex (Held, Wolfe and Crowder 1974): subtract what leaves sum 1. */
+/* Project onto the simplex (Held, Wolfe and Crowder 1974): subtract a constant so that the positive
+ * parts add up to 1. */
 static void project(double *weight, int n)
 {
     double low = -1, high = 0;
@@ -125,8 +128,8 @@ static void project(double *weight, int n)
         weight[c] = fmax(weight[c] - high, 0);
 }
 
-/* The bound under a threshold: subgradient steps of Polyak's length towards target_s. INFINITY
- * where no placement keeps it; stops early once target_s is reached. */
+/* The bound under a threshold: subgradient steps of Polyak's length towards target_s. INFINITY if
+ * no placement keeps the threshold; stops early once target_s is reached. */
 static double raise(struct bound *b, double limit_s, double target_s)
 {
     double best = 0, pace = 1;
@@ -150,7 +153,7 @@ static double raise(struct bound *b, double limit_s, double target_s)
         add_cut(b);
         square = measure(b);
         if (square <= 0)
-            break; /* one set, or all alike: this is its exact least */
+            break; /* a single cut, or all equal: the bound is exact */
         for (int c = 0; c < b->n_cut; c++)
             b->weight[c] += pace * (target_s - value) / square * b->time[c];
         project(b->weight, b->n_cut);
@@ -174,14 +177,15 @@ static size_t list_limits(const struct bound *b, double floor_s, double *limit)
     return n_distinct;
 }
 
-/* With limit[k] as threshold a placement takes limit[k + 1] or the bound of the rest, whichever is
- * less; the former grows with k, the latter falls. */
+/* For each k, a placement either takes at least limit[k + 1], or it keeps the threshold limit[k],
+ * for which raise() gives a bound; the smaller of the two is a bound of all. The former grows with
+ * k, the latter falls. */
 static double search(struct bound *b, double floor_s)
 {
     double *limit = spot_xcalloc(b->n_pair + 2, sizeof *limit), found_s = floor_s;
     size_t n = list_limits(b, floor_s, limit), low = 0, high;
 
-    if (!n || limit[0] > floor_s) { /* below the least of them all pairs that are left are free */
+    if (!n || limit[0] > floor_s) { /* below the least limit only free pairs remain */
         memmove(limit + 1, limit, n * sizeof *limit);
         limit[0] = floor_s;
         n++;
@@ -217,7 +221,7 @@ double spot_place_bound(const struct spot_place_problem *p, double floor_s, doub
     b.cost = spot_xcalloc(b.n_pair, sizeof *b.cost);
     for (size_t q = 0; q < n; q++)
         b.stay[q] = -1;
-    add_cut(&b); /* of the placement scored last, the best one */
+    add_cut(&b); /* the placement scored last is the best one */
     found_s = b.n_cut ? fmin(search(&b, floor_s), b.best_s) : floor_s;
     for (int c = 0; c < CUTS_MAX; c++)
         free(b.cut[c].byte);

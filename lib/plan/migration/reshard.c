@@ -12,10 +12,10 @@
 
 #define WORK_MAX 1e9
 
-/* Components that both layouts treat alike: whole or cut over the replicas (ZeRO). */
+/* Components that both layouts treat alike: stored whole, or cut over the replicas (ZeRO). */
 struct kind {
-    unsigned mask; /* components of the new layout */
-    int64_t byte;  /* of all of them, a parameter */
+    unsigned mask; /* components of the new layout, a bit set */
+    int64_t byte;  /* bytes per parameter of all of them */
     bool is_old, zero_old, zero_new;
 };
 
@@ -23,8 +23,9 @@ struct builder {
     struct spot_reshard *r;
     const struct spot_layout *from, *to;
     struct spot_flat old_flat, new_flat; /* ZeRO cuts of both layouts */
-    int *list;                           /* [2 + n_old + n_new] holders, owners of one fragment */
-    int64_t *cut;                        /* cuts of one axis */
+    /* [2 + n_old + n_new] holders, then owners, of one fragment */
+    int *list;
+    int64_t *cut; /* cuts of one axis */
     size_t n_cut, cut_cap;
     int *table; /* [n_table] part or -1, open addressing */
     size_t n_table, part_cap;
@@ -36,7 +37,7 @@ static void add_cut(struct builder *b, int64_t at)
     b->cut[b->n_cut++] = at;
 }
 
-/* Where ranks, and replicas of ZeRO components, cut the axis. */
+/* List where ranks, and replicas of ZeRO components, cut the axis. */
 static void cut_axis(struct builder *b, const struct spot_layout *layout,
                      const struct spot_flat *flat, bool is_zero, int64_t bundle, int group)
 {
@@ -85,7 +86,7 @@ static int list_owners(const struct spot_layout *layout, const struct spot_flat 
     return n;
 }
 
-/* Room for one part more; b->list is scratch. */
+/* Make room for another part in the table; b->list is scratch. */
 static void rehash(struct builder *b)
 {
     if (b->r->n_part * 2 < b->n_table)
@@ -109,7 +110,7 @@ static void rehash(struct builder *b)
     }
 }
 
-/* The part with the holders and owners of b->list, created if it is new; the list is consumed. */
+/* The part with the holders and owners in b->list, created if it is new; the list is used up. */
 static struct spot_reshard_part *part_of(struct builder *b, int n_holder, int n_want, int kv)
 {
     struct spot_reshard *r = b->r;
@@ -198,7 +199,7 @@ static void add_group(struct builder *b, const struct kind *kind, int64_t bundle
 
 /* --- caches --- */
 
-/* Heads [*lo, *hi) of rank m. */
+/* Attention heads [*lo, *hi) of rank m. */
 static void kv_range(const struct spot_layout *layout, int64_t m, int64_t *lo, int64_t *hi)
 {
     int64_t n_atom;
@@ -334,7 +335,7 @@ static int check_caches(const struct spot_layout *from, const struct spot_layout
     return 0;
 }
 
-/* The work of build(), roughly; documents can ask for absurd amounts of it. */
+/* Estimate the work of build() and reject absurd amounts of it, which documents can ask for. */
 static int check_size(const struct spot_layout *from, const struct spot_layout *to,
                       struct spot_err *err)
 {
@@ -399,7 +400,7 @@ int spot_reshard_init(struct spot_reshard *r, const struct spot_layout *from,
     return 0;
 }
 
-/* Append what the part has in one bundle; nothing if it has nothing there. */
+/* Append the slice of the part in one bundle, if it has one. */
 static void add_slice(struct spot_reshard *r, size_t *cap, const struct spot_reshard_part *part,
                       int64_t bundle)
 {

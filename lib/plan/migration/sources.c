@@ -86,8 +86,9 @@ static void fill_greedily(struct work *w)
     }
 }
 
-/* Take job k off the busiest node: hand it over, if need be against a smaller job of the taker
- * that a third node (or the busiest) can serve. All three must end below `limit`. */
+/* Take job k off the busiest node: hand it over to another node, possibly in exchange for a smaller
+ * job of that node which a third node (or the busiest) can serve. All three must end below `limit`.
+ */
 static bool hand_over(struct work *w, int k, double limit)
 {
     const struct spot_source_job *job = &w->s->job[k];
@@ -148,8 +149,8 @@ static void keep(struct work *w, double busiest_s)
         w->best[k] = w->s->job[k].from;
 }
 
-/* Branch on the holder of the i-th job; so_far_s is the busiest sender up to here. False once the
- * budget is spent. */
+/* Branch on the holder of the i-th job; so_far_s is the time of the busiest sender up to here.
+ * False once the budget is spent. */
 static bool branch(struct work *w, int i, double so_far_s)
 {
     const int k = i < w->s->n_job ? w->order[i] : -1;

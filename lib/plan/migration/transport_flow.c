@@ -22,8 +22,8 @@ static int64_t whole(double byte)
     return (int64_t)fmin(ceil(byte), 9e18);
 }
 
-/* Source -> gates of receivers -> demands -> holders -> their gates -> sink. Arc 2k is demand k,
- * the holders' arcs follow in order; a demand of no bytes has none. */
+/* Network: source -> gates of receivers -> demands -> holders -> their gates -> sink. Arc 2k is
+ * demand k, and the arcs of the holders follow in order; a demand of 0 bytes has none. */
 static void build(const struct spot_transport *s, double time_s, struct spot_flow *flow)
 {
     const int demand = FIRST_NODE + s->n_node, in = demand + s->n_demand, out = in + s->n_in;
@@ -42,7 +42,8 @@ static void build(const struct spot_transport *s, double time_s, struct spot_flo
                           s->demand[k].cost ? s->demand[k].cost[h] : 0);
         }
     for (int i = 0; i < s->n_node; i++)
-        if (is_used[i]) /* rounded up: a byte more than the time allows, never one too few */
+        /* rounded up: one byte more than the time allows is safe, one too few is not */
+        if (is_used[i])
             spot_flow_add(flow, FIRST_NODE + i,
                           s->n_out && s->out_gate[i] ? out + s->out_gate[i] - 1 : SINK,
                           whole(room_of(s, i, time_s)), 0);
@@ -64,7 +65,8 @@ static int64_t total_of(const struct spot_transport *s)
     return total;
 }
 
-/* If every demand is spread evenly over its holders, is everyone done in time? Often yes. */
+/* True if everyone is done in time when every demand is spread evenly over its holders. This is
+ * often so. */
 static bool fits_evenly(const struct spot_transport *s, double time_s)
 {
     double *load = spot_xcalloc((size_t)s->n_node, sizeof *load);
@@ -79,7 +81,7 @@ static bool fits_evenly(const struct spot_transport *s, double time_s)
     return is_fit;
 }
 
-/* The time that the cut's demands need from its holders at least. */
+/* The least time in which the holders of the cut can send its demands. */
 static double time_of_cut(struct spot_transport *s, const struct spot_flow *flow, double time_s)
 {
     double byte = 0, rate = 0;

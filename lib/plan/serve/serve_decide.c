@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The decision of serving: how many pipelines of which shape, and spares. */
+/* The decision of serving: how many pipelines of which shape, and how many spares. */
 #include "plan/serve_decide.h"
 
 #include <math.h>
@@ -12,20 +12,20 @@
 #include "plan/serve_plan.h"
 #include "trace/load_seen.h"
 
-/* One loss in ten hours of an instance, before any was seen. */
+/* Prior: one loss in ten hours of one instance. */
 #define PRIOR_LOSSES     1.0
 #define PRIOR_INSTANCE_S 36000.0
 #define ANSWER_KEEPS_S   600.0
 
-/* The fields of a question that determine whether its answer is still valid. */
+/* The fields of a question on which the validity of its answer depends. */
 struct asked {
     double time_s;
     int64_t instances;
     struct spot_grid runs;
     double rate_per_s, dispersion, backlog;
     double loss_per_s, switch_s;
-    double prompt_token, output_token; /* on average: what is computed, what is said */
-    unsigned long long rule;           /* a hash of it */
+    double prompt_token, output_token; /* average lengths of prompts and of answers */
+    unsigned long long rule;           /* hash of the rule */
 };
 
 struct spot_decider {
@@ -34,9 +34,10 @@ struct spot_decider {
     int64_t instances;
     struct spot_serve_seen seen;
     struct asked asked;
-    struct spot_serve_offer answer; /* D 0: none yet */
-    bool is_restored;               /* of the answer only the grid, spares and pace are known */
-    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* of the latest answers */
+    struct spot_serve_offer answer; /* the last answer; D = 0: none yet */
+    /* restored from a saved state: only the grid, spares and pace are known */
+    bool is_restored;
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* lengths of the latest answers */
 };
 
 static struct spot_decider *serve_open(const struct spot_rule *rule)
@@ -61,7 +62,8 @@ static int serve_observe(struct spot_decider *d, const struct spot_seen *seen, s
 
 /* --- the question --- */
 
-/* The rate of the last window, with what is assumed for the part of it that was not seen. */
+/* The request rate of the last window; the assumed rate fills the part of it that was not observed.
+ */
 static struct spot_serve_demand demand_of(const struct spot_decider *d)
 {
     const struct spot_serve_seen *s = &d->seen;
@@ -86,7 +88,8 @@ static struct spot_serve_demand demand_of(const struct spot_decider *d)
     return demand;
 }
 
-/* Without one, spares for neighbours cost more than they are worth (docs/design/19-serving.md). */
+/* True if there is an SLO; without one, spares for instances that share a failure domain cost more
+ * than they save (docs/design/19-serving.md). */
 static bool has_slo(const struct spot_serve_rule *r)
 {
     return r->slo.e2e.limit_s > 0 || r->slo.ttft.limit_s > 0;
@@ -163,7 +166,7 @@ static bool is_near(double a, double b, double share)
     return fabs(a - b) <= share * fmax(a, b);
 }
 
-/* True if there are enough instances for the shape. */
+/* True if there are enough instances for the shape of the answer. */
 static bool is_there(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const int64_t each = spot_serve_unit_pipelines(ask->serve, &o->shape);
@@ -215,7 +218,7 @@ static void say_cached(const struct spot_serve_ask *ask, struct spot_serve_plan 
                         100 * cached / prompt);
 }
 
-/* Make the document: the answer first, then the best offer of each other shape. */
+/* Make the document: the answer first, then the best offer of every other shape. */
 static void tell(struct spot_decider *d, const struct spot_serve_ask *ask, bool is_kept,
                  struct spot_serve_plan *plan)
 {
@@ -262,7 +265,7 @@ static int serve_decide(struct spot_decider *d, struct spot_action *action,
     return 0;
 }
 
-/* --- the state --- */
+/* --- saved state --- */
 
 static void serve_save(const struct spot_decider *d, char *line)
 {

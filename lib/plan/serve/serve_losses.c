@@ -6,10 +6,11 @@
 
 #include "common/xalloc.h"
 
-/* batch [k], 1..most: of the shocks of `shocks` (expected), how many take k of n instances. */
+/* batch[k], 1..most: adds the expected number of shocks, out of `shocks`, that take k of n
+ * instances. reach: the probability that a shock takes one instance. */
 static void add_shocks(double *batch, int64_t most, double shocks, int64_t n, double reach)
 {
-    double log_prob = (double)n * log1p(-reach); /* of 0 */
+    double log_prob = (double)n * log1p(-reach); /* log of the probability that none is taken */
 
     for (int64_t k = 1; k <= most && k <= n; k++) {
         log_prob += log(reach * (double)(n - k + 1) / ((1 - reach) * (double)k));
@@ -17,7 +18,8 @@ static void add_shocks(double *batch, int64_t most, double shocks, int64_t n, do
     }
 }
 
-/* Of a place with n instances, which need not be a whole number: a mix of the two beside it. */
+/* Add a place with n instances. If n is not whole, the result is a mixture of the two nearest whole
+ * numbers. */
 static double add_place(const struct spot_serve_place *p, double n, double level_s, double *batch,
                         int64_t most)
 {
@@ -33,7 +35,8 @@ static double add_place(const struct spot_serve_place *p, double n, double level
     return level_s * (p->own * n + p->shock * (1 - none));
 }
 
-/* What makes the rates of the places into losses of an instance while one is replaced. */
+/* The factor from the loss rates of the places to the losses expected while an instance is being
+ * replaced. */
 static double level_of(const struct spot_serve_ask *ask, double *there)
 {
     double rate = 0;
@@ -51,13 +54,13 @@ static double level_of(const struct spot_serve_ask *ask, double *there)
 double spot_serve_share_beyond(const struct spot_serve_ask *ask, int64_t used, int64_t spares)
 {
     const double n = (double)(used + spares);
-    double *batch = spot_xcalloc((size_t)spares + 1, sizeof(double)), /* expected, of k */
+    double *batch = spot_xcalloc((size_t)spares + 1, sizeof(double)), /* expected, by size */
         *away = spot_xcalloc((size_t)spares + 1, sizeof(double));
     double there, level_s = level_of(ask, &there), all = 0, within;
 
     for (size_t i = 0; i < ask->n_place && level_s > 0; i++)
         all += add_place(&ask->place[i], n * ask->place[i].there / there, level_s, batch, spares);
-    if (!(level_s > 0)) { /* each on its own */
+    if (!(level_s > 0)) { /* instances are lost one by one */
         all = ask->loss_per_s * ask->repair_s * n;
         if (spares > 0)
             batch[1] = all;
@@ -73,8 +76,8 @@ double spot_serve_share_beyond(const struct spot_serve_ask *ask, int64_t used, i
     return fmax(1 - within, 0);
 }
 
-/* One more spare that may be lost itself is never a loss more than a spare more: the share falls
- * with their number. */
+/* The share falls with the number of spares, although more spares also mean more losses: one more
+ * spare never adds more than one loss. */
 int64_t spot_serve_spares(const struct spot_serve_ask *ask, int64_t used, double share)
 {
     int64_t few = -1, enough = 1;

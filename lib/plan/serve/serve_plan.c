@@ -68,7 +68,7 @@ static void fill(struct spot_plan_doc *doc, const struct spot_job_doc *job,
     };
 }
 
-/* Dollars of a thousand requests, all that is held paid. */
+/* Dollars per thousand requests, with everything that is held paid for. */
 static double usd_per_1000(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     return o->usd_per_h / 3600 / fmin(ask->demand.rate_per_s, o->request_per_s) * 1000;
@@ -192,7 +192,7 @@ void spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_job_do
     list_others(plan, offer, n);
 }
 
-/* Of weights whose size is known: what they alone take of each GPU there is. */
+/* Say what the weights alone take of each GPU, where their size is known. */
 static void say_weights(const struct spot_job_serve *s, int64_t instances, char *text,
                         size_t n_byte)
 {
@@ -206,7 +206,7 @@ static void say_weights(const struct spot_job_serve *s, int64_t instances, char 
                  1e-9 * (double)s->model_byte / gpus);
 }
 
-/* Where D P M is beyond what a document can say, fewer replicas are. */
+/* If a document cannot express so large a D P M, fewer replicas are used. */
 int spot_serve_plan_refuse(const struct spot_job_doc *job, int64_t instances, struct spot_err *err)
 {
     const struct spot_job_serve *s = &job->serve;

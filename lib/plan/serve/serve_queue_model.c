@@ -4,15 +4,15 @@
 #include <float.h>
 #include <math.h>
 
-/* Share of what the station can answer that comes: rate S / (D B); 1 and more: the queue grows. */
+/* Utilisation: rate S / (D B); from 1 on the queue grows. */
 static double load_of(const struct spot_serve_station *s)
 {
     return s->rate_per_s * s->service_s / ((double)s->replicas * (double)s->batch);
 }
 
-/* Erlang's B by recurrence, C from it: batches form only while all replicas are busy, so that up
- * to then replicas serve single requests. Of a burst only as many as there are replicas do not
- * wait. */
+/* The probability that a request waits: Erlang's B by recurrence, and C from it. Batches form only
+ * while all replicas are busy, so up to then replicas serve single requests. Of a burst, only as
+ * many requests as there are replicas do not wait. */
 double spot_serve_station_busy(const struct spot_serve_station *s)
 {
     const double offered = s->rate_per_s * s->service_s, n = (double)s->replicas;
@@ -25,21 +25,21 @@ double spot_serve_station_busy(const struct spot_serve_station *s)
     return fmax(blocked / (1 - offered / n * (1 - blocked)), 1 - n / fmax(s->dispersion, n));
 }
 
-/* ln E[z^A] of A with that mean and variance over mean. */
+/* ln E[z^A] of the number of arrivals A, with the given mean and ratio of variance to mean. */
 static double log_pgf(double mean, double dispersion, double z)
 {
     if (fabs(dispersion - 1) < 1e-6)
         return mean * (z - 1);
-    if (dispersion > 1) { /* size mean / (d - 1), share of success 1 / d */
+    if (dispersion > 1) { /* negative binomial: size mean / (d - 1), probability of success 1 / d */
         const double inside = 1 - (dispersion - 1) * (z - 1);
 
         return inside > 0 ? -mean / (dispersion - 1) * log(inside) : INFINITY;
     }
-    /* mean / (1 - d) trials, each with 1 - d */
+    /* binomial: mean / (1 - d) trials, each with probability 1 - d */
     return mean / (1 - dispersion) * log1p((1 - dispersion) * (z - 1));
 }
 
-/* ln of the z > 1 with E[z^A] = z^B, given that it is there: E[A] < B. Bisection. */
+/* ln of the z > 1 with E[z^A] = z^B, which exists if E[A] < B. Bisection. */
 static double decay(double mean, double dispersion, double batch)
 {
     double low = 0, high = 64;
@@ -63,9 +63,9 @@ static double slope(double mean, double dispersion, double z)
     return mean / (1 - (dispersion - 1) * (z - 1));
 }
 
-/* P(a batch or more is ahead), by the pole z of the generating function of the queue after a start,
- * whose other roots are taken to be those of z^B = 1, and by earlier arrivals in the same period.
- * Exact for B = 1. */
+/* P(at least one batch is ahead), from the pole z of the generating function of the queue after a
+ * start, with the other roots approximated by those of z^B = 1, and from earlier arrivals in the
+ * same period. Exact for B = 1. */
 static double ahead(double mean, double dispersion, double batch, double root)
 {
     const double z = exp(root), full = exp(batch * root);
@@ -73,12 +73,12 @@ static double ahead(double mean, double dispersion, double batch, double root)
     const double pull = full * slope(mean, dispersion, z) - batch * full / z;
     const double same = (full - 1) / (mean * (z - 1));
 
-    if (root > 15) /* regular arrivals never fill a batch more */
+    if (root > 15) /* regular arrivals never fill another batch */
         return 0;
     return pull > 0 ? fmin((batch - mean) * inner / pull * same / full, 1) : 1;
 }
 
-/* A wait is that for the next start, and a whole period for each full batch ahead. */
+/* A request waits for the next start, and one whole period for each full batch ahead of it. */
 struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *s)
 {
     const double period_s = s->service_s / (double)s->replicas, batch = (double)s->batch;
@@ -99,7 +99,7 @@ struct spot_serve_waits spot_serve_waits_of(const struct spot_serve_station *s)
     return w;
 }
 
-/* P(the next start is later than x from now). */
+/* P(the next start is more than x away). */
 static double residual(const struct spot_serve_waits *w, double x)
 {
     const double turn = x < w->period_s ? 1 - x / w->period_s : 0;
@@ -109,8 +109,8 @@ static double residual(const struct spot_serve_waits *w, double x)
     return x <= 0 ? 1 : w->spread * alone + (1 - w->spread) * turn;
 }
 
-/* P(wait > x). Starts later than 40 periods from now do not happen. A summand below the last digit
- * of the sum is left out: it would change nothing. */
+/* P(wait > x). Starts more than 40 periods away are ignored, and so are summands below the last
+ * digit of the sum, which would not change it. */
 static double tail(const struct spot_serve_waits *w, double x)
 {
     const double whole = floor(x / w->period_s), first = fmax(whole - 40, 1);
@@ -160,14 +160,14 @@ double spot_serve_waits_mean(const struct spot_serve_waits *w)
     return w->busy * (next_s + w->behind / (1 - w->stay) * w->period_s);
 }
 
-/* In a period of mean S / D come m requests on average; if periods scatter, their number varies by
- * m^2 scv more. */
+/* A period of mean S / D has m arrivals on average; if periods vary, the variance of their number
+ * grows by m^2 scv. */
 double spot_serve_station_dispersion(const struct spot_serve_station *s, double scv)
 {
     return s->dispersion + s->rate_per_s * s->service_s / (double)s->replicas * scv;
 }
 
-/* P(wait + after > x). */
+/* P(wait + service > x). */
 static double beyond(const struct spot_serve_waits *w, const double *after_s, const double *share,
                      size_t n, double x)
 {

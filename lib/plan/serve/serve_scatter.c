@@ -9,12 +9,12 @@
 #include "common/xalloc.h"
 
 enum {
-    QUANTILES = 64, /* of a spread where all lengths are the same */
+    QUANTILES = 64, /* quantiles of the distribution if all requests have the same lengths */
     KEPT = SPOT_SERVE_SCATTER_POINTS,
 };
 
-/* Longest of B in a row, from each on, the first behind the last: B a power of two. What is cached
- * is what the one that computes most of its prompt lacks of the longest. */
+/* Replace each length by the longest of B consecutive ones (cyclically); B is a power of two. The
+ * cached part becomes the longest prompt less the largest part that any of them has to compute. */
 static void widen(struct spot_serve_length *length, size_t n, int64_t B)
 {
     struct spot_serve_length *wide = spot_xcalloc(n, sizeof(*wide));
@@ -37,7 +37,7 @@ static void widen(struct spot_serve_length *length, size_t n, int64_t B)
     free(wide);
 }
 
-/* Quantiles in an order that has nothing to do with lengths: multiples of the golden ratio. */
+/* The i-th quantile in an order unrelated to lengths: multiples of the golden ratio, modulo 1. */
 static double quantile(size_t i)
 {
     const double x = ((double)i + 0.5) * 0.6180339887498949;
@@ -45,10 +45,10 @@ static double quantile(size_t i)
     return x - floor(x);
 }
 
-/* Up to which shares of the sorted times stand for one another: finer where percentiles are. */
+/* The sorted times are grouped at these shares; the groups are finer where percentiles lie. */
 static const double bound[KEPT + 1] = { 0, 0.4, 0.7, 0.85, 0.93, 0.97, 0.985, 0.995, 1 };
 
-/* x [n] becomes x [KEPT], the means of what lies between two bounds. */
+/* Reduce x[n] to x[KEPT], the means of the groups. */
 static void thin(double *x, size_t n)
 {
     double kept[KEPT];

@@ -6,7 +6,7 @@
 #include "common/xalloc.h"
 #include "plan/serve_solver.h"
 
-/* "e2e-p99" or "ttft:p95" or "e2e". Returns the limit it names with its percentile, or NULL. */
+/* "e2e-p99", "ttft:p95" or "e2e". Returns the limit named, with its percentile set, or NULL. */
 static struct spot_serve_limit *name_limit(struct spot_serve_slo *slo, char *name,
                                            double *percentile)
 {

@@ -12,12 +12,12 @@
 
 enum { SIZES = 11 }; /* batches of 1, 2, 4, ... SPOT_SERVE_BATCH_MAX */
 
-/* Another plan must be better than the current one by this much: for the same shape, for another,
- * if all are too small. */
+/* By what factor another plan must be better than the current one: with the same shape; with
+ * another shape; if all plans are too small. */
 #define KEEP_COUNT   1.05
 #define KEEP_SHAPE   1.15
 #define KEEP_TOO_FEW 1.05
-#define MISSED       1e6 /* scores of plans that keep an SLO lie below, prices per hour */
+#define MISSED       1e6 /* scores of plans that meet the SLO (prices per hour) lie below this */
 #define GROWS        1e12
 
 int64_t spot_serve_unit_instances(const struct spot_job_serve *s,
@@ -52,12 +52,14 @@ int spot_serve_soonest(const struct spot_job_serve *s, struct spot_serve_shape *
     return is_found ? 0 : -1;
 }
 
-/* A shape and the times of its batches. */
+/* A shape and the times of its batches by size. */
 struct shape_times {
-    struct spot_serve_shape shape; /* with a full batch */
+    struct spot_serve_shape shape; /* its B is a full batch */
     struct spot_serve_time time[SIZES];
-    struct spot_serve_scatter *scatter[SIZES]; /* NULL: all take the same */
-    int64_t instances, pipelines;              /* of a unit */
+    /* NULL: all batches of the size take the same time */
+    struct spot_serve_scatter *scatter[SIZES];
+    /* instances and pipelines in a unit, the smallest step in size */
+    int64_t instances, pipelines;
 };
 
 static bool fill_times(const struct spot_serve_ask *ask, int64_t P, int64_t M,
@@ -97,7 +99,7 @@ static bool is_same_shape(const struct spot_serve_ask *ask, const struct spot_se
     return o->shape.P == ask->current.P && o->shape.M == ask->current.M;
 }
 
-/* What those wait for a switch of shape that the percentile still counts. */
+/* The pause of a change of shape, as far as the percentile counts it. */
 static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const double share = 1 - percentile_of(&ask->slo.e2e);
@@ -107,7 +109,8 @@ static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_
     return ask->switch_s * fmin(1, (ask->switch_s + o->request_s) / fmax(ask->stay_s, 1) / share);
 }
 
-/* The cost of a loss without a spare: the answer starts again, on another grid. */
+/* The delay caused by a loss for which no spare is left: the answer starts again, on another grid.
+ * 0 if such losses are rarer than the percentile counts. */
 static double exposed_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const double share = 1 - percentile_of(&ask->slo.e2e);
@@ -126,7 +129,7 @@ static bool has_slo(const struct spot_serve_ask *ask)
     return ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0;
 }
 
-/* How much better than what runs another has to be. */
+/* The factor on the score of a plan other than the current one: it must be better by this much. */
 static double keep(const struct spot_serve_ask *ask, const struct spot_serve_offer *o, bool grows)
 {
     if (!ask->current_D || o->is_current)
@@ -148,7 +151,7 @@ static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
     o->score *= keep(ask, o, isinf(o->e2e_s));
 }
 
-/* The size of a batch as full as the rate makes it, as a power of two. */
+/* log2 of the usual batch size: as full as the request rate makes it. */
 static int usual(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t D)
 {
     int k = 0;
@@ -159,12 +162,12 @@ static int usual(const struct spot_serve_ask *ask, const struct shape_times *t, 
     return k;
 }
 
-/* What follows the wait: of a batch as the rate makes it, or, as often as all are busy, a full one.
- * Where times scatter the larger is the later, for it ends with its last. */
+/* The distribution of times after the wait: those of a usual batch or, with the probability that
+ * all replicas are busy, of a full one. */
 struct after {
     double first_s[2 * SPOT_SERVE_SCATTER_POINTS], request_s[2 * SPOT_SERVE_SCATTER_POINTS];
     double share[2 * SPOT_SERVE_SCATTER_POINTS];
-    size_t n; /* 0: all take the same */
+    size_t n; /* 0: every batch takes the same time */
 };
 
 static void add_after(struct after *a, const struct spot_serve_scatter *s, double share)
@@ -176,10 +179,10 @@ static void add_after(struct after *a, const struct spot_serve_scatter *s, doubl
     }
 }
 
-/* The wait of one percentile, cached for equal queries. */
+/* The waiting time at one percentile, cached for repeated calls. */
 struct wait {
     struct spot_serve_waits of;
-    double percentile, wait_s; /* 0: not yet computed */
+    double percentile, wait_s; /* percentile 0: not computed yet */
 };
 
 static double wait_s(struct wait *w, double percentile)
@@ -190,7 +193,8 @@ static double wait_s(struct wait *w, double percentile)
     return w->wait_s;
 }
 
-/* When a share of requests have left, without what drains. */
+/* The time after which a share `percentile` of the requests are answered, without the time to drain
+ * the backlog. */
 static double left_s(struct wait *wait, double mean_s, const double *scattered_s,
                      const struct after *after, double percentile)
 {
@@ -199,10 +203,9 @@ static double left_s(struct wait *wait, double mean_s, const double *scattered_s
                     : mean_s + wait_s(wait, percentile);
 }
 
-/* What is known of a number of units before its queue is: how often it is said, and what no one
- * waits less than. */
+/* Properties of a plan that are known before its queue is solved. */
 struct outline {
-    int k, full; /* sizes of the usual and the full batch */
+    int k, full; /* log2 of the usual and of the full batch size */
     double drain_s;
 };
 
@@ -234,7 +237,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     const struct spot_serve_scatter *scatter = t->scatter[line->k];
     static const struct after none = { .n = 0 };
     struct after after = { .n = 0 };
-    /* where all are busy anyway, in turn is better than as it happens */
+    /* where all replicas are busy anyway, starting them in turn is better than at random */
     const bool is_paced = ask->demand.rate_per_s * time->request_s >= (double)o->D;
     struct spot_serve_station station = { .replicas = o->D,
                                           .batch = t->shape.B,
@@ -265,7 +268,7 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     score(ask, o);
 }
 
-/* A lower bound of the score, with a wait of 0. */
+/* A lower bound of the score: with no wait. */
 static double least_score(const struct spot_serve_ask *ask, const struct shape_times *t,
                           const struct outline *line, const struct spot_serve_offer *o)
 {
@@ -276,8 +279,8 @@ static double least_score(const struct spot_serve_ask *ask, const struct shape_t
     return o->usd_per_h * (has_slo(ask) ? 1 : line->drain_s + usual_s) * keep(ask, o, false);
 }
 
-/* No number of units from here on can be better: price only grows, and no one is answered sooner
- * than in the time of a lone request. */
+/* True if no larger number of units can be better: the price only grows, and no answer is faster
+ * than that to a single request. */
 static bool is_hopeless(const struct spot_serve_ask *ask, const struct shape_times *t,
                         const struct spot_serve_offer *best, const struct spot_serve_offer *last)
 {
@@ -330,7 +333,8 @@ static bool is_allowed(const struct spot_job_serve *s, int64_t P, int64_t M)
     return P * M >= s->gpus_min && s->stage_layers % P == 0;
 }
 
-/* A shape that may be on so many GPUs: to the next cell of the profile, or P. */
+/* Iterates over the shapes allowed on a number of GPUs: the next P, then the next cell of the
+ * profile. */
 struct shapes {
     size_t cell;
     int64_t P, M;
@@ -369,8 +373,8 @@ struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, siz
     return list;
 }
 
-/* Is one of the shape better than *best, if there is one yet? Queues of those that cannot be are
- * not looked at. */
+/* Replace *best by the best offer of this shape if that is better, or if there is none yet. Queues
+ * are only solved for offers that may be better. */
 static void better_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M,
                             struct spot_serve_offer *best)
 {
@@ -397,7 +401,7 @@ int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_of
     struct spot_serve_offer found = { 0 };
     struct shapes at = { 0 };
 
-    /* what runs is often the best, and then few others need a look */
+    /* the current shape is often the best; with it known, few others need to be evaluated */
     if (ask->current_D && is_allowed(ask->serve, ask->current.P, ask->current.M))
         better_of_shape(ask, ask->current.P, ask->current.M, &found);
     while (next_shape(ask->serve, ask->instances * ask->serve->gpus, &at))

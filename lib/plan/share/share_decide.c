@@ -10,7 +10,7 @@
 struct spot_decider {
     struct spot_share_rule rule;
     struct spot_share_plan plan;
-    int64_t *count; /* [n_type] seen */
+    int64_t *count; /* [n_type] workers of each type that were observed */
 };
 
 static struct spot_share_want want_of(const struct spot_share_job *doc,
@@ -27,7 +27,7 @@ static struct spot_share_want want_of(const struct spot_share_job *doc,
                                      .unsaved = now->unsaved };
 }
 
-/* Set the time that a job's completed work would have taken on its current isolated part. */
+/* Set the time that the completed work of a job would have taken on its current isolated part. */
 static void set_isolated(struct spot_share_view *v, const struct spot_share_rule *rule)
 {
     double *per_s = spot_xcalloc(v->problem.n_job, sizeof(double));

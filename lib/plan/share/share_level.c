@@ -8,16 +8,17 @@
 #include "common/xalloc.h"
 #include "plan/lp.h"
 
-/* Jobs of one class have equal shares in some optimum: the mean of an optimum over all orders of
- * alike jobs is one. A program over classes is smaller, and blind to the order of jobs. */
+/* Jobs that are alike form a class: some optimum gives them equal shares, namely the mean of any
+ * optimum over all permutations of alike jobs. A program over classes is smaller and does not
+ * depend on the order of jobs. */
 struct classes {
     const struct spot_share_problem *problem;
     const double *gain, *floor;
-    size_t *of_job;   /* [n_job] */
-    size_t n, *first; /* [n] a job of it */
-    double *size;     /* [n] */
-    double *frozen;   /* [n] its level; NAN: it rises */
-    double *y;        /* [n][n_type] sum of shares */
+    size_t *of_job;   /* [n_job] class of each job */
+    size_t n, *first; /* number of classes; [n] one job of each */
+    double *size;     /* [n] jobs in the class */
+    double *frozen;   /* [n] fixed level of the class; NaN: still rising */
+    double *y;        /* [n][n_type] sum of the shares of its jobs */
     double unit;      /* gains are divided by this */
 };
 
@@ -53,7 +54,7 @@ static int by_class(const void *a, const void *b)
     return order ? order : (x->job > y->job) - (x->job < y->job);
 }
 
-/* The unit: the best gain of the job that has least of it. */
+/* Set the unit: the smallest of the jobs' best gains. */
 static void set_unit(struct classes *k)
 {
     const size_t n_type = k->problem->n_type;
@@ -117,7 +118,7 @@ static const struct spot_share_want *want_of(const struct classes *k, size_t c)
     return &k->problem->want[k->first[c]];
 }
 
-/* Rows of types come first, then of classes' time: [n_type] and [n]. */
+/* Rows: the types first, then the time of each class: [n_type] and [n]. */
 static struct spot_lp *base(const struct classes *k, size_t extra)
 {
     const size_t n_type = k->problem->n_type, n = k->n, room = n > n_type ? n : n_type;
@@ -146,7 +147,7 @@ static struct spot_lp *base(const struct classes *k, size_t extra)
     return lp;
 }
 
-/* One row for each class: what it gains, less its level where that rises (column n * n_type). */
+/* One row for each class: its gain, less the common level if it still rises (column n * n_type). */
 static void add_levels(const struct classes *k, struct spot_lp *lp)
 {
     const size_t n_type = k->problem->n_type;
@@ -182,7 +183,8 @@ static void keep(struct classes *k, const struct spot_lp *lp)
     memcpy(k->y, spot_lp_x(lp), k->n * k->problem->n_type * sizeof(double));
 }
 
-/* Freeze what holds the level down: a row with a price is tight in every optimum. */
+/* Freeze the classes that limit the level: a row with a positive price is tight in every optimum.
+ * Returns how many. */
 static size_t freeze(struct classes *k, const struct spot_lp *lp, double level)
 {
     const double *dual = spot_lp_dual(lp) + k->problem->n_type + k->n;
@@ -223,7 +225,7 @@ static void prefer_staying(const struct classes *k, struct spot_lp *lp)
                          want_of(k, c)->on == (int)j ? -(double)want_of(k, c)->scale : 0);
 }
 
-/* All levels are what they are: of such shares those that move least. */
+/* With all levels fixed, choose the shares that move the fewest jobs. */
 static void settle(struct classes *k, double level)
 {
     struct spot_lp *lp = base(k, 1);
@@ -285,7 +287,7 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
         spot_lp_free(lp);
         frozen += n;
         if (!n)
-            break; /* rounding has the last word: the rest stays where it is */
+            break; /* rounding decides nothing further: the remaining levels stay where they are */
     }
     if (!rc && !weight && any_runs(&k))
         settle(&k, level);
@@ -315,7 +317,7 @@ static void add_floors(const struct classes *k, struct spot_lp *lp)
     free(value);
 }
 
-/* Of equal sums the one that moves least. */
+/* Of the shares with the same sum, choose those that move the fewest jobs. */
 static void settle_sum(struct classes *k, double sum)
 {
     const size_t n_type = k->problem->n_type, n = k->n * n_type;

@@ -41,8 +41,8 @@ double spot_share_rate(const struct spot_share_problem *p, size_t job, const dou
     return sum;
 }
 
-/* Summed from the last type: ties of the released scheduler are decided by the last digit, and it
- * sums k80, p100, v100 where it fills v100, p100, k80. */
+/* Summed from the last type on: the released scheduler breaks ties by the last digit, and it sums
+ * k80, p100, v100 where it fills v100, p100, k80. */
 void spot_share_isolated_part(const struct spot_share_problem *p, size_t job, double *x)
 {
     double sum = 0;
@@ -78,7 +78,7 @@ int spot_share_makespan(const struct spot_share_problem *p, struct spot_share_an
         for (size_t j = 0; j < p->n_type; j++)
             gain[i * p->n_type + j] = p->rate[i * p->n_type + j] / p->want[i].left;
     rc = spot_share_level(p, gain, false, NULL, a, err);
-    if (!rc) { /* levels are shares of all that is left in a second */
+    if (!rc) { /* the level is the part of all remaining work that is done per second */
         const double per_s = a->objective;
 
         a->objective = 1 / per_s;

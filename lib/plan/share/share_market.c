@@ -14,7 +14,7 @@ struct market {
     size_t n_way, n_job, n_type;
     const int64_t *count;
     double *price;  /* [n_type] */
-    size_t *first;  /* [n_job + 1] its ways */
+    size_t *first;  /* [n_job + 1] first way of each job */
     int64_t *there; /* [n_type] unassigned workers */
     ptrdiff_t *chosen;
 };
@@ -38,8 +38,8 @@ static int by_bid(const void *a, const void *b)
     return (x->way > y->way) - (x->way < y->way);
 }
 
-/* The maximum price that each job would pay for a worker of the type, at the current prices of
- * other types. */
+/* The highest price per worker of the type that each job would pay, at the current prices of the
+ * other types. Returns the number of bids. */
 static size_t bid_for(const struct market *m, size_t type, struct bid *bid)
 {
     size_t n = 0;
@@ -63,7 +63,7 @@ static size_t bid_for(const struct market *m, size_t type, struct bid *bid)
     return n;
 }
 
-/* The lowest price at which what is asked for is there. */
+/* The lowest price at which demand does not exceed the workers of the type. */
 static double clear(const struct market *m, struct bid *bid, size_t n, size_t type)
 {
     int64_t asked = 0;
@@ -116,7 +116,7 @@ static double worth_of(const struct market *m, size_t job)
     return m->chosen[job] >= 0 ? m->value[m->chosen[job]] : 0;
 }
 
-/* The ways with most to gain by a worker go first: at the prices found, then at none. */
+/* Assign ways in the order of their gain per worker: after the price, or without a price. */
 static void fill(struct market *m, struct bid *bid, bool at_price)
 {
     size_t n = 0;
@@ -137,7 +137,7 @@ static void fill(struct market *m, struct bid *bid, bool at_price)
     }
 }
 
-/* A better way where there is room for it. */
+/* Improve job i by itself: take a better way for which there are enough workers. */
 static bool improve_alone(struct market *m, size_t i)
 {
     bool is_better = false;
@@ -156,7 +156,7 @@ static bool improve_alone(struct market *m, size_t i)
     return is_better;
 }
 
-/* The best way of `job` in the room there is, `more` workers of type `type` counted in. */
+/* The best way of `job` with the unassigned workers and `more` workers of type `type`. */
 static double best_in(const struct market *m, size_t job, size_t type, int64_t more,
                       ptrdiff_t *best)
 {
@@ -183,7 +183,8 @@ static void drop(struct market *m, size_t i)
     m->chosen[i] = SPOT_SHARE_NO_WAY;
 }
 
-/* Way w for its job, in the place of `other`, which goes where it still can. */
+/* Give job its way w in place of the way of `other`, which takes the best that is left for it. True
+ * if the sum improves. */
 static bool improve_by_swap(struct market *m, size_t w, size_t other)
 {
     const size_t i = m->way[w].job;
@@ -209,7 +210,8 @@ static bool improve_by_swap(struct market *m, size_t w, size_t other)
     return false;
 }
 
-/* Only ways that are nearly worth their price can be in a better choice. */
+/* Improve by exchanges; only ways that are nearly worth their price can be part of a better choice.
+ */
 static void improve(struct market *m)
 {
     const bool is_small = m->n_job <= 256;
@@ -233,11 +235,12 @@ static void improve(struct market *m)
     }
 }
 
-/* --- small markets: every choice that can still be best --- */
+/* --- small markets: exhaustive search with bounds --- */
 
 struct search {
     struct market *m;
-    double best, *rest; /* [n_job + 1]: no more than this of the jobs from here on, at the prices */
+    /* [n_job + 1] rest: upper bound of the value of jobs from here on, at the prices */
+    double best, *rest;
     ptrdiff_t *best_way;
     size_t nodes;
 };
@@ -254,7 +257,7 @@ static void search(struct search *s, size_t i, double worth)
     if (++s->nodes > NODES_MAX || bound <= s->best * (1 + 1e-12))
         return;
     if (i == m->n_job) {
-        if (worth <= s->best) /* unassigned workers are in the bound */
+        if (worth <= s->best) /* the bound includes unassigned workers */
             return;
         s->best = worth;
         memcpy(s->best_way, m->chosen, m->n_job * sizeof(*m->chosen));

@@ -15,8 +15,8 @@ void spot_share_choice_release(struct spot_share_choice *choice)
     *choice = (struct spot_share_choice){ 0 };
 }
 
-/* Steps/s that are left of `rate` where machines are lost: each loss takes half of what lies
- * between two checkpoints and a new beginning, for all workers of the job. */
+/* Effective steps/s when machines are lost: each loss costs all workers of the job half a
+ * checkpoint interval and a restart. */
 static double surviving(const struct spot_share_problem *p, const struct spot_share_terms *terms,
                         const struct spot_share_way *way)
 {
@@ -28,12 +28,12 @@ static double surviving(const struct spot_share_problem *p, const struct spot_sh
 
 enum { HOLD_ROUNDS = 10 };
 
-/* One number for each job, whose meaning depends on the aim. */
+/* The objective, with one number for each job whose meaning depends on it. */
 struct aim {
     const struct spot_share_problem *problem;
     const struct spot_share_terms *terms;
     double *of_job; /* [n_job] */
-    double *x;      /* [n_job][n_type] shares of a makespan */
+    double *x;      /* [n_job][n_type] shares in the minimum-makespan program */
 };
 
 static bool stays(const struct spot_share_problem *p, const struct spot_share_way *way)
@@ -43,8 +43,8 @@ static bool stays(const struct spot_share_problem *p, const struct spot_share_wa
     return want->on == (int)way->type && want->on_scale == way->scale;
 }
 
-/* The share of the remaining work that a round does; staying is worth what leaving would lose,
- * spread over hold_s. */
+/* The part of the remaining work that one round does. Staying counts more by the work that leaving
+ * would lose, spread over hold_s. */
 static double share_of_left(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_terms *terms = aim->terms;
@@ -57,11 +57,11 @@ static double share_of_left(const struct aim *aim, const struct spot_share_way *
     return part + (stays(aim->problem, way) ? kept / want->left * terms->round_s / hold_s : 0);
 }
 
-/* For the least mean completion time. Of jobs that cannot be divided, those go first of which a
- * round does the largest share of what remains (on one machine: the shortest). Where jobs may take
- * more workers than they use well, that gives the shortest too many: with speeds of workers to the
- * power of 1/2 the best shares follow the square root of their rank (Berg et al., heSRPT, 2020).
- * The square root of the remaining time stands between the two. */
+/* For the least mean completion time. Of jobs that cannot be divided, those of which a round does
+ * the largest part of the remaining work go first (on one machine: the shortest). Where jobs may
+ * take more workers than they use efficiently, that gives too many to the shortest: if speed is the
+ * square root of the workers, the best shares follow the square root of the rank (Berg et al.,
+ * heSRPT, 2020). The factor sqrt(remaining time) is a compromise between the two. */
 static double completion(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_want *want = &aim->problem->want[way->job];
@@ -71,7 +71,8 @@ static double completion(const struct aim *aim, const struct spot_share_way *way
     return want->weight * share_of_left(aim, way) * sqrt(left_s);
 }
 
-/* Alpha-fair (alpha 4, towards max-min): gain, over the fourth power of progress so far. */
+/* Alpha-fairness (alpha 4, close to max-min): the gain divided by the fourth power of progress so
+ * far. */
 static double fairness(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_want *want = &aim->problem->want[way->job];
@@ -84,9 +85,9 @@ static double fairness(const struct aim *aim, const struct spot_share_way *way)
     return rate / aim->of_job[way->job] * stay / pow(fmax(progress, 1e-3), 4);
 }
 
-/* Fill the workers with jobs where the minimum-makespan program has them, first those that must run
- * for most of the remaining time; elsewhere only idle workers. A running job continues until
- * another has much less slack. */
+/* Give workers to jobs where the minimum-makespan program places them, those first that must run
+ * for most of the remaining time; elsewhere jobs only get idle workers. A running job continues
+ * until another has much less slack. */
 static double urgency(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_problem *p = aim->problem;
@@ -97,14 +98,14 @@ static double urgency(const struct aim *aim, const struct spot_share_way *way)
     for (size_t j = 0; j < p->n_type; j++)
         must += aim->x[way->job * p->n_type + j];
     if (must > 0.98)
-        must += 2; /* it has no slack at all */
+        must += 2; /* the job has no slack at all */
     return (double)way->scale * here *
            (1 + must + (stays(p, way) ? aim->terms->switch_s > 0 ? 0.5 : 0.1 : 0));
 }
 
-enum { CHEAP = 125 }; /* percent of the least cost of a step that a job takes */
+enum { CHEAP = 125 }; /* a job takes steps of up to this cost, in percent of its cheapest */
 
-/* Steps that cost little more than the cheapest; any, where the SLO is near. */
+/* Prefer steps that cost little more than the cheapest; near the limit of the SLO take any. */
 static double thrift(const struct aim *aim, const struct spot_share_way *way)
 {
     const struct spot_share_problem *p = aim->problem;
@@ -131,7 +132,8 @@ static double value_of(const struct aim *aim, const struct spot_share_way *way)
     }
 }
 
-/* of_job: the best rate; steps/s of an isolated part; the least cost of a step. */
+/* Set of_job to what the objective needs: the best rate; steps/s of an isolated part; or the least
+ * cost of a step. */
 static int aim_init(struct aim *aim, const struct spot_share_way *way, size_t n_way,
                     struct spot_err *err)
 {

@@ -9,7 +9,8 @@
 #include "common/xalloc.h"
 #include "trace/region.h"
 
-static const double NEGLIGIBLE = 1e-9; /* cells below are left out and their mass is shared */
+/* less likely cells are dropped and their probability is shared out */
+static const double NEGLIGIBLE = 1e-9;
 
 /* out[a + b] += x[a] * y[b]: the distribution of a sum. */
 static double *sum_dist(const double *x, int n_x, const double *y, int n_y)
@@ -36,7 +37,7 @@ struct cells {
     size_t n;
 };
 
-/* Sort, join equal cells, drop the negligible, make it sum to 1. */
+/* Sort, join equal cells, drop negligible ones, and normalise. */
 static void tidy(struct cells *c)
 {
     size_t n = 0;
@@ -61,7 +62,7 @@ static void tidy(struct cells *c)
         c->cell[i].prob /= sum;
 }
 
-/* *a becomes the distribution of the sum of both; changes convolve. */
+/* Replace *a by the distribution of the sum of both, the convolution. */
 static void add_cells(struct cells *a, const struct cells *b)
 {
     struct cells sum = { spot_xcalloc(a->n * b->n, sizeof(*sum.cell)), 0 };
@@ -76,7 +77,7 @@ static void add_cells(struct cells *a, const struct cells *b)
     tidy(a);
 }
 
-/* Nothing, for sure. */
+/* The distribution of no change. */
 static struct cells nothing(void)
 {
     struct cells c = { spot_xcalloc(1, sizeof(*c.cell)), 1 };
@@ -87,7 +88,7 @@ static struct cells nothing(void)
 
 /* --- zones of a region lose together --- */
 
-/* The distribution of a zone whose losses are `lift` times as likely as it says. */
+/* The changes of a zone if losses are `lift` times as likely as in its series. */
 static struct cells lifted(const struct spot_forecast_series *series, double loss, double lift)
 {
     const double rest = loss < 1 ? (1 - loss * lift) / (1 - loss) : 1;
@@ -103,8 +104,9 @@ static struct cells lifted(const struct spot_forecast_series *series, double los
     return c;
 }
 
-/* The distribution of a zone with or without a shock. No loss can be likelier than sure, in neither
- * case; the other makes up for what the lift lacks, so that the distribution of the zone stays. */
+/* The changes of a zone with or without a shock. In neither case may the probability of a loss
+ * exceed 1; if the lift must be limited for that, the other case is adjusted so that the
+ * distribution of the zone stays the same. */
 static struct cells zone_given(const struct spot_forecast_series *series,
                                const struct spot_forecast_region *region, bool is_shock)
 {
@@ -126,7 +128,7 @@ static bool is_in(const struct spot_forecast_series *series,
 {
     size_t n = spot_region_length(series->zone);
 
-    n = n < sizeof(region->region) ? n : sizeof(region->region) - 1; /* names are cut there */
+    n = n < sizeof(region->region) ? n : sizeof(region->region) - 1; /* names are truncated there */
     return n == strlen(region->region) && !strncmp(series->zone, region->region, n) &&
            !strcmp(series->instance_type, region->instance_type);
 }
@@ -144,7 +146,7 @@ static const struct spot_forecast_region *region_of(const struct spot_forecast *
     return NULL;
 }
 
-/* *distribution += all zones of a region: what they do with a shock and without, mixed. */
+/* Add all zones of a region to *distribution: their changes with a shock and without, mixed. */
 static void add_region(struct cells *dist, const struct spot_forecast *forecast,
                        const struct spot_forecast_region *region)
 {
@@ -170,7 +172,7 @@ static void add_region(struct cells *dist, const struct spot_forecast *forecast,
         }
         free(all.cell);
     }
-    add_cells(dist, &mix); /* makes one cell of those that both have */
+    add_cells(dist, &mix); /* joins equal cells of the two cases */
     free(mix.cell);
 }
 
@@ -194,7 +196,7 @@ static void add_changes(struct spot_change_dist *dist, const struct spot_forecas
     dist->n_change = all.n;
 }
 
-/* dist->count += series. */
+/* Add the counts of a series to those of dist. */
 static int add_series(struct spot_change_dist *dist, const struct spot_forecast_series *series,
                       struct spot_err *err)
 {
@@ -221,8 +223,8 @@ static int add_series(struct spot_change_dist *dist, const struct spot_forecast_
     return 0;
 }
 
-/* The distribution of the count after the first step is that of the changes: they know of regions.
- */
+/* Set the distribution of the count after the first step from that of the changes, which accounts
+ * for regions. */
 static void first_step(struct spot_change_dist *dist)
 {
     memset(dist->count, 0, ((size_t)dist->cap + 1) * sizeof(*dist->count));
@@ -231,7 +233,7 @@ static void first_step(struct spot_change_dist *dist)
             dist->change[i].prob;
 }
 
-/* Another count than the forecast's is known: the same changes from there. */
+/* If the known count differs from that of the forecast, apply the same changes to it. */
 static void move_to(struct spot_change_dist *dist, int now)
 {
     const int cap = dist->cap > now ? dist->cap : now, shift = now - dist->now;

@@ -11,8 +11,8 @@
 #include "plan/train/repartition.h"
 #include "plan/train/warm_spare.h"
 
-/* The largest change in Parcae's published runs. Beyond it, ties of a repartition go to the lower
- * stage in any case. */
+/* The largest change in Parcae's published runs. Above it, ties in a repartition always go to the
+ * lower stage. */
 enum { VICTIMS_BY_NODE = 6 };
 
 int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
@@ -22,7 +22,8 @@ int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
     return t->index[d * (t->p_max + 1) + p];
 }
 
-/* The kind of change: instances join if the new grid has more than survive of the old. */
+/* The kind of change: instances are added if the new grid has more of them than survive of the old
+ * one. */
 static enum spot_change_kind change_kind(const struct spot_cost_table *t, int from, int lost,
                                          int to)
 {
@@ -41,7 +42,7 @@ double spot_cost_start_s(const struct spot_cost_table *t, int to)
            (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
 }
 
-/* The most victims that a grid can have here. */
+/* The most victims that a grid can have in this table. */
 static int victims_of(const struct spot_cost_table *t, int g)
 {
     const int size = t->d[g] * t->p[g];
@@ -49,7 +50,7 @@ static int victims_of(const struct spot_cost_table *t, int g)
     return size < t->lost_max ? size : t->lost_max;
 }
 
-/* Where the table of at most `most` victims in a stage lies; without such a bound at `all`. */
+/* Where the table for at most `most` victims in a stage is stored; in `all` if that is no limit. */
 static double **at_most(const struct spot_cost_table *t, double **all, double ***bounded,
                         size_t n_all, size_t i, int from, int most)
 {
@@ -62,8 +63,8 @@ static double **at_most(const struct spot_cost_table *t, double **all, double **
     return &(*bounded)[i * wide + (size_t)most];
 }
 
-/* hold[0..v] then move[0..v] of `from` keeping `keep` pipelines, v its victims at most, up to
- * `most` in a stage. */
+/* hold[0..v] followed by move[0..v] of `from` keeping `keep` pipelines: v is its maximum number of
+ * victims, at most `most` of them in a stage. */
 static const double *same_of(struct spot_cost_table *t, int from, int keep, int most)
 {
     const size_t i = (size_t)from * (size_t)(t->n_max + 1) + (size_t)keep;
@@ -95,13 +96,14 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
 
 /* --- warm spares -------------------------------------------------------------- */
 
-/* The change of a grid with w warm spares to `keep` pipelines, by victims among both. */
+/* A change of a grid with w warm spares to `keep` pipelines, by the number of victims among grid
+ * and spares together. */
 struct spot_warm_change {
     int n_warm, v_max;
     double move[SPOT_COST_LOST_MAX + 1], lost[SPOT_COST_LOST_MAX + 1];
 };
 
-/* Spares beside a grid of n instances that may mirror stages. */
+/* The number of spares beside grid g of n instances that may mirror stages. */
 static int warm_spares(const struct spot_cost_table *t, int n, int g)
 {
     const int spares = n - t->d[g] * t->p[g];
@@ -139,8 +141,8 @@ double spot_cost_rate(struct spot_cost_table *t, int n, int g)
     return *at;
 }
 
-/* Those of a grid with w of them: [(n_max + 1) * (lost_max + 1)] by pipelines kept and victims of a
- * stage at most. */
+/* The changes of a grid with w warm spares: [(n_max + 1) * (lost_max + 1)], by pipelines kept and
+ * the maximum of victims in a stage. */
 static struct spot_warm_change **warm_changes(struct spot_cost_table *t, int w, int from)
 {
     const size_t n = ((size_t)t->n_max + 1) * ((size_t)t->lost_max + 1);
@@ -155,7 +157,7 @@ static struct spot_warm_change **warm_changes(struct spot_cost_table *t, int w, 
     return *at;
 }
 
-/* Large losses are rare: they are made when one is asked for. */
+/* Computed on demand, since large losses are rare. */
 static const struct spot_warm_change *warm_change(struct spot_cost_table *t, int w, int from,
                                                   int keep, int most, int lost)
 {
@@ -185,8 +187,8 @@ int spot_cost_mirroring(struct spot_cost_table *t, int n, int g)
                              : 0;
 }
 
-/* What is saved of the price of a change that keeps P, transfers to places that warm spares take,
- * in draws of up to `most` victims in a stage. */
+/* Seconds saved by warm spares in a change that keeps P: the transfers to the places that they
+ * take, over draws of up to `most` victims in a stage. */
 static double saves(struct spot_cost_table *t, int n, int from, int lost, int to, int most)
 {
     const int size = t->d[from] * t->p[from], v = victims_of(t, from);
@@ -214,7 +216,8 @@ double spot_cost_warm_saves_s(struct spot_cost_table *t, int n, int from, int lo
     return saves(t, n, from, lost, to, t->d[from]);
 }
 
-/* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
+/* E[restore_s], from the probability of losing every replica of some stage. Parcae's rules charge
+ * that as a transfer. */
 static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
 {
     double wiped = 0;
@@ -228,12 +231,12 @@ static double restore_of(const struct spot_cost_table *t, int from, int most, co
     return wiped * t->job->cost.restore_s;
 }
 
-/* The draws in which no stage loses more than `most`: share[j] of those with j victims in the
- * grid, which have probability weight[j]. */
+/* The draws in which no stage loses more than `most`: with j victims in the grid, which has
+ * probability weight[j], they are the part share[j]. */
 struct draws {
     int most;
-    const double *weight, *share; /* [lost + 1]; no share: all of them */
-    double prob;                  /* all_draws */
+    const double *weight, *share; /* [lost + 1]; share NULL: every draw */
+    double prob;                  /* set by all_draws */
 };
 
 static double share_of(const struct draws *x, int j)
@@ -241,7 +244,7 @@ static double share_of(const struct draws *x, int j)
     return x->share ? x->share[j] : 1;
 }
 
-/* Probability that some stage has no holder left, with warm spares. */
+/* The probability that some stage has no holder left, counting warm spares. */
 static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
 {
     const int w = warm_spares(t, n, from), size = t->d[from] * t->p[from];
@@ -254,7 +257,7 @@ static double warm_lost(struct spot_cost_table *t, int n, int from, int lost)
     return s;
 }
 
-/* Seconds of moving state to grids of p2 stages, summed over those draws. */
+/* Seconds to move state to grids of p2 stages, summed over the draws. */
 static double move_other(struct spot_cost_table *t, int from, int lost, int p2,
                          const struct draws *x)
 {
@@ -267,7 +270,7 @@ static double move_other(struct spot_cost_table *t, int from, int lost, int p2,
     return s;
 }
 
-/* The probability of those draws. */
+/* The probability of the draws. */
 static double all_draws(const struct spot_cost_table *t, int from, int lost, const struct draws *x)
 {
     const int v = victims_of(t, from), up_to = lost < v ? lost : v;
@@ -278,8 +281,8 @@ static double all_draws(const struct spot_cost_table *t, int from, int lost, con
     return s;
 }
 
-/* Parcae's price of a change, summed over those draws; moved: move_other of its stages, where they
- * change. */
+/* Parcae's cost of a change, summed over the draws. moved: the result of move_other, if P changes.
+ */
 static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x,
                     double moved)
 {
@@ -323,7 +326,7 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, in
     struct draws all;
     const int v = victims_of(t, from), size = t->d[from] * t->p[from];
 
-    if (!lost && !t->warm) /* then it does not matter how many there are */
+    if (!lost && !t->warm) /* then the result does not depend on n */
         n = size > t->n_low ? size : t->n_low;
     at = &t->row[row_at(t, n, from, lost)];
     if (*at)
@@ -373,7 +376,7 @@ const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost
     if (x->is_full)
         return x->cost_s;
     all = draws_of(t, x);
-    for (int i = 0; i < t->n_grid;) { /* those of as many stages together */
+    for (int i = 0; i < t->n_grid;) { /* grids with the same number of stages together */
         const int p2 = t->p[t->by_p[i]];
         const double moved = p2 != t->p[from] ? move_other(t, from, lost, p2, &all) : 0;
 
@@ -404,7 +407,7 @@ static double most_of(const double *x, int n)
     return most;
 }
 
-/* From one grid to another: the number of victims that costs most. */
+/* The cost of a change between two grids, for the costliest number of victims. */
 static double most_between(struct spot_cost_table *t, int from, int to)
 {
     const int v = victims_of(t, from), most = t->d[from];
@@ -429,8 +432,8 @@ double spot_cost_most_s(struct spot_cost_table *t)
     return t->most_s;
 }
 
-/* Sums over the draws of up to `most` victims in a stage: their probability, seconds to every
- * grid. */
+/* Sums over the draws of up to `most` victims in a stage. Returns their probability; cost_s:
+ * seconds to every grid. */
 static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, int most,
                         double *cost_s)
 {
@@ -454,11 +457,12 @@ static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, in
     return prob;
 }
 
-/* M = d - most is what `most` victims allow and most - 1 do not. */
+/* The outcomes by the number of intact pipelines M: M = d - most has the draws that a limit of
+ * `most` victims in a stage allows and a limit of most - 1 does not. */
 static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n, int from,
                                                 int lost)
 {
-    static const double NEGLIGIBLE = 1e-9; /* less is lost in the difference */
+    static const double NEGLIGIBLE = 1e-9; /* smaller differences are rounding */
     const int size = t->d[from] * t->p[from], worst = lost < size ? lost : size;
     const int n_value = (worst < t->d[from] ? worst : t->d[from]) + 1;
     const size_t n_grid = (size_t)t->n_grid;
@@ -476,7 +480,8 @@ static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n
         if (prob < NEGLIGIBLE)
             continue;
         if (restore_s > 0 && most == t->d[from] && has_warm(t, n, from))
-            restore_s *= fmin(1, warm_lost(t, n, from, lost) / prob); /* a mirror may be left */
+            /* a mirror may have survived */
+            restore_s *= fmin(1, warm_lost(t, n, from, lost) / prob);
         for (size_t to = 0; to < n_grid; to++)
             cost_s[to] =
                 fmax(0, sum[to] - before[to]) / prob + (most == t->d[from] ? restore_s : 0);
@@ -518,7 +523,7 @@ double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const in
     if (p != p2)
         return spot_repartition_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
                (d2 > 1 ? t->migrate.slowest_s[p2] : 0);
-    if (!lost && d == d2) /* spares that die do cost an intra-stage change */
+    if (!lost && d == d2) /* the loss of spares does cost an intra-stage change */
         return 0;
     move = spot_repartition_same_drawn(&t->migrate, d, p, d2, dead, &holds);
     return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A table of costs begins empty, with what is known of each grid; prices come as they are asked for
+/* A new table of costs holds what is known of each grid; prices are computed on demand
  * (cost_table.c). */
 #include <assert.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "plan/cost_table.h"
 
-/* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
+/* The time to restart a grid from its checkpoint: the cost of resuming after a suspension. */
 static double resume_s(const struct spot_cost_table *t, int to)
 {
     return t->restart_s[2 * to + SPOT_CHANGE_ADD] + t->job->cost.checkpoint_s +

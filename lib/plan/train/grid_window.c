@@ -16,7 +16,7 @@ static int p_of(const struct spot_throughput *t, int i)
     return t->grid_order[i] % (t->p_max + 1);
 }
 
-/* Of n instances: the index of the fastest grid of each stage count, -1 if none. */
+/* For n instances: the index of the fastest grid of each stage count; -1: none. */
 static void fastest_of(const struct spot_throughput *t, int n, int *of_p)
 {
     for (int p = 0; p <= t->p_max; p++)
@@ -30,9 +30,9 @@ static void fastest_of(const struct spot_throughput *t, int n, int *of_p)
     }
 }
 
-/* The grid at index `best` of n instances, the widest of its P and the deepest of its D. Pipelines
- * beyond the fastest D are spares that hold the state already; stages beyond the fastest P make
- * each stage's share smaller to move. */
+/* Keep the grid at index `best` and, for n instances, the widest with its P and the deepest with
+ * its D. Pipelines beyond the fastest D are spares that already hold the state; stages beyond the
+ * fastest P have less state each to move. */
 static void keep_with_kin(const struct spot_throughput *t, int n, int best, bool *keep)
 {
     const int d = d_of(t, best), p = p_of(t, best);

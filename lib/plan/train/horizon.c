@@ -9,9 +9,9 @@
 #include "common/simd.h"
 #include "common/xalloc.h"
 
-static const double UNSEEN = 1e-7; /* chance of each size of a change that was never seen */
-enum { ROUNDS_MAX = 200 };         /* of fitting */
-static const double MET = 1e-6;    /* a distribution is met to this */
+static const double UNSEEN = 1e-7; /* probability of each size of change that was never observed */
+enum { ROUNDS_MAX = 200 };         /* limit on the rounds of fitting */
+static const double MET = 1e-6;    /* accuracy with which distributions must be met */
 
 static int counts_of(const struct spot_horizon *h)
 {
@@ -41,8 +41,8 @@ struct walk {
     const struct spot_count_chain *chain;
     struct spot_horizon *h;
     int lost_max;
-    double *now, *then;            /* [count][context]: chances */
-    struct spot_count_step **step; /* [count][context]: from there, as far as was asked */
+    double *now, *then;            /* [count][context] probabilities */
+    struct spot_count_step **step; /* [count][context] the step from there, computed on demand */
 };
 
 static const struct spot_count_step *step_of(struct walk *w, int i, int c)
@@ -56,7 +56,7 @@ static const struct spot_count_step *step_of(struct walk *w, int i, int c)
     return *s;
 }
 
-/* A change of `change` from count i in context c, with this chance. */
+/* Record a change of `change` from count i in context c, with this probability. */
 static void pass(struct walk *w, int i, int c, int change, double prob, double *kernel)
 {
     struct spot_horizon *h = w->h;
@@ -69,8 +69,8 @@ static void pass(struct walk *w, int i, int c, int change, double prob, double *
             (size_t)(h->n_context == 1 ? 0 : spot_count_chain_after(c, change))] += prob;
 }
 
-/* Count i in step `step`: its contexts' chances mixed. Of a count that was not to be had the chain
- * is in no context of its own: the one that it would be in long after a loss. */
+/* The kernel of count i in step `step`: a mixture over its contexts. A count that cannot be reached
+ * has no context of its own; it gets the one long after a loss. */
 static void pass_count(struct walk *w, int step, int i)
 {
     struct spot_horizon *h = w->h;
@@ -97,7 +97,7 @@ static void pass_count(struct walk *w, int step, int i)
                 pass(w, i, c, k, weight * s->gained[k], kernel);
         }
     }
-    for (int k = 1; k <= far; k++) { /* what follows does not depend on the context before */
+    for (int k = 1; k <= far; k++) { /* the following context does not depend on the one before */
         pass(w, i, 0, -k, all * UNSEEN, kernel);
         pass(w, i, 0, k, all * UNSEEN, kernel);
     }
@@ -147,15 +147,15 @@ static void walk_chain(struct walk *w, int context)
 
 struct fit {
     struct spot_horizon *h;
-    double *target; /* [n_step][count] */
-    double *factor; /* [n_step][count]: what the fit makes each count more likely by */
-    double *after;  /* [n_step + 1][count]: what the later factors make of a count */
+    double *target; /* [n_step][count] distributions of the forecast */
+    double *factor; /* [n_step][count] factor on the probability of each count */
+    double *after;  /* [n_step + 1][count] product of the later factors, expected from a count */
     double *both;   /* [count] */
-    double *is;     /* [3][count] */
-    double missed;  /* by how much the distributions were missed, at most */
+    double *is;     /* [3][count] scratch; first the current distribution */
+    double missed;  /* largest difference from the target distributions */
 };
 
-/* For speed: loops without conditions, for what the processor has. */
+/* For speed: loops without branches, so that the compiler vectorises them. */
 SPOT_SIMD_INLINE double product(const double *restrict a, const double *restrict b, int n)
 {
     double sum[4] = { 0 };
@@ -169,7 +169,7 @@ SPOT_SIMD_INLINE double product(const double *restrict a, const double *restrict
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-/* Four rows, one after the other. */
+/* sum += the rows x[k] times times[k], one after the other. */
 SPOT_SIMD_INLINE void add(double *restrict sum, const double *const x[4], const double *times,
                           int n)
 {
@@ -179,7 +179,7 @@ SPOT_SIMD_INLINE void add(double *restrict sum, const double *const x[4], const 
         sum[i] = sum[i] + times[0] * a[i] + times[1] * b[i] + times[2] * c[i] + times[3] * d[i];
 }
 
-/* after[]: from the last step backwards. */
+/* Compute after[] from the last step backwards. */
 SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
@@ -204,7 +204,8 @@ SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 
 SPOT_SIMD_TWICE(look_back, (struct fit * f), (f))
 
-/* The factors of a step by is[], what its counts weigh, `sum` all of them; is[n .. 3n) is used. */
+/* Set the factors of a step so that it meets its target. is[]: the current weights of the counts,
+ * which add up to `sum`; is[n .. 3n) is scratch. */
 SPOT_SIMD_INLINE void meet(double *restrict is, const double *restrict target, double sum, int n,
                            double *restrict factor, double *missed)
 {
@@ -216,7 +217,7 @@ SPOT_SIMD_INLINE void meet(double *restrict is, const double *restrict target, d
         is[j] = sum > 0 ? is[j] : 0;
     for (int j = 0; j < n; j++) {
         off[j] = fabs(is[j] - target[j]);
-        met[j] = factor[j] * (target[j] / is[j]); /* without a condition: for speed */
+        met[j] = factor[j] * (target[j] / is[j]); /* without a branch, for speed */
     }
     for (int j = 0; j < n; j++) {
         most = off[j] > most ? off[j] : most;
@@ -249,7 +250,7 @@ SPOT_SIMD_INLINE void add_rows(const struct fit *f, int step, const double *now,
             next[j] += times[i] * x[i][j];
 }
 
-/* Forward, the factors of each step set to meet its distribution. */
+/* Forward pass: set the factors of each step to meet its distribution. */
 SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
@@ -280,7 +281,7 @@ SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
 
 SPOT_SIMD_TWICE(set_factors, (struct fit * f), (f))
 
-/* The kernels of the fitted chain, and the distributions that they lead to. */
+/* Compute the kernels of the fitted chain and the distributions that they lead to. */
 SPOT_SIMD_INLINE void settle_inline(struct fit *f)
 {
     struct spot_horizon *h = f->h;

@@ -14,7 +14,7 @@ struct poly {
     int n;
 };
 
-/* out = a * b, cut after x^v; out->c has v + 1 places and is neither. */
+/* out = a * b, truncated after x^v; out->c has v + 1 entries and must not alias a or b. */
 static void product(const struct poly *a, const struct poly *b, int v, struct poly *out)
 {
     out->n = a->n + b->n - 1 < v + 1 ? a->n + b->n - 1 : v + 1;
@@ -36,8 +36,8 @@ static void swap_poly(struct poly *a, struct poly *b)
     *b = t;
 }
 
-/* base^n cut after x^v, n >= 0, into *result, by repeated squaring; base is lost, and the three of
- * v + 1 places each may change them. */
+/* *result = base^n truncated after x^v, n >= 0, by repeated squaring. Overwrites base. All three
+ * have v + 1 entries, and the calls may exchange them. */
 static void raise(struct poly *base, int n, int v, struct poly *result, struct poly *other)
 {
     result->c[0] = result->n = 1;
@@ -54,8 +54,8 @@ static void raise(struct poly *base, int n, int v, struct poly *result, struct p
     }
 }
 
-/* f[a] = P[a of n vanish] for a in [low, high], else 0: a binomial with rate theta, cut at v.
- * Built outwards from its mode and then normalised, so that no term underflows too early. */
+/* f[a] = P[a of n vanish] for a in [low, high], else 0: a binomial with rate theta, truncated at v.
+ * Built outwards from its mode and then normalised, so that no term underflows early. */
 static void binomial(double *f, int v, int n, double theta, int low, int high)
 {
     const int mode = (int)(theta * (n + 1)) < n ? (int)(theta * (n + 1)) : n;
@@ -89,8 +89,8 @@ static int total(const struct spot_liveput *g)
     return g->d * g->p + g->s;
 }
 
-/* chance[0..v] of that many victims when each vanishes with probability theta, and n_part groups of
- * `size` lose between low and high each, `rest` others any number. */
+/* chance[0..v] of each number of victims if each instance vanishes with probability theta, n_part
+ * groups of `size` lose between low and high each, and `rest` others any number. */
 static void chances(double theta, int v, int n_part, int size, int low, int high, int rest,
                     double *chance)
 {
@@ -127,8 +127,8 @@ static struct dist dist_of(const struct spot_liveput *g)
     return dist;
 }
 
-/* Probability that each of `n_part` groups of `size` loses between low and high, given v victims,
- * `rest` others. */
+/* Probability that each of `n_part` groups of `size` loses between low and high, given v victims
+ * among these and `rest` others. */
 static double coefficient(const struct dist *dist, int n_part, int size, int low, int high,
                           int rest)
 {
@@ -177,8 +177,8 @@ static double log_chance(int n, int v, double theta)
            (n - v) * log1p(-theta);
 }
 
-/* The held ones among victims[n_v], ascending, under one rate in the middle of their range: their
- * chances under it must be numbers that a double can tell from 0. */
+/* Compute hold for the victims[n_v] (ascending) with one rate, from the middle of their range: the
+ * probabilities under it must not underflow. */
 static void hold_block(const struct spot_liveput *g, int keep, const int *victims, int n_v,
                        double *hold)
 {
@@ -193,7 +193,7 @@ static void hold_block(const struct spot_liveput *g, int keep, const int *victim
     free(chance);
 }
 
-/* Halve the range until one rate serves all of it. */
+/* Halve the range until one rate works for all of it. */
 static void hold_range(const struct spot_liveput *g, int keep, const int *victims, int n_v,
                        double *hold)
 {
@@ -217,9 +217,10 @@ void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *v
 
     if (keep <= 0)
         begin = n_v;
-    while (begin < n_v && victims[begin] <= g->d - keep) /* they cannot take more from one stage */
+    /* so few victims cannot take more from one stage */
+    while (begin < n_v && victims[begin] <= g->d - keep)
         begin++;
-    while (end > begin && victims[end - 1] > n - keep * g->p) /* too few are left */
+    while (end > begin && victims[end - 1] > n - keep * g->p) /* too few instances are left */
         end--;
     for (int i = 0; i < n_v; i++)
         hold[i] = i < begin;
@@ -227,7 +228,8 @@ void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *v
         hold_range(g, keep, victims + begin, end - begin, hold + begin);
 }
 
-/* P[K = k] = C(D,k) (all of k pipelines live) [x^v] (every other pipeline hit)^(D-k) spares. */
+/* P[K = k] = C(D,k) (all of k pipelines survive) [x^v] (every other pipeline is hit)^(D-k)
+ * (spares). */
 void spot_liveput_intact(const struct spot_liveput *g, double *pmf)
 {
     const struct dist dist = dist_of(g);

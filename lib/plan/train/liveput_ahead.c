@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a forecast, backwards from values of what comes after them. Counts tell the steps
- * apart, contexts only what comes after: there each count has the mean over its contexts. */
+/* The steps of a forecast, backwards from the values after them. Within the forecast states differ
+ * by count only; contexts matter only after it. At its end each count gets the mean over its
+ * contexts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,10 @@
 #include "plan/train/horizon.h"
 #include "plan/train/liveput_inner.h"
 
-static const double LIKELY = 1e-5; /* counts that are less likely keep the values after them */
-static const double EVENT = 1e-5;  /* changes that are less likely are left out */
+static const double LIKELY = 1e-5; /* for less likely counts the values are not updated */
+static const double EVENT = 1e-5;  /* less likely changes are ignored */
 
-/* weight[] of the tail's contexts at count i: those of calms are one there. */
+/* weight[] of the contexts after the forecast, at count i; the calm contexts count as one there. */
 static void weigh(const struct spot_horizon *h, size_t i, int n_context, double *weight)
 {
     const double *of = h->context + i * (size_t)h->n_context;
@@ -21,7 +22,7 @@ static void weigh(const struct spot_horizon *h, size_t i, int n_context, double 
         weight[n_context == h->n_context ? c : n_context > 1 && c >= SPOT_CHAIN_RECENT] += of[c];
 }
 
-/* out: values of one context; zeros if nothing comes after. */
+/* out: values of a single context; zeros if nothing comes after. */
 static void mix(const struct spot_liveput_dp *dp, const struct spot_horizon *h, const double *tail,
                 int n_context, double *out)
 {

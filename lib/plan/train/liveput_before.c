@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Without a notice: a grid is chosen before it is known what happens, and cut to what is left.
+/* Changes without a notice: the grid (the target) is chosen before the change is known, and is then
+ * reduced to what the remaining instances allow.
  *
- * What follows a change does not depend on the context before it, so that what a target gives at
- * each event is summed once for all contexts, by way (loss, gain); only "still" leads to another
- * context from each. What a target gives at most, whatever it comes from, is found once for each
- * count: in that order targets are looked at, and left alone from the first that cannot win.
- * Which target is the best is remembered from sweep to sweep (liveput_best.c): the sums of two
- * targets change places only as far as the values of the counts that events lead to move unevenly,
- * each by the probability of its event. */
+ * What follows a change does not depend on the context before it. So the value of a target over all
+ * changes is summed once for all contexts, separately for losses and gains; only the event "still"
+ * (no change) depends on the context. For each count an upper bound of what each target can give is
+ * computed once. Targets are examined in descending order of it, and the search ends at the first
+ * that cannot win.
+ *
+ * The best target is remembered from sweep to sweep (liveput_best.c): the order of two targets can
+ * change only as far as the values of the counts that events lead to move unevenly, each weighted
+ * by the probability of its event. */
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +50,8 @@ static int cut_to(const struct spot_liveput_dp *dp, const struct spot_liveput_at
     return r < at->n_fit || r == dp->n_grid ? r : at->cut[r];
 }
 
-/* The worth of having chosen r when the event occurs; 0 if it waits. */
+/* The value of having chosen r when the event occurs; 0 if r has to wait (its migration is
+ * unfinished). */
 static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at, int r)
 {
     const int to = cut_to(dp, at, r);
@@ -92,7 +96,8 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dis
         spot_xgrow(space->on, &space->on_cap, space->n_wait * (size_t)dp->n_node, sizeof(double));
 }
 
-/* on[]: what waiting gives at every node, of "still" in one context or of all other events. */
+/* on[]: the value of waiting at every node of the unfinished time, for "still" in one context or
+ * for all other events. */
 static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                        int n, int context, bool is_still, struct spot_liveput_space *space)
 {
@@ -116,7 +121,8 @@ double spot_liveput_prob(const struct spot_liveput_dists *dists, int context, in
                   : (dists->event[e].change < 0 ? way->down : way->up) * dists->event[e].prob;
 }
 
-/* What the events give that are known beforehand, then[e] each: by their way, which is down. */
+/* The expected value of the events that are known in advance; then[e] is the value of each. They
+ * are losses. */
 static double sum_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                         const double *then)
 {
@@ -128,7 +134,7 @@ static double sum_known(const struct spot_liveput_dp *dp, const struct spot_live
     return sum;
 }
 
-/* The worth of choosing r in a context, without events that are known in advance. */
+/* The value of choosing r in a context, without the events known in advance. */
 static double sum_of(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                      int context, bool is_owing, struct spot_liveput_space *space, int r)
 {
@@ -146,7 +152,8 @@ static double sum_of(const struct spot_liveput_dp *dp, const struct spot_liveput
     return way->still * worth(dp, &at[0], r) + way->down * *down + way->up * *up;
 }
 
-/* Do two ranks come to the same at each event? Then their sums are one, for ever. */
+/* True if two targets are reduced to the same grid in each event: then their sums are always equal.
+ */
 static bool is_same(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                     const struct spot_liveput_at *at, int a, int b)
 {
@@ -156,9 +163,10 @@ static bool is_same(const struct spot_liveput_dp *dp, const struct spot_liveput_
     return true;
 }
 
-/* --- what a target gives at most --- */
+/* --- upper bounds of what targets give --- */
 
-/* At an event, from any grid but itself. Where r is cut nothing need be paid. */
+/* An upper bound at an event, from any grid other than r. If r is reduced, the change may cost
+ * nothing. */
 static double most_at_event(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at,
                             int r)
 {
@@ -191,7 +199,7 @@ static void fill_most(const struct spot_liveput_dp *dp, const struct spot_livepu
     most->is_filled = true;
 }
 
-/* By insertion: from one sweep to the next hardly anything moves. */
+/* Insertion sort: the order hardly changes from one sweep to the next. */
 static void sort(int *order, const double *of, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -230,7 +238,7 @@ static const struct spot_liveput_most *most_of(const struct spot_liveput_dp *dp,
     return most;
 }
 
-/* --- the best --- */
+/* --- the best target --- */
 
 struct race {
     double best, second;
@@ -262,7 +270,7 @@ static bool moves(const struct spot_liveput_dp *dp, int from, int to)
     return t->p[a] != t->p[b] || t->d[b] > t->d[a];
 }
 
-/* Over all targets but those that wait somewhere; suspended is among them. */
+/* Over all targets except those that wait in some event. Being suspended is one of the targets. */
 static struct race run_race(const struct spot_liveput_dp *dp,
                             const struct spot_liveput_dists *dists, int n, int rank, int context,
                             bool is_owing, struct spot_liveput_space *space)
@@ -278,7 +286,8 @@ static struct race run_race(const struct spot_liveput_dp *dp,
         const int r = most->order[context][i];
         const double limit = most->of[context][r];
 
-        if (!dp->tries_all && limit + 1e-9 * fabs(limit) <= race.best) { /* as all after it */
+        /* this holds for all later ones too */
+        if (!dp->tries_all && limit + 1e-9 * fabs(limit) <= race.best) {
             race.second = fmax(race.second, limit);
             break;
         }
@@ -291,7 +300,8 @@ static struct race run_race(const struct spot_liveput_dp *dp,
     return race;
 }
 
-/* The same, by what the previous sweep found where that still holds, and its rank. */
+/* The same with the result of the previous sweep, if that is still valid. *rank: the best target.
+ */
 static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                       int from, int context, bool is_owing, struct spot_liveput_space *space,
                       int *rank)
@@ -310,7 +320,7 @@ static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dist
     return race.best;
 }
 
-/* With a migration unfinished, at a node. */
+/* The best value at a node of the unfinished time, when targets that wait are included. */
 static double most_at_node(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                            int context, double best, int node, struct spot_liveput_space *space)
 {
@@ -326,7 +336,7 @@ static double most_at_node(const struct spot_liveput_dp *dp, const struct spot_l
     return best;
 }
 
-/* Prepare the part common to all contexts: the events except "still". */
+/* Prepare what all contexts share: every event except "still". */
 static void prepare_events(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                            int n, int rank, int n_node, struct spot_liveput_space *space)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The best target of an outcome, and when to look for it again.
+/* The best target of an outcome, and when it has to be searched for again.
  *
- * From one sweep to the next the targets of one count change places only as far as the values of
- * that count move unevenly. What was the best by some samples is the best until that unevenness,
- * added up since, may have eaten them: until then no other target is looked at. The maximum is that
- * over all targets, to the bit. */
+ * From one sweep to the next the order of two targets of a count can change only as far as the
+ * values of that count move unevenly (by different amounts). A target that was the best by a margin
+ * stays the best until the unevenness, added up since, exceeds the margin; until then no other
+ * target is examined. The result is exactly that of a search over all targets. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,9 +12,9 @@
 #include "plan/train/liveput_inner.h"
 
 struct spot_liveput_memo {
-    struct spot_liveput_found *found; /* [n], in the order in which every sweep asks */
+    struct spot_liveput_found *found; /* [n], in the order in which every sweep asks for them */
     size_t n, cap, at;
-    double *moved; /* [n_context * counts] how unevenly values moved so far */
+    double *moved; /* [n_context * counts] sum of unevenness so far */
 };
 
 void spot_liveput_memo_open(struct spot_liveput_dp *dp)
@@ -80,7 +80,7 @@ static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_
     return o->at ? spot_liveput_worth(o, value, (size_t)dp->n_grid + 1, r) : o->of[r] + value[r];
 }
 
-/* The best so far, and the most that any other may give. */
+/* The best value so far, and an upper bound of all others. */
 struct race {
     double best, second;
     int rank;
@@ -97,7 +97,7 @@ static void enter(struct race *race, int r, double x)
     }
 }
 
-/* Over all targets. */
+/* Examine all targets. */
 static void run_all(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
                     const double *value, int n2, struct race *race)
 {
@@ -105,7 +105,7 @@ static void run_all(const struct spot_liveput_dp *dp, const struct spot_liveput_
         enter(race, r, worth(dp, o, value, r));
 }
 
-/* The same within a solve: in the order of what targets give at most, up to the first that cannot
+/* The same during a solve: in the order of their upper bounds, up to the first target that cannot
  * win. */
 static void run_sorted(struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o, int from,
                        const double *value, int n2, struct race *race)
@@ -126,7 +126,8 @@ static void run_sorted(struct spot_liveput_dp *dp, const struct spot_liveput_out
     }
 }
 
-/* f: of the last sweep, or NULL; moved: how unevenly value[] has since the first. */
+/* The best target. f: what the last sweep found, or NULL; moved: the unevenness of value[] since
+ * the first sweep. */
 static double search(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                      const double *value, int n2, int *rank, struct spot_liveput_found *f,
                      double moved)
@@ -159,7 +160,7 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
     return search(dp, gain, i, value, n2, rank, f, f ? spot_liveput_memo_sum(dp, value) : 0);
 }
 
-/* What was found says all: gains lie all over the memory, and are not touched. */
+/* Uses what was found alone where possible: gains are scattered in memory and slow to read. */
 double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
                          const double *value)
 {

@@ -14,8 +14,8 @@ static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, in
                                          .samples = samples };
 }
 
-/* The values before the known changes after the first, from n instances: their victims become known
- * as they happen. space[2 * (n_node + 1) * (n_grid + 1)]. */
+/* The values before the known changes that follow the first one, from n instances: which instances
+ * these take becomes known as they happen. space[2 * (n_node + 1) * (n_grid + 1)]. */
 static const double *fold(struct spot_liveput_dp *dp, const int *change, int n_change, int n,
                           const double *value, double *space)
 {
@@ -35,7 +35,7 @@ static const double *fold(struct spot_liveput_dp *dp, const int *change, int n_c
     return now;
 }
 
-/* score[] by rank of choosing each grid now, and the count that the first change leads to. */
+/* score[] by rank of choosing each grid now. Returns the count after the first change. */
 static int look(struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *score)
 {
     double *space =
@@ -88,7 +88,7 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
     free(by_rank);
 }
 
-/* sum[] += prob * (what choosing each rank gives when the change comes). */
+/* sum[] += prob * (the value of having chosen each rank when the change comes). */
 static void add_event(struct spot_liveput_dp *dp, const struct spot_cost_state *state, int context,
                       const struct spot_liveput_event *event, double *sum)
 {

@@ -9,7 +9,8 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-static const double SETTLED = 1e-7; /* of what the fastest grid does in an interval */
+/* values count as settled below this part of what the fastest grid does in an interval */
+static const double SETTLED = 1e-7;
 
 static int size_of(const struct spot_cost_table *t, int g)
 {
@@ -32,7 +33,7 @@ static void sort_by_size(struct spot_liveput_dp *dp)
     assert(n == dp->n_grid);
 }
 
-/* The grid to which `rank` is cut with n instances: itself, fewer pipelines, one pipeline of n
+/* The grid to which `rank` is reduced with n instances: itself, fewer pipelines, one pipeline of n
  * stages, or nothing. */
 static int clip(const struct spot_liveput_dp *dp, int n, int rank)
 {
@@ -46,11 +47,12 @@ static int clip(const struct spot_liveput_dp *dp, int n, int rank)
     return to == SPOT_GRID_NONE ? dp->n_grid : dp->rank[to];
 }
 
-/* No change takes less, but that of a grid to itself without victims. With warm spares nothing is
- * known. */
+/* Every change costs at least this, except one of a grid to itself without victims. With warm
+ * spares no bound is known. */
 static void fill_most(struct spot_liveput_dp *dp)
 {
-    const double rounding = 1 - 1e-9; /* a mean of costs may fall below the least of them by some */
+    /* rounding may put a mean of costs slightly below the least of them */
+    const double rounding = 1 - 1e-9;
     struct spot_cost_table *t = dp->table;
 
     for (int r = 0; r < dp->n_grid; r++) {
@@ -198,7 +200,7 @@ int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct sp
     return n_event;
 }
 
-/* Sizes have the same shares in all contexts. */
+/* The distribution of sizes is the same in all contexts. */
 static void dists_init(const struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                        int n, struct spot_liveput_dists *dists)
 {
@@ -361,7 +363,7 @@ bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank)
            (rank < dp->n_fit[n] && !(dp->is_shut && dp->is_shut[n * dp->n_grid + rank]));
 }
 
-/* How far the values of one context and count moved, least and most. */
+/* The least and the largest change of the values of one context and count. */
 static void moved_of(const struct spot_liveput_dp *dp, int context, int n, double *least,
                      double *most)
 {
@@ -382,8 +384,8 @@ static void moved_of(const struct spot_liveput_dp *dp, int context, int n, doubl
     }
 }
 
-/* Choices compare values of one context and count alone, and no choice changes which of them come:
- * so each may be relative to that of being suspended there. */
+/* Decisions compare only values of the same context and count, and do not influence which of these
+ * comes next: so values can be stored relative to that of being suspended there. */
 static void relate(struct spot_liveput_dp *dp, int context, int n)
 {
     const size_t first = spot_liveput_value_at(dp, context, n);
@@ -397,7 +399,7 @@ static void relate(struct spot_liveput_dp *dp, int context, int n)
     }
 }
 
-/* Swap next in. Returns how unevenly the values of a context and count moved, at most. */
+/* Replace the values by next. Returns the largest unevenness over all contexts and counts. */
 static double turn(struct spot_liveput_dp *dp, struct spot_liveput_speed *speed)
 {
     double *swap = dp->value, worst = 0, least, most;
@@ -423,8 +425,8 @@ static double turn(struct spot_liveput_dp *dp, struct spot_liveput_speed *speed)
     return worst;
 }
 
-/* Values in the layout of n_node nodes: what they were, and beyond the old nodes that of nothing
- * left, less the rate times what is left. One row more, for the node above the last. */
+/* Copy the values to the layout of n_node nodes. At new nodes: the value with nothing left, less
+ * the rate times what is left. Has one extra row, for the node above the last. */
 static double *lay_out(const struct spot_liveput_dp *dp, int n_node_before)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
@@ -445,8 +447,8 @@ static double *lay_out(const struct spot_liveput_dp *dp, int n_node_before)
     return value;
 }
 
-/* Make the gains that the chain leads to. What they leave unfinished sets the nodes, whatever other
- * gains there are from before. */
+/* Compute the gains that the chain leads to. The nodes are set from the time that these leave
+ * unfinished, regardless of other gains computed earlier. */
 static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
 {
     dp->left_max_s = 0;
@@ -463,7 +465,8 @@ static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain
         }
 }
 
-/* Make what the sweeps need; lay nodes over what changes leave unfinished. */
+/* Prepare the sweeps: compute gains, and place the nodes over the time that changes leave
+ * unfinished. */
 static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
 {
     const int n_node = dp->n_node;
@@ -504,7 +507,7 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     bool settled = false;
 
     assert(!dp->is_shut || dp->has_notice);
-    prepare(dp, chain); /* the nodes may be others than before */
+    prepare(dp, chain); /* the nodes may have changed */
     n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
     spot_liveput_space_init(dp, &space);
     spot_liveput_shut(dp, dp->value);

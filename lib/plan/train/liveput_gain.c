@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of one interval, and the unfinished rest of a migration: computed on demand and
- * cached. */
+/* Samples gained in one interval, and the rest of a migration that does not finish in it: computed
+ * on demand and cached. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-enum { SPANS_MAX = 8 }; /* intervals that a migration may be left with, in the state */
+/* intervals for which a migration can be left unfinished, as represented in the state */
+enum { SPANS_MAX = 8 };
 
 static size_t wide_of(const struct spot_liveput_dp *dp)
 {
     return (size_t)dp->n_grid + 1;
 }
 
-/* By outcome i: of[], left_s[], free[]. n of the instances are left; newcomers are not warm yet. */
+/* For outcome i: of[], left_s[], free[]. n instances are left; new ones are not warm yet. */
 static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int rank, bool is_owing,
                  int i, struct spot_liveput_gain *g)
 {
@@ -43,8 +44,8 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int ra
     }
 }
 
-/* Where left_s lies among the nodes: returns the node below, *part the weight of the one above,
- * *beyond_s what is beyond the last. */
+/* Where left_s lies among the nodes: returns the node below; *part: the weight of the node above;
+ * *beyond_s: the time beyond the last node. */
 static int place(const struct spot_liveput_dp *dp, double left_s, double *part, double *beyond_s)
 {
     const int m = dp->node_per_span, n_span = m ? (dp->n_node - 1) / m : 0;
@@ -56,7 +57,7 @@ static int place(const struct spot_liveput_dp *dp, double left_s, double *part, 
         return 0;
     if (left_s >= n_span * dp->interval_s) {
         *beyond_s = left_s - n_span * dp->interval_s;
-        return dp->n_node - 1; /* without nodes: 0 */
+        return dp->n_node - 1; /* without nodes this is 0 */
     }
     span = (int)ceil(left_s / dp->interval_s) - 1;
     span = span < 0 ? 0 : span < n_span ? span : n_span - 1;
@@ -122,13 +123,13 @@ static size_t n_gain(const struct spot_liveput_dp *dp)
     return 2 * (size_t)(dp->n_max - dp->n_low + 1) * wide_of(dp) * ((size_t)dp->lost_max + 1);
 }
 
-/* Where the gain of (n, rank) is kept; losses side by side. */
+/* Where the gain of (n, rank) is cached; the numbers of losses are adjacent. */
 static struct spot_liveput_gain **gain_at(const struct spot_liveput_dp *dp, int n, int rank,
                                           int change, bool is_owing)
 {
     const int lost = change < 0 ? -change : 0;
 
-    if (!lost && !dp->table->warm) /* then it does not matter how many there are */
+    if (!lost && !dp->table->warm) /* then the gain does not depend on n */
         n = dp->n_max;
     return &dp->gain[2 * (((size_t)(n - dp->n_low) * wide_of(dp) + (size_t)rank) *
                               ((size_t)dp->lost_max + 1) +
@@ -186,7 +187,7 @@ void spot_liveput_place(struct spot_liveput_dp *dp)
     const double spans = ceil(dp->left_max_s / dp->interval_s);
     const int n_node = 1 + (spans < SPANS_MAX ? (int)spans : (int)SPANS_MAX) * dp->node_per_span;
 
-    if (n_node == dp->n_node) /* gains are placed as they are made */
+    if (n_node == dp->n_node) /* gains computed later are placed when they are made */
         return;
     dp->n_node = n_node;
     for (size_t i = 0; dp->gain && i < n_gain(dp); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The intervals whose changes are known: forward over (grid, what is left of a migration). Of two
- * ways into one grid the one with fewer samples and more left is forgotten; more left is never
- * better. Nothing else is, so this part is exact, whatever outlasts its interval. */
+/* The intervals whose changes are known: forward over (grid, rest of the migration). Of two ways to
+ * a grid, one with fewer samples and a larger rest is dropped, since a larger rest is never better.
+ * Nothing else is dropped, so this part is exact even if migrations outlast their interval. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 struct label {
     double samples, left_s;
-    int rank, first; /* runs now; was chosen in the first interval */
-    int next;        /* of the same rank: index + 1 */
+    int rank, first; /* current grid; grid chosen in the first interval */
+    int next;        /* next label of the same rank: index + 1 */
 };
 
 struct front {
@@ -27,7 +27,7 @@ static void clear(struct front *f, int n_grid)
     memset(f->head, 0, ((size_t)n_grid + 1) * sizeof(*f->head));
 }
 
-/* Keep `more` unless something at least as good is there; drop what it makes useless. */
+/* Add the label unless an existing one is at least as good; drop those that it dominates. */
 static void offer(struct front *f, const struct label *more)
 {
     for (int i = f->head[more->rank]; i; i = f->label[i - 1].next) {
@@ -48,7 +48,7 @@ static void offer(struct front *f, const struct label *more)
     f->head[more->rank] = (int)++f->n;
 }
 
-/* All ways on from a label when n instances become n2; drawn_s: what it costs, where that is
+/* Extend a label by every choice when n instances become n2. drawn_s: the cost to each grid if
  * known, else NULL. */
 static void extend(const struct spot_liveput_dp *dp, const struct label *from, int n, int n2,
                    const double *drawn_s, bool is_first, struct front *to)

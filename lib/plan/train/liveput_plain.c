@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of a forecast where losses are told and gains are not, and no migration is left unfinished
- * in the state: all grids of one count at a time. What a change to a grid gives is kept as a
- * column, by the grid that it comes from, so that a target is looked at for all of them in one
- * loop. Targets are taken in the order of what they give at most, up to the first that is no better
- * for any. Sums are those of liveput_before.c, in its order: the values are the same to the bit. */
+/* A step of a forecast if losses are known in advance and gains are not, and the state has no
+ * unfinished migration: all grids of one count at once. What a change to a target gives is cached
+ * as a column, indexed by the grid before, so that one loop evaluates a target for all of these
+ * grids. Targets are taken in descending order of their upper bounds, up to the first that improves
+ * none. Sums are added in the order of liveput_before.c: the values are equal to the bit. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,18 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
-/* Samples of changes in their interval. */
+/* Samples gained in the interval of a change. */
 struct spot_liveput_plain {
-    double **column; /* [counts * (lost_max + 1) * n_grid] of a count, victims and target: by rank
-                        before, [n_fit]; without victims of all counts one, [n_grid] */
-    double **stay;   /* [counts * (lost_max + 1)] the same to the rank itself, [n_fit] */
+    /* [counts * (lost_max + 1) * n_grid] by count, victims and target: [n_fit] by rank before.
+     * Without victims all counts share one, [n_grid]. */
+    double **column;
+    double **stay;   /* [counts * (lost_max + 1)] the same for staying on the same grid, [n_fit] */
     double *resumed; /* [n_grid] from a suspension, by target */
     double *told, *then, *sum; /* [n_grid] by rank before */
-    double *most, *free;       /* [n_grid] of a target: at most; more, where a cut costs nothing */
-    double *resume;            /* [n_grid] of a target: from a suspension */
-    double *best;              /* [n_grid] by rank before */
+    /* [n_grid] by target: upper bound; what to add to it where a reduction costs nothing */
+    double *most, *free;
+    double *resume; /* [n_grid] by target: value from a suspension */
+    double *best;   /* [n_grid] by rank before: best value so far */
 };
 
 static size_t n_key(const struct spot_liveput_dp *dp)
@@ -58,7 +60,7 @@ static void make(struct spot_liveput_dp *dp)
     p->told = memory + n_grid;
     p->then = memory + 2 * n_grid;
     p->sum = memory + 3 * n_grid;
-    p->most = memory + 4 * n_grid; /* these four begin at zero together */
+    p->most = memory + 4 * n_grid; /* these four are cleared together */
     p->free = memory + 5 * n_grid;
     p->resume = memory + 6 * n_grid;
     p->best = memory + 7 * n_grid;
@@ -106,7 +108,7 @@ static const double *stay_of(struct spot_liveput_dp *dp, int n, int lost)
     return *at;
 }
 
-/* best[] becomes at least x[]. Returns the least of it. */
+/* best[] = max(best[], x[]). Returns the smallest best[]. */
 static double raise_to(double *restrict best, const double *restrict x, int n)
 {
     double least = INFINITY;
@@ -118,7 +120,7 @@ static double raise_to(double *restrict best, const double *restrict x, int n)
     return least;
 }
 
-/* --- a loss, which is told --- */
+/* --- a loss, known in advance --- */
 
 static double after_loss_of_nothing(const struct spot_liveput_dp *dp, int n2)
 {
@@ -130,7 +132,7 @@ static double after_loss_of_nothing(const struct spot_liveput_dp *dp, int n2)
     return best;
 }
 
-/* then[], by rank of n instances: the best that can be done when `lost` of them leave. */
+/* then[], by rank before with n instances: the best value when `lost` of them leave. */
 static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then)
 {
     const int n_from = dp->n_fit[n], n2 = n - lost, n_fit = dp->n_fit[n2];
@@ -155,16 +157,16 @@ static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then
     }
 }
 
-/* --- nothing, or a gain: the target is chosen before --- */
+/* --- no change or a gain: the target is chosen before it is known --- */
 
-/* Those of one count: the gains, then that nothing happens, as sums add them. */
+/* The events at one count: the gains, then no change, in the order in which they are summed. */
 struct coming {
     struct spot_liveput_dp *dp;
     int n, n_event;
     struct {
         double prob;
-        const double *value; /* after it */
-        const int *cut;      /* by target, what it is cut to; n_grid: nothing */
+        const double *value; /* values after it */
+        const int *cut;      /* [target] the grid to which it is reduced; n_grid: suspended */
     } event[SPOT_LIVEPUT_EVENTS];
 };
 
@@ -178,7 +180,8 @@ static void add_coming(struct coming *c, const struct spot_liveput_event *event)
     c->event[c->n_event++].cut = dp->clip + (size_t)n * ((size_t)dp->n_grid + 1);
 }
 
-/* An event of all targets: those that fit, then those that are cut to what does. */
+/* Add an event to the bounds of all targets: first those that fit, then those that have to be
+ * reduced. */
 static void fill_event(const struct coming *c, int e, const double *restrict stay)
 {
     const struct spot_liveput_dp *dp = c->dp;
@@ -204,7 +207,8 @@ static void fill_event(const struct coming *c, int e, const double *restrict sta
     }
 }
 
-/* most[], free[] and resume[] of all targets, and best[] of a grid that goes on. */
+/* Compute most[], free[] and resume[] of all targets, and best[] of continuing with the same grid.
+ */
 static void fill(const struct coming *c)
 {
     struct spot_liveput_plain *p = c->dp->plain;
@@ -215,7 +219,7 @@ static void fill(const struct coming *c)
         fill_event(c, e, stay);
 }
 
-/* sum[n], by rank before from `first` on, of choosing r. */
+/* sum[n]: the value of choosing r, by rank before from `first` on. */
 static void sum_from(const struct coming *c, int r, int first, int n, double *restrict sum)
 {
     struct spot_liveput_dp *dp = c->dp;
@@ -239,7 +243,7 @@ static void sum_from(const struct coming *c, int r, int first, int n, double *re
     }
 }
 
-/* The target that may give most of those that were not taken, or -1. */
+/* The target with the highest bound above `least` among those not examined yet, or -1. */
 static int next_of(const struct coming *c, double least)
 {
     const struct spot_liveput_plain *p = c->dp->plain;
@@ -253,7 +257,7 @@ static int next_of(const struct coming *c, double least)
     return at;
 }
 
-/* From the grids that r is cut to: to stay costs nothing. */
+/* Try r from the grids to which it is reduced: to stay on those costs nothing. */
 static void try_cuts(const struct coming *c, int r)
 {
     const struct spot_liveput_dp *dp = c->dp;
@@ -275,7 +279,7 @@ static void try_cuts(const struct coming *c, int r)
     }
 }
 
-/* best[] from each rank of n instances; returns that from a suspension. */
+/* Compute best[] for each rank before with n instances; returns that of a suspension. */
 static double choose(const struct coming *c)
 {
     struct spot_liveput_dp *dp = c->dp;
@@ -285,7 +289,7 @@ static double choose(const struct coming *c)
 
     fill(c);
     sum_from(c, dp->n_grid, 0, 1, &resumed);
-    for (int r = 0; r < n_from; r++) /* to be suspended gives the same from everywhere */
+    for (int r = 0; r < n_from; r++) /* being suspended gives the same from every grid */
         p->best[r] = p->best[r] > resumed ? p->best[r] : resumed;
     for (int r = 0; r < dp->n_grid; r++)
         resumed = p->resume[r] > resumed ? p->resume[r] : resumed;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Many instances: the best target by bounds. Any change takes some seconds at least, more where P
- * changes or D grows, whatever the grid it comes from, so that targets in the order of what they
- * give after the least change can be left alone from the first that cannot win. Prices are asked
- * for one by one; most are never needed. What was found stays the best as liveput_best.c has it,
- * and is remembered with what it gives: a sweep that asks again need not look at a price. The
- * maximum is that over all targets, to the bit. */
+/* The best target with many instances, found by bounds. Any change takes at least some seconds, and
+ * more if P changes or D grows, whatever the grid before. Targets are examined in descending order
+ * of what they give after the cheapest possible change, up to the first that cannot win. Costs are
+ * computed on demand; most are never needed. What was found is reused as in liveput_best.c,
+ * together with its value, so that a later sweep need not look up a cost. The result is exactly
+ * that of a search over all targets. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "plan/train/liveput_inner.h"
 
 struct spot_liveput_search {
-    struct spot_liveput_target *target; /* [n_context * counts * n_grid], `most` descending */
+    /* [n_context * counts * n_grid], in descending order of `most` */
+    struct spot_liveput_target *target;
     size_t n_block;
     bool *is_sorted; /* [n_context * counts] */
 };
@@ -31,7 +32,7 @@ static void make(struct spot_liveput_dp *dp)
     dp->search = s;
 }
 
-/* By insertion: from one sweep to the next hardly anything moves. */
+/* Insertion sort: the order hardly changes from one sweep to the next. */
 static void sort(struct spot_liveput_target *target, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -75,7 +76,7 @@ const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *d
     return target;
 }
 
-/* The best so far, and the most that any other may give. */
+/* The best value so far, and an upper bound of all others. */
 struct race {
     double best, second, gain;
     int rank;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Fewer sweeps: the next values are extrapolated from what the last few sweeps did to theirs
- * (Anderson 1965), which makes nothing better or worse at the end: a solve ends when a sweep over
- * all targets no longer moves the values, wherever they came from. */
+/* Fewer sweeps: the next values are extrapolated from the changes of the last few sweeps (Anderson
+ * 1965). This does not affect the result: a solve ends only when a sweep over all targets no longer
+ * moves the values, wherever they came from. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 enum { DEPTH = 5 };
 
 struct spot_liveput_speed {
-    size_t n;     /* values */
-    int kept, at; /* differences that are kept; the oldest is overwritten next */
+    size_t n;     /* number of values */
+    int kept, at; /* differences kept; the oldest is overwritten next */
     bool is_first;
-    double *then, *moved;   /* [n] of the last sweep: its result, and by how much it moved */
-    double *d_then[DEPTH];  /* [n] differences of one sweep to the next */
-    double *d_moved[DEPTH]; /* the same */
-    double gram[DEPTH][DEPTH], last; /* products of d_moved; how much the last sweep moved */
+    double *then, *moved;   /* [n] of the last sweep: its result, and how far it moved the values */
+    double *d_then[DEPTH];  /* [n] differences of results from one sweep to the next */
+    double *d_moved[DEPTH]; /* differences of the moves */
+    double gram[DEPTH][DEPTH], last; /* inner products of d_moved; size of the last move */
 };
 
 struct spot_liveput_speed *spot_liveput_speed_new(size_t n)
@@ -49,7 +49,7 @@ static double product(const double *a, const double *b, size_t n)
     double sum[4] = { 0 };
     size_t i = 0;
 
-    for (; i + 4 <= n; i += 4) /* for speed */
+    for (; i + 4 <= n; i += 4) /* unrolled for speed */
         for (size_t k = 0; k < 4; k++)
             sum[k] += a[i + k] * b[i + k];
     for (; i < n; i++)
@@ -57,7 +57,7 @@ static double product(const double *a, const double *b, size_t n)
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-/* gram x = b by Cholesky, slightly damped; false if it is of too little rank. */
+/* Solve gram x = b by Cholesky, slightly damped; false if the rank is too low. */
 static bool weigh(const struct spot_liveput_speed *s, double *x)
 {
     double l[DEPTH][DEPTH];
@@ -84,7 +84,7 @@ static bool weigh(const struct spot_liveput_speed *s, double *x)
     return true;
 }
 
-/* The difference of this sweep to the last. */
+/* Store the differences between this sweep and the last. */
 static void keep(struct spot_liveput_speed *s, const double *value, const double *next)
 {
     double *d_then = s->d_then[s->at], *d_moved = s->d_moved[s->at];
@@ -113,7 +113,7 @@ void spot_liveput_speed_up(struct spot_liveput_speed *s, const double *value, do
 
     keep(s, value, next);
     size = product(s->moved, s->moved, s->n);
-    if (size > 4 * s->last) /* other targets are the best now: what was seen says nothing */
+    if (size > 4 * s->last) /* other targets are the best now: the history is useless */
         s->kept = s->at = 0;
     s->last = size;
     for (int k = 0; k < s->kept; k++)

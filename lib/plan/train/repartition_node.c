@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The expected fetch of a repartition where ties go to the lowest instance, as in Parcae's release.
+/* The expected fetch of a repartition in which ties go to the lowest instance, as in Parcae's
+ * release.
  *
- * Instance i of a grid is pipeline i / P, stage i % P. A new stage examines instances in order of
- * what they lack, equal ones by number, and takes the first that is alive. So in every old stage
- * instances are examined by pipeline, and each one examined is dead or taken: how far every stage
- * was examined is all there is to know, and the instances not examined are dead in any way that the
- * number of victims allows. */
+ * Instance i of a grid is pipeline i / P, stage i % P. A new stage examines instances in the order
+ * of what they lack, equal ones by number, and takes the first that is alive. So in every old stage
+ * instances are examined by pipeline, and each one examined is either dead or taken. The state is
+ * therefore how far every old stage has been examined; the instances not examined may be dead in
+ * every way that the number of victims allows. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,15 +15,16 @@
 #include "common/xalloc.h"
 #include "plan/train/repartition.h"
 
-/* For each old stage: instances examined, of these dead ones if `most` bounds them. After both, the
- * one that the previous stage took if it may be the last to take any. */
+/* A key holds, for each old stage, the number of instances examined and, if `most` is a limit, the
+ * dead ones among these. At its end: the old stage that the previous new stage took from, if that
+ * may be the last to find an instance. */
 struct run {
     const struct spot_migrate_cost *cost;
     int d, p, p2, most, j_max;
-    bool is_bound, may_end; /* `most` bounds; survivors may be too few */
-    size_t size;            /* of a key */
-    double *out;            /* [j_max + 1] sums of seconds, victims all known */
-    double *hist;           /* the same, the rest of the victims anywhere that was not looked at */
+    bool is_bound, may_end; /* `most` is a limit; there may be too few survivors */
+    size_t size;            /* bytes of a key */
+    double *out;            /* [j_max + 1] sums of seconds when all victims are known */
+    double *hist;           /* the same when the other victims may be any that were not examined */
 };
 
 struct ways {
@@ -85,7 +87,7 @@ static void add(struct ways *w, const unsigned char *key, size_t size, double co
     w->count[w->slot[at] - 1] += count;
 }
 
-/* The old stage whose next instance new stage k looks at, -1: all have been looked at. */
+/* The old stage whose next instance the new stage examines; -1: all are examined. */
 static int next_of(const struct run *r, const unsigned char *key, const double *overlap)
 {
     int best = -1;
@@ -97,7 +99,7 @@ static int next_of(const struct run *r, const unsigned char *key, const double *
     return best;
 }
 
-/* Seconds that new stage k fetches which took an instance of old stage q. */
+/* Seconds that new stage k fetches if it took an instance of old stage q. */
 static double fetch_s(const struct run *r, int k, int q)
 {
     const struct spot_job_cost *cost = &r->cost->job->cost;
@@ -117,7 +119,8 @@ static double choose(int n, int k)
     return c;
 }
 
-/* Every stage took one, n_dead were met: the other victims are among those not looked at. */
+/* Every new stage took an instance, and n_dead dead ones were examined: the other victims are among
+ * those not examined. */
 static void end(const struct run *r, const unsigned char *key, int n_dead, double seconds)
 {
     double ways[SPOT_REPARTITION_VICTIMS_MAX + 1] = { seconds };
@@ -137,7 +140,7 @@ static void end(const struct run *r, const unsigned char *key, int n_dead, doubl
         r->out[j] += ways[j - n_dead];
 }
 
-/* New stage k looks for an instance from the state `key`, reached in `count` ways. */
+/* New stage k searches for an instance from the state `key`, which `count` ways lead to. */
 static void take(const struct run *r, unsigned char *key, int k, const double *overlap,
                  double count, struct ways *next)
 {
@@ -159,7 +162,7 @@ static void take(const struct run *r, unsigned char *key, int k, const double *o
         if (++n_dead > r->j_max || (r->is_bound && ++key[r->p + q] > r->most))
             return;
     }
-    if (r->may_end) /* none is left: the previous stage was the last */
+    if (r->may_end) /* no instance is left: the previous stage was the last */
         r->out[n_dead] += count * fetch_s(r, k - 1, key[r->size - 1]);
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The expected fetch of a repartition, by dynamic programming over new stages.
  *
- * Old stage q has r_q survivors. New stage k takes the unused survivor that lacks least: among old
- * stages that overlap k (its window) the one with the largest overlap, else the lowest one left.
- * Windows of consecutive new stages share at most one old stage, so all that matters of the past
- * is: how many survivors are left below the window (only their number), how many of the shared
- * stage, how many were taken from above before it was known whether they exist (a debt that the
- * next revealed stages pay first), and what the last certain choice lacked. Within a window old
- * stages are revealed one by one, with the best choice so far beside these: the work grows with the
- * number of stages, not with the ways to lose them.
- */
+ * Old stage q has r_q survivors. New stage k takes the unused survivor that lacks least: among the
+ * old stages that overlap k (its window) one of the stage with the largest overlap, otherwise the
+ * lowest one left. Windows of consecutive new stages share at most one old stage, so the state is:
+ * the number of survivors left below the window; that of the shared stage; how many were taken from
+ * above the window before it was known whether they exist (a debt that is paid by the next old
+ * stages with survivors); and what the last certain choice lacked. Within a window old stages are
+ * revealed one by one, and the best choice so far is part of the state: the work grows with the
+ * number of stages, not with the ways to lose them. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +18,17 @@
 
 enum { WINDOW_MAX = 512 };
 
-/* choice = 0: none yet; else 1 + k * (P + 1) + q, q = P for a survivor with nothing of k. */
+/* choice: 0 for none yet; else 1 + k * (P + 1) + q for new stage k and old stage q, with q = P for
+ * a survivor that has nothing of k. */
 struct key {
     int below, shared, debt, choice;
-    int best; /* within a window: what the new stage would take */
+    int best; /* within a window: what the new stage would take so far */
 };
 
 struct state {
     struct key key;
-    int low, high; /* sizes that there are */
-    double ways[]; /* [j_max + 1] victim sets by size */
+    int low, high; /* least and largest number of victims with ways */
+    double ways[]; /* [j_max + 1] ways to choose the victims, by their number */
 };
 
 /* All states of one step: a hash table without deletion. */
@@ -58,7 +58,7 @@ static void states_release(struct states *all)
     free(all->slot);
 }
 
-/* Room for the states of another step. */
+/* Clear the table for the states of another step. */
 static void states_clear(struct states *all)
 {
     memset(all->memory, 0, all->n * all->size);
@@ -101,7 +101,7 @@ static void grow(struct states *all, int j_max)
     *all = bigger;
 }
 
-/* The state equal to `key`, made if need be. */
+/* The state equal to `key`; created if it does not exist. */
 static struct state *find(struct states *all, const struct key *key, int j_max)
 {
     size_t at;
@@ -127,22 +127,22 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* One run: the windows of new stages over old ones. */
+/* One computation: the windows of new stages over old ones. */
 struct run {
     const struct spot_migrate_cost *cost;
     int d, p, p2, j_max;
-    int most;                   /* victims of a stage */
-    const double *choose;       /* [d + 1] ways to lose a of d */
-    int k;                      /* the new stage at work */
+    int most;                   /* limit on the victims of a stage */
+    const double *choose;       /* [d + 1] ways to lose a of d replicas */
+    int k;                      /* the current new stage */
     int low, high;              /* its window of old stages */
-    int next_low;               /* the next one's */
-    int revealed;               /* old stages below this are known */
-    double overlap[WINDOW_MAX]; /* [high - low + 1] of the window with k */
+    int next_low;               /* low of the next window */
+    int revealed;               /* old stages below this have been revealed */
+    double overlap[WINDOW_MAX]; /* [high - low + 1] overlap of the window's stages with k */
 };
 
-/* Window [low, high] of new stage k: the old stages it overlaps, and those before them that are not
- * known yet. Empty: low = high + 1, only before any is known. For k = P2: all that are left, to
- * determine which exist. */
+/* Window [low, high] of new stage k: the old stages that it overlaps, and earlier ones not revealed
+ * yet. It is empty (low = high + 1) only before any stage is revealed. For k = P2: all stages not
+ * revealed yet, to determine which survivors exist. */
 static void window(const struct run *r, int k, int *low, int *high)
 {
     *low = *high = -1;
@@ -156,7 +156,7 @@ static void window(const struct run *r, int k, int *low, int *high)
             *low = *low < 0 ? q : *low;
             *high = q;
         }
-    if (*low < 0) { /* a stage without parameters: the next may want the last known one */
+    if (*low < 0) { /* a stage without parameters: the next one may need the last revealed stage */
         *high = r->revealed - 1;
         *low = *high > 0 ? *high : 0;
     }
@@ -169,7 +169,8 @@ static int code(const struct run *r, int k, int q)
     return 1 + k * (r->p + 1) + q;
 }
 
-/* What stage k would take of the part of its window seen so far: a stage of it, or one of these. */
+/* What stage k would take from the part of its window seen so far: an old stage, or one of these.
+ */
 enum { FROM_ABOVE = -1, FROM_BELOW = -2 };
 
 static double overlap_of(const struct run *r, int best)
@@ -177,8 +178,8 @@ static double overlap_of(const struct run *r, int best)
     return best >= 0 ? r->overlap[best - r->low] : best == FROM_BELOW ? 0 : -1;
 }
 
-/* Old stage q of the window has `left` survivors to choose from. What stage k takes is taken at the
- * end; till then one more than are ever taken is as good as any number. */
+/* Old stage q of the window has `left` survivors to choose from. What stage k takes is subtracted
+ * at the end; counts are capped at one more than can ever be taken. */
 static void see(const struct run *r, struct key *key, int q, int left)
 {
     if (q < r->next_low)
@@ -187,16 +188,16 @@ static void see(const struct run *r, struct key *key, int q, int left)
         key->shared = left;
     if (r->k < r->p2 && left > 0 && r->overlap[q - r->low] > overlap_of(r, key->best))
         key->best = q;
-    if (key->best != FROM_ABOVE) /* the choice is certain now: the one before it is forgotten */
+    if (key->best != FROM_ABOVE) /* the choice is certain now and replaces the one before */
         key->choice = 0;
 }
 
-/* Stage k takes the survivor in the window that overlaps most, else the lowest one left, which may
- * be one of the window that overlaps nothing, else one that may exist above. Then forget what no
- * later window sees. */
+/* Stage k takes the survivor in the window that overlaps most; otherwise the lowest one left, which
+ * may be in a stage of the window without overlap; otherwise one above, which may exist. Then drop
+ * from the key what no later window uses. */
 static struct key settled(const struct run *r, struct key key)
 {
-    if (r->k == r->p2) /* all have chosen: only the last choice still matters */
+    if (r->k == r->p2) /* all stages have chosen: only the last choice still matters */
         return (struct key){ .debt = key.debt, .choice = key.choice };
     if (key.best == FROM_ABOVE)
         key.debt++;
@@ -211,7 +212,7 @@ static struct key settled(const struct run *r, struct key key)
     return key;
 }
 
-/* To the state `key`: those of `from` with `used` more victims, in `scale` ways. */
+/* Add to the state `key` the ways of `from`, with `used` more victims, multiplied by `scale`. */
 static void add(struct states *to, int j_max, const struct state *from, const struct key *key,
                 int used, double scale)
 {
@@ -226,7 +227,7 @@ static void add(struct states *to, int j_max, const struct state *from, const st
     }
 }
 
-/* Old stage q becomes known, with every number of losses. */
+/* Reveal old stage q, for every number of losses. */
 static void reveal(const struct run *r, const struct state *from, int q, struct states *to)
 {
     for (int a = 0; a <= r->most && from->low + a <= r->j_max; a++) {
@@ -234,7 +235,7 @@ static void reveal(const struct run *r, const struct state *from, int q, struct 
         struct key key = from->key;
 
         key.debt -= pay;
-        if (pay) /* the earliest doubtful choices did exist */
+        if (pay) /* the earliest uncertain choices turn out to exist */
             key.choice = code(r, r->k - 1 - key.debt, r->p);
         see(r, &key, q, alive - pay);
         add(to, r->j_max, from, &key, a, r->choose[a]);
@@ -263,7 +264,7 @@ static double choose(int n, int k)
     return c;
 }
 
-/* Swap in the states made of the present ones. */
+/* Continue with the new states; clears the old ones. */
 static void take(struct states *now, struct states *next)
 {
     struct states swap = *now;
@@ -273,11 +274,11 @@ static void take(struct states *now, struct states *next)
     states_clear(next);
 }
 
-/* Advance every state through stage r->k: its window is processed stage by stage, so that the state
- * keeps the candidates, not where losses occurred. */
+/* Advance every state through new stage r->k: its window is revealed stage by stage, so that a
+ * state holds the candidates, not where the losses occurred. */
 static void step(struct run *r, struct states *now, struct states *next)
 {
-    const bool knows = r->low < r->revealed; /* the window starts with a known stage */
+    const bool knows = r->low < r->revealed; /* the window starts with a revealed stage */
 
     for (size_t i = 0; i < now->n; i++) {
         const struct state *s = state_at(now, i);

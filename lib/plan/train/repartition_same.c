@@ -8,8 +8,8 @@
 #include "plan/train/repartition.h"
 #include "plan/train/ways.h"
 
-/* State of the stages processed so far: the slowest short one, and the sum of those without a
- * holder. */
+/* State over the stages processed so far: the highest cost of a stage that is short of replicas,
+ * and the sum of the costs of those without a holder. */
 struct state {
     double slowest, sum;
     struct spot_ways ways;
@@ -32,7 +32,7 @@ static void add_state(struct states *all, double slowest, double sum, const stru
     all->state[all->n++] = (struct state){ slowest, sum, *w };
 }
 
-/* n stages of equal cost: i of them are wiped. Stages come in order of descending cost, so the
+/* n stages of equal cost, of which i are wiped. Stages come in descending order of cost, so the
  * first short one sets `slowest`. */
 struct group {
     double cost;
@@ -78,7 +78,7 @@ static int costliest_first(const void *a, const void *b)
     return (x->cost < y->cost) - (x->cost > y->cost);
 }
 
-/* Stages of equal cost in groups, the last stage alone; costliest first. */
+/* Group the stages by equal cost, costliest first; the last stage is a group of its own. */
 static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
                        int j_max, struct group *group)
 {
@@ -89,7 +89,7 @@ static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int k
     for (int k = 0; k < p; k++) {
         const double c = spot_migrate_stage_s(cost, p, k);
         const bool is_last = k == p - 1;
-        const int wiped = is_last && keep > 1 ? d - 1 : d; /* one replica counts as none */
+        const int wiped = is_last && keep > 1 ? d - 1 : d; /* there, one replica counts as none */
         int i = 0;
 
         while (i < n && (group[i].cost != c || is_last))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The dynamic program of a plan: the steps of the forecast by the chain nearest to what the counts
- * were seen to follow (horizon.h), then that chain for ever. */
+/* The dynamic program of a plan: the steps of the forecast, by the chain nearest to how counts were
+ * observed to change (horizon.h), then that chain for ever. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "plan/train/train_score.h"
 
 enum { SWEEPS_MAX = 200 };
-enum { MEETS = 200 }; /* intervals until contexts are met as often as ever */
+enum { MEETS = 200 }; /* intervals after which the frequencies of contexts are stationary */
 
 struct spot_train_memory *spot_train_memory_new(void)
 {
@@ -35,9 +35,9 @@ void spot_train_memory_free(struct spot_train_memory *m)
     free(m);
 }
 
-/* The chances after the forecast. What happened twelve intervals and more before tells little of
- * what happens, but for a calm that lasts: so there is one context, the mean of those of recent
- * changes as often as each is met, and a second one for the calm there is. */
+/* The probabilities after the forecast. What happened twelve or more intervals before hardly
+ * matters, except for a lasting calm. So there are two contexts: the mean of those of recent
+ * changes, weighted by how often each occurs, and the calm. */
 static void tail_law(const struct spot_count_chain *chain, struct spot_count_law *tail)
 {
     const struct spot_count_law *law = chain->law;
@@ -67,9 +67,9 @@ static void tail_law(const struct spot_count_chain *chain, struct spot_count_law
     tail->gain[1] = chain->context < SPOT_CHAIN_RECENT ? tail->gain[0] : law->gain[chain->context];
 }
 
-/* The known coming changes, and the state before them. */
+/* The known coming changes, and the count before and the state after them. */
 struct known {
-    int n_from, n, change[64]; /* n 0: nothing, the grid is chosen before the change */
+    int n_from, n, change[64]; /* n = 0: none is known, the grid is chosen before the change */
     int start, context;        /* after them */
 };
 
@@ -91,7 +91,7 @@ static struct known known_of(const struct spot_train_question *q,
     k.start = k.n_from;
     if (n_context == 1)
         k.context = 0;
-    for (int i = 0; i < k.n; i++) { /* known gains after unknown losses may be too many */
+    for (int i = 0; i < k.n; i++) { /* known gains after unknown losses may exceed the limit */
         const int most = spot_train_most(q) - k.start;
 
         k.change[i] = k.change[i] > most ? most : k.change[i] < -k.start ? -k.start : k.change[i];
@@ -104,7 +104,7 @@ static struct known known_of(const struct spot_train_question *q,
     return k;
 }
 
-/* The steps of the forecast that come after what is known. */
+/* Compute the steps of the forecast that come after the known changes. */
 static void make_horizon(const struct spot_train_question *q, const struct spot_count_chain *chain,
                          int n_context, const struct known *k, const struct spot_liveput_dp *dp,
                          struct spot_horizon *h)
@@ -148,7 +148,7 @@ static void keep_chain(struct spot_train_memory *m, const struct spot_count_chai
     m->chain.context = m->chain.recent = 0;
 }
 
-/* The program, with the values of what comes after the forecast. */
+/* The dynamic program with the values of what comes after the forecast. */
 static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
                                          const struct spot_train_question *q,
                                          const struct spot_count_chain *chain,
@@ -172,7 +172,7 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
         m->has_notice = has_notice;
         m->sees_losses = sees_losses;
         m->sees_victims = sees_victims;
-        /* of many instances, what is left unfinished would take seconds */
+        /* with many instances, tracking unfinished migrations would take seconds */
         if (!sees_victims && (!q->is_next || m->table.n_max > 64))
             dp->node_per_span = 0;
     }
@@ -190,7 +190,8 @@ static struct spot_liveput_dp *have_tail(struct spot_train_memory *m,
     return dp;
 }
 
-/* The coming change, if none of a kind that is told was told. */
+/* The distribution of the coming change, given that no change of a kind that is announced was
+ * announced. */
 static void leave_out(const struct spot_train_question *q, struct spot_count_step *s)
 {
     double all = s->still;
@@ -225,8 +226,8 @@ static void first_step(const struct spot_train_question *q, const struct spot_ho
     leave_out(q, s);
 }
 
-/* score[n_grid + 1] of running each grid, then what follows by the values after the forecast, or
- * nothing after its step `last` if it `ends`. */
+/* score[n_grid + 1] of running each grid. After the forecast come the values of the tail, or, if
+ * `ends`, nothing after its step `last`. */
 static void score_all(const struct spot_train_question *q, struct spot_liveput_dp *dp,
                       const struct spot_horizon *h, const struct known *k, int last, bool ends,
                       double *score)
@@ -239,7 +240,8 @@ static void score_all(const struct spot_train_question *q, struct spot_liveput_d
         .carry_s = q->pending_s,
         .n_known = k->n,
         .change = k->change,
-        .cost_s = q->current_d || q->is_next ? NULL : nothing, /* a start that is not paid for */
+        /* the start of a new job is not charged */
+        .cost_s = q->current_d || q->is_next ? NULL : nothing,
     };
     struct spot_count_step step;
 
@@ -268,7 +270,8 @@ static void tell(const struct spot_train_question *q, struct spot_train_memory *
     score_all(q, &m->dp, h, k, last, last <= h->n_step, score);
 }
 
-/* The fastest grid of the count in each interval of the horizon, changes free: mean samples/s. */
+/* An upper bound: the fastest grid at every interval of the horizon, with free changes; mean
+ * samples/s. */
 static double bound_of(const struct spot_train_question *q, const struct spot_horizon *h)
 {
     double sum = 0;
@@ -284,7 +287,7 @@ static double bound_of(const struct spot_train_question *q, const struct spot_ho
     return sum / q->horizon;
 }
 
-/* Cost and savings of the warm spares beside a choice. */
+/* Fill in the cost and savings of the warm spares of a choice. */
 static void tell_warm(struct spot_train_choice *c, const struct spot_train_question *q,
                       struct spot_cost_table *table)
 {

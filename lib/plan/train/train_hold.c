@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many instances to hold, and which grid on them: spares as a decision with a price. */
+/* How many instances to hold, and which grid to run on them: spares are a decision with a price. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,8 +7,8 @@
 #include "plan/liveput_dp.h"
 #include "plan/train/train_score.h"
 
-/* Mean count over the horizon of a run that holds up to `held`, what is lost and not yet made up
- * for left out. */
+/* Mean count over the horizon if up to `held` instances are held, without those lost and not yet
+ * replaced. */
 static double mean_count(const struct spot_count_chain *chain, int held, int horizon)
 {
     double *pmf = spot_xcalloc(2 * ((size_t)held + 1), sizeof(*pmf)), *next = pmf + held + 1;
@@ -28,8 +28,8 @@ static double mean_count(const struct spot_count_chain *chain, int held, int hor
     return sum / horizon;
 }
 
-/* Take `held` for every choice that fits and is better off with it. score[] by grid: samples of
- * the horizon. */
+/* Hold `held` instances for every choice that fits and is better with them. score[] by grid:
+ * samples over the horizon. */
 static void consider(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const struct spot_cost_table *table,
                      int held, const double *score, double usd_per_h)
@@ -65,12 +65,13 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
-        .cost_s = q->current_d ? NULL : nothing, /* what runs nowhere yet pays for no change */
+        /* a job that runs nowhere yet pays for no change */
+        .cost_s = q->current_d ? NULL : nothing,
     };
     struct spot_liveput_dp dp;
 
     spot_liveput_dp_init(&dp, table, q->dist->interval_s, true);
-    dp.n_context = 1; /* one distribution for all */
+    dp.n_context = 1; /* one distribution for all contexts */
     for (int held = table->n_low > 1 ? table->n_low : 1; held <= staying; held++) {
         struct spot_count_chain chain;
 

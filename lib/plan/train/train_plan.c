@@ -12,7 +12,7 @@
 #include "plan/train/train_score.h"
 #include "plan/train_why.h"
 
-/* --- what each grid promises --- */
+/* --- expectations of each grid --- */
 
 static double at_least_zero(double x)
 {
@@ -31,11 +31,11 @@ bool spot_train_may_exceed(const struct spot_train_question *q)
     return q->is_next && !q->n_announced && !q->tells_gains;
 }
 
-/* How many of those that stay are lost, each number once. */
+/* The distribution of how many of the staying instances are lost; each number once. */
 struct losses {
     int *lost;             /* [n], ascending */
     double *prob;          /* [n] */
-    double *hold, *before; /* [n], space of judge() */
+    double *hold, *before; /* [n] scratch of judge() */
     int n;
 };
 
@@ -65,9 +65,9 @@ static void losses_release(struct losses *l)
     free(l->prob);
 }
 
-/* Judge D x P by the joint distribution: P[M >= m] for each number of victims, and for each m where
- * samples are expected by it; the other solvers find those themselves, and ask for all and for one
- * only. */
+/* Evaluate D x P by the joint distribution: P[M >= m] for each number of victims. The liveput
+ * solver needs every m for the expected samples; the other solvers compute these themselves and
+ * only need m = D and m = 1. */
 static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
                   struct losses *l)
 {
@@ -118,7 +118,8 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
         if (c.raw <= 0 || (c.spares < q->spares_min && !spot_train_may_exceed(q)))
             continue;
         if (c.spares < 0)
-            c.spares = 0; /* it waits for more, and what is there is judged when it is known */
+            /* it waits for more instances; those present are evaluated when the number is known */
+            c.spares = 0;
         else if (!q->is_terse || q->max_loss_prob < 1)
             judge(&c, q, &losses);
         c.score = c.samples_per_s;
@@ -131,7 +132,7 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
     losses_release(&losses);
 }
 
-/* Turn scores in samples into those of the objective. */
+/* Convert scores from samples to the objective. */
 static void weigh(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     for (size_t i = 0; i < plan->n_choice && q->objective != SPOT_OBJECTIVE_SAMPLES; i++)
@@ -140,7 +141,7 @@ static void weigh(struct spot_train_plan *plan, const struct spot_train_question
     qsort(plan->choice, plan->n_choice, sizeof(*plan->choice), best_first);
 }
 
-/* No grid can do better: the fastest grid of the count each interval ends with. */
+/* An upper bound for all grids: the fastest grid for the count at the end of the interval. */
 static double bound_of(const struct spot_train_question *q)
 {
     const struct spot_change_dist *dist = q->dist;
@@ -165,8 +166,9 @@ static int most_samples_first(const void *a, const void *b)
     return best_first(a, b);
 }
 
-/* The others in the order of what they are told by: samples_per_s, or the objective. What is chosen
- * stands first in either case; the dynamic program chooses beyond the horizon that is told. */
+/* List the alternatives, ordered by the number that is shown for them: samples_per_s, or the
+ * objective. The chosen grid comes first in either case, since the dynamic program looks beyond the
+ * horizon that is shown. */
 static void fill_alternatives(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_train_choice *best = &plan->choice[0];
@@ -200,7 +202,7 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
     }
 }
 
-/* Whether the fitted curve was used. */
+/* Record whether the fitted curve was used. */
 static void fill_curve(struct spot_plan_expected *e, const struct spot_throughput *t)
 {
     const bool is_trusted = spot_step_curve_is_trusted(&t->curve);
@@ -233,7 +235,7 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
         e->usd_per_sample = e->usd_per_h / 3600 / e->samples_per_s;
 }
 
-/* The likeliest count of each later interval, and the fastest grid for it. */
+/* The most likely count of each later interval, and the fastest grid for it. */
 static void fill_path(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_change_dist *dist = q->dist;
@@ -251,7 +253,7 @@ static void fill_path(struct spot_train_plan *plan, const struct spot_train_ques
     }
 }
 
-/* The best grid there is does not pay: say so. */
+/* If even the best grid does not pay, say so. */
 static bool is_worse_than_nothing(struct spot_train_plan *plan, const struct spot_train_question *q,
                                   double suspend)
 {
@@ -277,7 +279,7 @@ static bool is_worse_than_nothing(struct spot_train_plan *plan, const struct spo
     return true;
 }
 
-/* Judge, score, rank. */
+/* Evaluate, score and sort the choices. */
 static int rank(struct spot_train_plan *plan, const struct spot_train_question *q,
                 struct spot_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The limit on risk, for every count that a run may come to: a grid that breaks it there is not
- * chosen there, and what is expected of the future does without it. */
+/* The limit on risk, for every count that may occur: a grid that exceeds the limit is not chosen at
+ * that count, and the expectations for the future exclude it too. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -8,8 +8,8 @@
 #include "plan/liveput_dp.h"
 #include "plan/train/train_score.h"
 
-/* P[this many of `held` instances are lost], [held + 1]: gross, since returning ones have no
- * state. */
+/* [held + 1] P[so many of `held` instances are lost]. Counted gross, since instances that return
+ * have no state. */
 static double *loss_dist(const struct spot_change_dist *dist, int held)
 {
     double *prob = spot_xcalloc((size_t)held + 1, sizeof(*prob));
@@ -32,7 +32,7 @@ struct risk {
     int n;
 };
 
-/* The losses of n instances: as many as there are at most. */
+/* Fill in the distribution of losses for n instances; n is the most that can be lost. */
 static void losses_of(struct risk *r, const double *prob, int held, int n)
 {
     r->n = 0;

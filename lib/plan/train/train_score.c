@@ -10,10 +10,11 @@
 #include "plan/liveput_dp.h"
 #include "plan/train/grid_window.h"
 
-/* Instances that come or go within a plan's horizon; stage counts tried for each count. */
+/* Limits: instances that come or go within a plan's horizon, and stage counts tried for each count.
+ */
 enum { SWEEPS_MAX = 100, WINDOW = 32, WINDOW_STAGES = 3 };
 
-/* Counts times grids squared that are looked at in full: about two seconds. */
+/* Counts times the square of grids that are examined in full: about two seconds. */
 enum { EFFORT_MAX = 300000, EFFORT_SEARCH_MAX = 2000000 };
 
 double spot_train_worth(const struct spot_train_question *q, double samples_per_s, double usd_per_h)
@@ -23,7 +24,6 @@ double spot_train_worth(const struct spot_train_question *q, double samples_per_
                : samples_per_s * q->usd_per_sample - usd_per_h / 3600;
 }
 
-/* The forecast's distribution of the next interval, netted, for every later one as well. */
 /* Add a change of `size` > 0 to of[]. Large sizes are rare: a few of them stand for all, or the
  * program would take several times as long. */
 static void add_size(double *of, int size, int size_max, double prob)
@@ -111,8 +111,9 @@ int spot_train_most(const struct spot_train_question *q)
     return most < q->throughput->n_max ? most : q->throughput->n_max;
 }
 
-/* A plan is carried out with named instances that leave. Above this many instances the distribution
- * of survivors would take seconds, and with more pipelines there is less to know. */
+/* Whether victims become known: a plan is carried out with named instances that leave. Above this
+ * many instances the distribution of survivors would take seconds, and with more pipelines it
+ * matters less. */
 bool spot_train_sees_victims(const struct spot_train_question *q)
 {
     enum { INSTANCES_MAX = 40 };
@@ -129,7 +130,7 @@ static bool is_looked_at(const struct spot_train_question *q, int at)
            d * p <= spot_train_most(q);
 }
 
-/* Sums over all counts, grids before and grids after, of a sweep. */
+/* The number of terms in a sweep: over all counts, grids before and grids after. */
 static double effort_of(const struct spot_train_question *q)
 {
     double n = 0;
@@ -184,7 +185,7 @@ int spot_train_grids(const struct spot_train_question *q, int **grid)
     return n;
 }
 
-/* More than one for each victim of a change would make no difference to speak of. */
+/* More warm spares than victims of a change would make no noticeable difference. */
 static int warm_of(const struct spot_train_question *q, const struct spot_cost_table *table)
 {
     const int most = table->n_max < SPOT_COST_LOST_MAX ? table->n_max : (int)SPOT_COST_LOST_MAX;
@@ -199,7 +200,7 @@ static bool is_kept(const struct spot_train_memory *m, int low, int high, int lo
            m->n_grid == n_grid && !memcmp(m->grid, grid, (size_t)n_grid * sizeof(*grid));
 }
 
-/* The costs of changes among these grids, made or kept. */
+/* Make the table of costs of changes among these grids, or reuse it. */
 static void have_table(struct spot_train_memory *m, const struct spot_train_question *q, int low,
                        int high, int lost_max, const int *grid, int n_grid)
 {
@@ -219,7 +220,7 @@ static void have_table(struct spot_train_memory *m, const struct spot_train_ques
     memcpy(m->grid, grid, (size_t)n_grid * sizeof(*grid));
 }
 
-/* The most that are known to leave at once. */
+/* The largest number of instances known to leave at once. */
 static int leaving_most(const struct spot_train_question *q)
 {
     int most = q->leaving + spot_train_missing(q);

@@ -29,7 +29,7 @@ static const char *plural(long long n)
     return n == 1 ? "" : "s";
 }
 
-/* Probability that at least one instance is lost, and the mean number then. */
+/* The probability that at least one instance is lost, and the mean number in that case. */
 static double loss_dist(const struct spot_change_dist *dist, double *mean)
 {
     double prob = 0;
@@ -140,7 +140,7 @@ static void reason_of_changes(struct spot_train_plan *plan, const struct spot_tr
                                           q->dist->interval_s));
 }
 
-/* Grids of more than n instances whose speed is known, if only by the curve. */
+/* True if grids of more than n instances have a known speed, possibly from the curve only. */
 static bool knows_beyond(const struct spot_throughput *t, int n)
 {
     for (int i = 0; i < t->n_grid; i++) {
@@ -163,7 +163,7 @@ const char *spot_train_source(const struct spot_train_question *q,
     return name[spot_throughput_from(q->throughput, c->d, c->p)];
 }
 
-/* The same in words; "" for what was measured. */
+/* How a speed is known, in words; "" if it was measured. */
 const char *spot_train_by_what(const struct spot_train_question *q,
                                const struct spot_train_choice *c)
 {
@@ -178,7 +178,7 @@ const char *spot_train_by_what(const struct spot_train_question *q,
     return words[spot_throughput_from(q->throughput, c->d, c->p)];
 }
 
-/* Speeds that were not measured; more instances than the profile has grids for. */
+/* Speeds that were not measured, and more instances than the profile has grids for. */
 static void reason_of_profile(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     static const char *const words[] = {
@@ -206,7 +206,7 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
                            most, plural(most)));
 }
 
-/* Little is known of a curve that rests on few entries, or that misses those it rests on. */
+/* A curve is unreliable if it rests on few entries, or does not fit those it rests on. */
 static void reason_of_caveat(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     enum { POINTS_FEW = 3 };
@@ -239,7 +239,8 @@ static void reason_of_caveat(struct spot_train_plan *plan, const struct spot_tra
             100 * curve->miss_max);
 
         if (curve->n_point >=
-            SPOT_CURVE_POINTS_MIN) /* of fewer it is a proportion, which may miss */
+            /* with fewer entries the curve is a proportion, which may not fit */
+            SPOT_CURVE_POINTS_MIN)
             plan->caveat = missed;
         else
             spot_train_because(plan, missed);
@@ -248,7 +249,7 @@ static void reason_of_caveat(struct spot_train_plan *plan, const struct spot_tra
         spot_train_because(plan, plan->caveat);
 }
 
-/* Machines that no grid can use: a step has no microbatch for more pipelines, the model no bundle
+/* Instances that no grid can use: a step has no microbatch for more pipelines, the model no bundle
  * for more stages. */
 static void reason_of_idle(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
@@ -334,7 +335,7 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
                            q->throughput->curve.n_outlier == 1 ? "y is" : "ies are"));
 }
 
-/* Of a grid whose speed is known. */
+/* The fewest instances of a grid whose speed is known. */
 static int fewest_instances(const struct spot_throughput *t)
 {
     int fewest = t->n_max, d, p;

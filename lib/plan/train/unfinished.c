@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A change that meets a migration that is not finished. */
+/* A change that arrives while a migration is unfinished. */
 #include <math.h>
 
 #include "plan/cost_table.h"
 
-/* Of an unfinished migration to `from`, what exceeds its restart is state that still has to move:
- * that comes first, and then `to` is formed instead. A change never makes the wait shorter. */
+/* Of the unfinished migration to `from`, the time beyond its restart is state that still has to
+ * move: that comes first, then `to` is formed instead. A change never shortens the wait. */
 static double carried(const struct spot_cost_table *t, double carry_s, int from, double cost_s)
 {
     const double form_s = from == SPOT_GRID_NONE ? 0 : t->restart_s[2 * from + SPOT_CHANGE_REMOVE];

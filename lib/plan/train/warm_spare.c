@@ -10,7 +10,8 @@
 #include "common/xalloc.h"
 #include "plan/train/ways.h"
 
-/* Sums are int64; sending them to a spare may take at most this share of a step: trainer_warm.c. */
+/* Bytes of a summed gradient (int64); sending the gradients to a spare may take at most this share
+ * of a step: trainer_warm.c. */
 static const double sum_byte = 8, share_of_step = 0.5;
 
 /* --- assignment of spares ----------------------------------------------------- */
@@ -20,7 +21,7 @@ static double sums_s(const struct spot_migrate_cost *cost, int p, int k)
     return spot_migrate_p2p_s(&cost->job->cost, sum_byte * cost->params[p * cost->p_max + k]);
 }
 
-/* Each its own set, w / p spares or one more. */
+/* Each stage has its own set of w / p spares, or one more. */
 static void cover_all(struct spot_warm_cover *c, const struct spot_migrate_cost *cost, int w,
                       double room_s)
 {
@@ -32,7 +33,7 @@ static void cover_all(struct spot_warm_cover *c, const struct spot_migrate_cost 
     }
 }
 
-/* Spare i begins with stage i; they take the others in turn. */
+/* Spare i mirrors stage i; the other stages are assigned in turn. */
 static void cover_some(struct spot_warm_cover *c, const struct spot_migrate_cost *cost, int w,
                        double room_s)
 {
@@ -96,8 +97,8 @@ double spot_warm_mirror_s(const struct spot_warm_cover *c, const struct spot_mig
 
 /* --- what moves ------------------------------------------------------------------ */
 
-/* State over the stages processed so far: the slowest that is short, the sum of those without a
- * holder, spares of the set that have no place yet. */
+/* State over the stages processed so far: the highest cost of a stage that is short, the sum of the
+ * costs of those without a holder, and the spares of the set that have no place yet. */
 struct state {
     double slowest, sum;
     int left;
@@ -136,22 +137,23 @@ static void add(struct states *all, const struct state *from, double slowest, do
 struct stage {
     double cost;
     int d, keep, most;
-    int wiped;       /* with this many victims it has no holder */
-    bool has_spares; /* of its set one is left, whatever it does */
+    int wiped;       /* from this number of victims on it has no holder */
+    bool has_spares; /* a spare of its set survives, whatever happens to the stage */
 };
 
-/* Ways in which it loses between low and high. */
+/* Number of ways in which the stage loses between low and high replicas. */
 static struct spot_ways ways_of(const struct stage *k, int low, int high, int v_max)
 {
     return spot_ways_stage(k->d, low, spot_ways_least(high, k->most), v_max);
 }
 
-/* The stage loses 0, 1, ... replicas. */
+/* Extend the states by a stage that loses 0, 1, ... replicas. */
 static void extend(const struct states *from, struct states *to, const struct stage *k, int v_max)
 {
     for (size_t i = 0; i < from->n; i++) {
         const struct state *const s = &from->state[i];
-        const int enough = k->d - k->keep, closed = enough + s->left; /* victims at most */
+        /* largest number of victims: without a spare, with the spares left */
+        const int enough = k->d - k->keep, closed = enough + s->left;
         const int held = k->has_spares ? k->d : k->wiped - 1, low = closed > held ? closed : held;
         struct spot_ways by = ways_of(k, 0, enough, v_max);
 
@@ -168,7 +170,8 @@ static void extend(const struct states *from, struct states *to, const struct st
     }
 }
 
-/* Stages of set i, or the one stage that is not mirrored, costliest first; how many. */
+/* List the stages of set i, or the one stage that is not mirrored, costliest first; returns their
+ * number. */
 static int stages_of(const struct spot_warm_cover *c, const struct spot_migrate_cost *cost, int i,
                      int *stage)
 {
@@ -188,7 +191,7 @@ static int stages_of(const struct spot_warm_cover *c, const struct spot_migrate_
     return n;
 }
 
-/* All that may happen to some stages and the m spares that they have in common. */
+/* Extend the states by some stages and the m spares that they share. */
 static void extend_set(struct states *now, const struct spot_warm_cover *c,
                        const struct spot_migrate_cost *cost, const struct stage *like,
                        const int *stage, int n_stage, int m, int v_max)
@@ -227,7 +230,7 @@ static void extend_set(struct states *now, const struct spot_warm_cover *c,
     *now = out;
 }
 
-/* Ways in which each of n stages of d replicas keeps a holder, with m spares in common. */
+/* Number of ways in which each of n stages of d replicas keeps a holder, sharing m spares. */
 static struct spot_ways kept_ways(int d, int n_stage, int m, int v_max)
 {
     const struct spot_ways any = spot_ways_stage(d, 0, d, v_max);
