@@ -14,7 +14,7 @@
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
-static const double look_s = 0.02; /* between two looks for orders */
+static const double look_s = 0.02; /* between two checks for orders */
 static const double hurry_s = 0.001;
 static const double settled_s = 1; /* ranks that have been up this long count as a round */
 
@@ -33,7 +33,8 @@ static void on_exit_of(struct spot_exec_agent *e, const struct spot_rank_event *
     e->has_exited[event->local] = true;
     if (e->options->files && event->status && !(e->is_saving && WIFEXITED(event->status)))
         spot_rank_files_freeze(e->options->files);
-    if (e->is_saving) { /* it may have left since it has saved: not a failure, nor the end */
+    /* the rank may have left because it has saved: neither a failure nor the end of the round */
+    if (e->is_saving) {
         e->held.state = SPOT_EXEC_ENDED;
     } else if (event->status) {
         e->held.state = SPOT_EXEC_ENDED;
@@ -67,7 +68,7 @@ static void on_event(struct spot_exec_agent *e, const struct spot_rank_event *ev
     }
 }
 
-/* Take the events of the ranks. */
+/* Process the events of the ranks. */
 static int look(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_rank_event event;
@@ -78,7 +79,7 @@ static int look(struct spot_exec_agent *e, struct spot_err *err)
     return rc;
 }
 
-/* Until a rank ends or asks, or wait_s is over. */
+/* Wait until a rank ends or asks, or wait_s has passed. */
 static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_err *err)
 {
     struct pollfd set[2 + SPOT_RANK_CLIENTS_MAX];
@@ -92,7 +93,7 @@ static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_e
     return 0;
 }
 
-/* Ranks that ask for samples need no coordinator, and what they commit waits for one. */
+/* Ranks can ask for samples without a coordinator; what they commit waits for one. */
 static int idle(void *job, double wait_s, struct spot_err *err)
 {
     const double until_s = spot_clock_s() + wait_s;
@@ -130,8 +131,9 @@ static void drop_port(struct spot_exec_agent *e)
     e->port_fd = -1;
 }
 
-/* Held until the ranks start, so that no other process of this machine gets it; a new one for each
- * epoch, so that no rank of an older one can connect to it. 0: none available. */
+/* Reserve a port. It is held until the ranks start, so that no other process of this machine gets
+ * it, and is a new one for each epoch, so that no rank of an older epoch can connect to it. 0: none
+ * available. */
 static void choose_port(struct spot_exec_agent *e)
 {
     struct spot_endpoint at;
@@ -176,7 +178,7 @@ static void report(void *job, struct spot_buf *out)
     spot_exec_holdings_release(&all);
 }
 
-/* Another coordinator may number epochs from the start. */
+/* The agent reports its epoch, since another coordinator may number epochs from the start. */
 static void hello(void *job, struct spot_buf *out)
 {
     struct spot_exec_agent *const e = job;
@@ -198,7 +200,7 @@ static bool is_sound(const struct spot_exec_agent *e, const struct spot_exec_for
             form->env.group_rank < form->env.group_world);
 }
 
-/* The epoch before is over, and so is what moved in it. */
+/* The previous epoch is over, and so are the transfers in it. */
 static void quiesced(void *job)
 {
     spot_exec_moves_end(job);
@@ -231,7 +233,8 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
         return 0;
     if (stop(e, err) || add_moves(e, err))
         return -1;
-    e->owes_ready = true; /* as soon as ranks have ended, and what they begin with is here */
+    /* reported once the ranks have ended and the state that they start from is here */
+    e->owes_ready = true;
     return 1;
 }
 
@@ -327,7 +330,7 @@ static int on_peers(struct spot_exec_agent *e, const struct spot_frame *frame, s
     return is_whole ? 0 : spot_err_set(err, SPOT_ESYS, "the coordinator sent malformed PEERS");
 }
 
-/* Of an epoch that was entered. */
+/* Obey an order about an epoch that this node has entered. */
 static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame,
                        struct spot_err *err)
 {
@@ -390,7 +393,7 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
     return e->formed == frame->epoch ? obey_formed(e, frame, err) : 0;
 }
 
-/* --- news -------------------------------------------------------------------------- */
+/* --- messages of the coordinator --- */
 
 static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct spot_err *err)
 {
@@ -434,7 +437,7 @@ static int tell_settled(struct spot_exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
 }
 
-/* A state that cannot be laid out is requested from another member, unless the reason is a lack of
+/* If a state cannot be laid out it is requested from another member, unless the reason is a lack of
  * space. */
 static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
 {
@@ -476,7 +479,8 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
     if (e->formed != e->agent.epoch)
         return 0;
     if (e->is_stopping)
-        spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
+        /* ranks are slow to end: keep the mesh going meanwhile */
+        spot_mesh_progress(e->agent.mesh);
     if (e->owes_ready && !e->has_ranks && !spot_exec_moves_due(e))
         return get_ready(e, err);
     if (e->is_lay_due && !spot_exec_moves_take(e) && spot_exec_lay_last(e, err))
@@ -488,7 +492,7 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
                : spot_exec_tell_pace(e, err);
 }
 
-/* A request waits for an answer, or for data of the mesh, which does not wake the poll. */
+/* How long to wait: a request may wait for data of the mesh, which does not wake the poll. */
 static double patience_s(const struct spot_exec_agent *e, bool has_moved)
 {
     return has_moved ? 0 : e->n_transfer || e->commit.n_taken || e->owes_ready ? hurry_s : look_s;
@@ -511,8 +515,8 @@ static int work(void *job, struct spot_err *err)
     return 0;
 }
 
-/* Report the work since the last commit, which the others repeat. Ranks that have ended after the
- * order to save did no further work. */
+/* Report the work since the last commit, which has to be repeated. Ranks that ended after the order
+ * to save did no further work. */
 static void report_left(void *job, struct spot_err *err)
 {
     const struct spot_exec_agent *const e = job;
@@ -553,7 +557,7 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .leaving = quiesced,
         .report_left = report_left,
     };
-    /* what ranks may ask: a row for each */
+    /* requests of ranks, one row each */
     const struct spot_rank_op op[] = {
         { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
         { "samples", spot_exec_serve_samples, spot_exec_samples_gone, e },

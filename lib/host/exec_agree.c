@@ -55,7 +55,7 @@ static void put_restored(const struct spot_exec_job *job, struct spot_jw *jw)
     spot_jw_int(jw, "nodes", s->newest.world);
 }
 
-/* Log the commit from which a round begins, after the rollback. */
+/* Log the commit from which a round begins, after a rollback. */
 int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_states *const s = &job->states;
@@ -88,7 +88,8 @@ static void put_answer(const struct spot_exec_job *job, uint64_t step, const cha
     spot_put_u32(out, job->states.writer);
 }
 
-/* Which of them had files in it, if one alone had, and when those were written. */
+/* Find the only node whose commit contains files, if there is just one, and the time at which the
+ * files were written. */
 static void note_writer(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -169,8 +170,7 @@ static int agree(struct spot_exec_job *job, uint64_t step, uint32_t world, struc
     return spot_exec_make_safe(job, err);
 }
 
-/* --- have all places told?
- * ------------------------------------------------------------------------ */
+/* --- have all places reported? --- */
 
 static const struct spot_exec_member *at_place(const struct spot_exec_job *job, uint32_t place)
 {
@@ -219,8 +219,9 @@ static int consider(struct spot_exec_job *job, bool waits_for_done, struct spot_
     return 0;
 }
 
-/* Another coordinator may have decided it, and not have told everybody; or all have taken a newer
- * one of the round while there was none, which covers it. */
+/* True if the commit was decided before, possibly by another coordinator that did not tell
+ * everybody; or if, without a coordinator, all have taken a newer one of the round, which includes
+ * it. Sends the answer then. */
 static bool was_decided(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_state_id *id)
 {
@@ -302,7 +303,7 @@ int spot_exec_agree_without(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* --- one for all --- */
+/* --- one rank commits for all --- */
 
 static void order_take(struct spot_exec_job *job, struct spot_peer *peer, const uint8_t *offer,
                        size_t n)
@@ -319,7 +320,8 @@ static void order_take(struct spot_exec_job *job, struct spot_peer *peer, const 
     spot_buf_release(&out);
 }
 
-/* Behind all that were decided or restored, for a script that does not count them. */
+/* The number after all steps that were decided or restored, for a script that does not count steps.
+ */
 static uint64_t next_step(const struct spot_exec_states *s)
 {
     uint64_t step = s->newest.is_set ? s->newest.id.step : 0;
@@ -331,7 +333,7 @@ static uint64_t next_step(const struct spot_exec_states *s)
     return step + 1;
 }
 
-/* While one is open others wait: their nodes offer them again when it is decided. */
+/* While an offer is open, others wait: their nodes repeat them once it is decided. */
 int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err)
 {
@@ -357,7 +359,7 @@ int spot_exec_on_offer(struct spot_exec_job *job, struct spot_peer *peer,
     return 0;
 }
 
-/* --- a wait that is long --- */
+/* --- warnings about long waits --- */
 
 static const struct spot_exec_member *longest_wait(const struct spot_exec_job *job)
 {
@@ -372,7 +374,7 @@ static const struct spot_exec_member *longest_wait(const struct spot_exec_job *j
     return longest;
 }
 
-/* As "ranks 2 to 3 on b". */
+/* Writes a place, as in "ranks 2 to 3 on b". */
 static void put_place(const struct spot_exec_job *job, const struct spot_exec_member *x, char *text,
                       size_t n)
 {
@@ -427,7 +429,7 @@ void spot_exec_begin_round(struct spot_exec_job *job)
 
     job->states.late_s = job->options->late_s > 0 ? job->options->late_s : LATE_S;
 
-    job->states.has_asked = false; /* nodes offer it again */
+    job->states.has_asked = false; /* nodes offer the commit again */
     if (!job->is_kept || !job->states.has_key) {
         job->states.has_floor = false;
         *job->states.refused = '\0';

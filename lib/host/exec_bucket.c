@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits behind a user's command: those in --state are copied there, and restored from there when
- * they are missing here. A thread waits for the command. */
+/* Commits stored by a user's command: commits in --state are copied there, and are restored from
+ * there if they are missing here. A thread waits for the command. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,25 +14,26 @@
 #include "host/exec_job_state.h"
 #include "host/state_bucket.h"
 
-static const double retry_s = 5; /* after a copy that failed */
+static const double retry_s = 5; /* pause after a failed copy */
 
 enum task { NOTHING, COPY, RESTORE };
 
 struct spot_exec_bucket {
     struct spot_state_command command;
     struct spot_state_bucket *bucket;
-    struct spot_state_store *store; /* of --state */
+    struct spot_state_store *store; /* the store in --state */
     bool is_claimed;
-    struct spot_exec_point newest; /* that is there, for all this coordinator knows */
-    double next_s;                 /* the next try */
+    /* newest commit stored there, as far as this coordinator knows */
+    struct spot_exec_point newest;
+    double next_s; /* time of the next try */
 
     enum task task;
     pthread_t thread;
     _Atomic bool has_ended, is_given_up;
-    struct spot_exec_point target; /* of a copy */
+    struct spot_exec_point target; /* the commit being copied */
     struct spot_state_copy copy;
-    struct spot_buf records; /* of its places */
-    int rc;                  /* when it has ended */
+    struct spot_buf records; /* records of its places */
+    int rc;                  /* result of the thread */
     struct spot_err why;
 };
 
@@ -81,7 +82,7 @@ static void end(struct spot_exec_bucket *b)
 
 /* --- open --- */
 
-/* Commits in --state must be of the same run. */
+/* Commits in --state must belong to the same run. */
 static int check_run(const struct spot_exec_job *job, struct spot_err *err)
 {
     const struct spot_state_store *const store = job->disk.store;
@@ -98,7 +99,7 @@ static int check_run(const struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* True if --state has all of the commit, or a newer one. */
+/* True if --state has the complete commit, or a newer one. */
 static bool is_on_disk(const struct spot_exec_job *job, const struct spot_state_copy *copy)
 {
     const struct spot_state_store *const store = job->disk.store;
@@ -137,7 +138,8 @@ static int claim(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* A resumed job takes the run id from the store or from its nodes; a new job draws one. */
+/* Determine the run id: a resumed job takes it from the store or from its nodes, a new job draws
+ * one. */
 static int settle_owner(struct spot_exec_job *job, struct spot_err *err)
 {
     const bool resumes = spot_group_resumes(job->group);
@@ -233,7 +235,7 @@ static int begin_copy(struct spot_exec_job *job, struct spot_err *err)
     for (uint32_t p = 0; p < b->target.world; p++) {
         const struct spot_state_record *const r = spot_state_store_find(b->store, &b->target.id, p);
 
-        if (!r) /* it was damaged: the next copy to the disk mends it */
+        if (!r) /* it was damaged: the next copy to the disk repairs it */
             return 0;
         spot_state_bucket_add(&b->records, r);
     }
@@ -270,7 +272,7 @@ static int copied(struct spot_exec_job *job, struct spot_err *err)
     return spot_exec_log_step(job, "durable", b->newest.id.step, put_stored, err);
 }
 
-/* A commit that is damaged there was set aside: the one before it, or none, is what there is. */
+/* A damaged commit in the store was set aside: the one before it is used, if any. */
 static int restored(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_bucket *const b = job->bucket;

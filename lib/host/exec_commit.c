@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits of a node's ranks. All of them give the same step; the node stores the content of their
- * directory and tells the coordinator, which answers when all nodes have. Then the step is decided
- * for good: it is committed, or refused and never tried again in its round. If the coordinator is
- * away, or another node late, the stored state waits. */
+/* Commits of a node's ranks. All ranks name the same step; the node stores the content of their
+ * directory and tells the coordinator, which answers when all nodes have done so. The decision is
+ * final: the step is committed, or it is refused and not tried again in its round. While the
+ * coordinator is away, or another node is late, the stored state waits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { LATE_S = 5 };
 
-/* --- ranks that say it ------------------------------------------------------------------------ */
+/* --- ranks announce a commit --- */
 
 static struct spot_exec_say *say_of(struct spot_exec_commit *c, uint32_t local)
 {
@@ -49,7 +49,8 @@ static bool is_taken(const struct spot_exec_commit *c, uint64_t step)
     return false;
 }
 
-/* One that was taken may be said again: the files are those of the first time. */
+/* Check an announced step. One that was taken may be announced again: its files are those of the
+ * first time. */
 static int check_step(const struct spot_exec_commit *c, uint64_t step, struct spot_err *err)
 {
     const struct spot_exec_taken *const newest = newest_taken(c);
@@ -109,7 +110,8 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
     say.is_alone = said.alone || e->options->files;
     if (say.is_alone && c->has_floor && say.step <= c->floor && !*c->refused) {
-        spot_jw_int(answer, "step", (int64_t)say.step); /* another rank has committed it for all */
+        /* another rank has committed this step for all */
+        spot_jw_int(answer, "step", (int64_t)say.step);
         c->counted[say.local] = say.step;
         return 0;
     }
@@ -134,9 +136,9 @@ void spot_exec_commit_gone(void *agent, uint64_t ticket)
             forget(c, i);
 }
 
-/* --- what they commit is taken --- */
+/* --- storing a commit --- */
 
-/* Of the oldest: the next one when that is decided. */
+/* Tell the coordinator of the oldest commit; the next one follows when it is decided. */
 int spot_exec_commit_tell(struct spot_exec_agent *e, struct spot_err *err)
 {
     const struct spot_exec_taken *const t = &e->commit.taken[0];
@@ -160,7 +162,7 @@ struct spot_exec_taken *spot_exec_commit_add(struct spot_exec_agent *e, uint64_t
     return t;
 }
 
-/* The plan of samples goes along. */
+/* Store the files, together with the plan of samples. */
 static int take_files(struct spot_exec_agent *e, struct spot_state_record *record,
                       struct spot_err *err)
 {
@@ -176,7 +178,7 @@ static int take_files(struct spot_exec_agent *e, struct spot_state_record *recor
     return spot_state_take(e->store, fd, NULL, 0, false, record, err);
 }
 
-/* Returns as spot_rank_files_take. */
+/* Returns like spot_rank_files_take. */
 static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, struct spot_err *why)
 {
     const bool is_alone = t->scope == SPOT_EXEC_OF_ONE;
@@ -190,7 +192,8 @@ static int take_and_add(struct spot_exec_agent *e, struct spot_exec_taken *t, st
     t->n_byte = spot_state_record_byte(&record);
     t->saved = spot_state_record_saved(&record);
     if (!e->options->files)
-        *t->saved.what = '\0'; /* it has own files among others: the step is more informative */
+        /* it has files of its own among others: name the step instead of the files */
+        *t->saved.what = '\0';
     if (!rc)
         return spot_state_store_add(e->store, &record, why);
     spot_state_record_release(&record);
@@ -210,7 +213,7 @@ void spot_exec_commit_take(struct spot_exec_agent *e, struct spot_exec_taken *t)
         snprintf(t->why, sizeof(t->why), "%s", why.msg);
 }
 
-/* Ranks that have ended are not waited for. */
+/* True if all ranks have announced the step; ranks that have ended are not waited for. */
 static bool have_all_said(const struct spot_exec_agent *e, uint64_t *least, uint64_t *most)
 {
     const struct spot_exec_commit *const c = &e->commit;
@@ -246,7 +249,7 @@ static void take_said(struct spot_exec_agent *e)
                  (unsigned long long)least, (unsigned long long)most);
 }
 
-/* --- a wait that is long --- */
+/* --- warnings about long waits --- */
 
 static const struct spot_exec_say *longest_wait(const struct spot_exec_commit *c)
 {
@@ -259,7 +262,7 @@ static const struct spot_exec_say *longest_wait(const struct spot_exec_commit *c
     return longest;
 }
 
-/* Those of this node that have not committed, as "1, 3". */
+/* List the ranks of this node that have not committed, as in "1, 3". */
 static void list_missing(struct spot_exec_agent *e, char *text, size_t n)
 {
     size_t at = 0;
@@ -271,7 +274,7 @@ static void list_missing(struct spot_exec_agent *e, char *text, size_t n)
                                    (unsigned long)(e->form.env.first_rank + i));
 }
 
-/* A script of which one rank commits alone would stand still until its time limit. */
+/* Warn early: a script in which only one rank commits would otherwise hang until its time limit. */
 static void warn_late(struct spot_exec_agent *e)
 {
     struct spot_exec_commit *const c = &e->commit;
@@ -362,7 +365,7 @@ int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err)
     return e->commit.n_taken ? spot_exec_commit_tell(e, err) : 0;
 }
 
-/* --- what became of it --- */
+/* --- decisions --- */
 
 static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safety safety)
 {
@@ -378,7 +381,7 @@ static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safet
     spot_rank_socket_end(e->socket);
 }
 
-/* The oldest is decided. */
+/* The oldest commit is decided. */
 static void settle(struct spot_exec_commit *c)
 {
     memmove(c->taken, c->taken + 1, --c->n_taken * sizeof(*c->taken));

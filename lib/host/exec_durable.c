@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits on the coordinator's disk: every so often the newest one is fetched piece by piece from
- * its holders, and a round may begin with it when no member holds another. */
+/* Commits on the coordinator's disk: from time to time the newest one is fetched piece by piece
+ * from its holders. A round may begin with it if no member holds another. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "common/dir_lock.h"
 #include "host/exec_job_state.h"
 
-static const double retry_s = 5; /* after a copy that failed */
+static const double retry_s = 5; /* pause after a failed copy */
 
 /* --- the directory --------------------------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ static void failed(struct spot_exec_job *job, const char *why)
     job->options->group.warn("a commit cannot be copied to %s: %s", job->options->state, why);
 }
 
-/* The next missing place; when there is none the copy is complete. */
+/* Request the next missing place; if there is none, the copy is complete. */
 static int ask_next(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_disk *const d = &job->disk;
@@ -169,7 +169,7 @@ int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err)
         return 0;
     d->target = *newest;
     d->target.moved_byte = 0;
-    job->states.has_news = true; /* they hold on to it */
+    job->states.has_news = true; /* members keep holding it */
     return ask_next(job, err);
 }
 
@@ -194,7 +194,7 @@ static int on_pulled(struct spot_exec_job *job, const struct spot_frame *frame,
     return ask_next(job, err);
 }
 
-/* Members want what is on the disk, or give what is to be there. */
+/* Handle messages of members that want what is on the disk, or send what is to be stored there. */
 int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_frame *frame, struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How rounds of an exec job end: all is done, a rank failed, another round is wanted. */
+/* How rounds of an exec job end: everything is done, a rank failed, or another round is wanted. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 static const double pause_first_s = 0.5, pause_max_s = 30;
 static const double save_usual_s = 10;
-static const double left_share = 0.8; /* of a leaver's time: the rest is for its last words */
+/* part of a leaving node's time; the rest is for its last messages */
+static const double left_share = 0.8;
 
 static struct spot_exec_member *member_at(const struct spot_exec_job *job, size_t i)
 {
@@ -63,8 +64,9 @@ static int log_failed(struct spot_exec_job *job, const struct spot_peer *peer, u
     return spot_journal_end(journal, err);
 }
 
-/* The first failure of an epoch ends it; others follow from that one. At once the first time, then
- * after pauses that double, until a round stays up. */
+/* Charge a failure. The first failure of an epoch ends it; later ones of that epoch are its
+ * consequences. The next round begins at once the first time, then after pauses that double until a
+ * round stays up. */
 static void charge(struct spot_exec_job *job, uint32_t epoch)
 {
     const double now_s = spot_clock_s();
@@ -80,8 +82,8 @@ static void charge(struct spot_exec_job *job, uint32_t epoch)
     job->n_futile++;
 }
 
-/* A node that was lost took the connections of its ranks along, and others failed by that before it
- * was known. */
+/* Forgive failures caused by a lost node: its ranks' connections broke, and other ranks failed
+ * before the loss was known. */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member)
 {
     if (!job->charged_epoch || member->epoch != job->charged_epoch ||
@@ -95,7 +97,7 @@ void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member 
     job->gives_up = false;
 }
 
-/* The reason of a job that gives up. */
+/* Write the reason why the job gives up. */
 static void put_why(struct spot_exec_job *job, const char *how)
 {
     const struct spot_exec_states *const s = &job->states;
@@ -128,7 +130,7 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
         spot_peer_drop(peer, "the end of a rank");
         return 0;
     }
-    if (status) { /* else it left after it had been told to save */
+    if (status) { /* otherwise it left after the order to save */
         put_how(peer, rank, status, how, sizeof(how));
         n = strlen(how);
         if (*said)
@@ -190,8 +192,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
 
 /* --- a new round is wanted --------------------------------------------------------- */
 
-/* Order all ranks to save, since only they know which of them writes a checkpoint; at most until
- * the first leaving node's deadline. */
+/* Order all ranks to save, since only they know which of them writes a checkpoint. Wait at most
+ * until the deadline of the first leaving node. */
 static void begin_saving(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -213,7 +215,7 @@ static void begin_saving(struct spot_exec_job *job)
     spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, NULL, 0);
 }
 
-/* Once: the epoch ends with it. */
+/* Called once, when the epoch ends. */
 static void warn_unsaved(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -21,7 +21,7 @@ static void name_of(const struct spot_exec_agent *e, uint32_t local, char name[3
     snprintf(name, 32, "%.16s.%lu", slash ? slash + 1 : e->options->errors, (unsigned long)local);
 }
 
-/* As one plain line. */
+/* Write the text as one plain line. */
 static void put_plain(const char *said, char *text, size_t n)
 {
     size_t at = 0;
@@ -29,7 +29,7 @@ static void put_plain(const char *said, char *text, size_t n)
     for (; *said && at + 1 < n; said++)
         text[at++] = (unsigned char)*said < ' ' || *said == 0x7f ? ' ' : *said;
     text[at] = '\0';
-    while (at && !spot_utf8_is_plain(text)) /* cut in the middle of a letter, or no UTF-8 */
+    while (at && !spot_utf8_is_plain(text)) /* cut in the middle of a character, or not UTF-8 */
         text[--at] = '\0';
 }
 

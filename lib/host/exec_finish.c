@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of the job: the last commit is where the script looks for it on every node, not only on
- * that which wrote it. */
+/* At the end of the job the last commit is put where the script looks for it on every node, not
+ * only on the node that wrote it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void ask(struct spot_exec_job *job, struct spot_exec_member *x)
     x->laid = SPOT_EXEC_LAID_ASKED;
 }
 
-/* The member at i, if it is to have it. */
+/* The member at i if it is to get the commit, else NULL. */
 static struct spot_exec_member *heir(const struct spot_exec_job *job, size_t i)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -46,8 +46,8 @@ static size_t hand_out(struct spot_exec_job *job)
     return n_left;
 }
 
-/* True if a node receives or lays out the commit, for however long: a lost node leaves the job. A
- * move repeated after a failure is not progress. */
+/* True while a node receives or lays out the commit, however long it takes: a lost node leaves the
+ * job. A transfer repeated after a failure does not count. */
 static bool is_under_way(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

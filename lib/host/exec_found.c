@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints that no coordinator has asked for: what a node finds in the script's directory before
- * its first round, and what its ranks complete while the coordinator is away. */
+/* Checkpoints that no coordinator ordered: those that a node finds in the script's directory before
+ * its first round, and those that its ranks complete while the coordinator is away. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 static const double patience_s = 5,
                     again_s =
-                        0.1; /* for a process that is writing a checkpoint when the node begins */
+                        0.1; /* waits for a process that is writing a checkpoint at the start */
 
 static void list_dirs(struct spot_exec_agent *e)
 {
@@ -17,7 +17,7 @@ static void list_dirs(struct spot_exec_agent *e)
     spot_rank_files_list(e->options->files, &e->offer.dirs);
 }
 
-/* Two nodes that found the same have the same: its name is its content. */
+/* The key is the hash of the content, so two nodes that found the same checkpoint agree on it. */
 static uint64_t key_of(const struct spot_state_record *record)
 {
     struct spot_hash_stream *const hash = spot_hash_stream_new();
@@ -37,7 +37,7 @@ static uint64_t key_of(const struct spot_state_record *record)
     return key;
 }
 
-/* Returns as spot_rank_files_take. */
+/* Returns like spot_rank_files_take. */
 static int store_found(struct spot_exec_agent *e, struct spot_err *why)
 {
     struct spot_state_record record = { .world = 1 };
@@ -76,7 +76,8 @@ void spot_exec_find_saved(struct spot_exec_agent *e)
     struct spot_err why = { 0 };
     int rc;
 
-    (void)spot_exec_drop_found(e); /* it had no round: files may have gone or changed since */
+    /* the node has had no round yet: files may have disappeared or changed since */
+    (void)spot_exec_drop_found(e);
     if (!e->options->files)
         return;
     while ((rc = store_found(e, &why)) > 0 && spot_clock_s() < until_s)
@@ -146,7 +147,8 @@ void spot_exec_adopt_found(struct spot_exec_agent *e)
 
 /* --- while the coordinator is away --- */
 
-/* Behind all that this node knows of, and as no other node of the round would name one. */
+/* A step number above all that this node knows and different from those that other nodes of the
+ * round would choose. */
 static uint64_t next_step(const struct spot_exec_agent *e)
 {
     const struct spot_exec_commit *const c = &e->commit;
@@ -176,8 +178,8 @@ static void drop_before(struct spot_exec_agent *e, uint64_t step)
     spot_state_store_sweep(e->store);
 }
 
-/* A commit of this node alone: it would not be one if others had a part in it. One that was ordered
- * and is not decided may never be, and is taken once more. */
+/* Take a commit of this node alone, if no other node takes part in the round. A commit that was
+ * ordered but not decided may never be, and is taken again. */
 void spot_exec_take_away(struct spot_exec_agent *e)
 {
     struct spot_exec_taken t = { .scope = SPOT_EXEC_OF_ONE };

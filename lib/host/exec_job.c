@@ -91,7 +91,7 @@ static void forget(void *exec, struct spot_peer *peer)
 
 /* --- rounds ------------------------------------------------------------------------- */
 
-/* Reset requests of another epoch. */
+/* Forget reset requests of other epochs. */
 static void forget_laid(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -123,7 +123,7 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
     return 0;
 }
 
-/* The ranks of all nodes have stayed up. */
+/* The ranks of all nodes have stayed up: the round counts. */
 static int commit(void *exec, struct spot_view *view, enum spot_verdict *verdict,
                   struct spot_err *err)
 {
@@ -136,7 +136,7 @@ static int commit(void *exec, struct spot_view *view, enum spot_verdict *verdict
     return 0;
 }
 
-/* Ranks that compute owe no message. */
+/* A member whose ranks compute owes no message. */
 static bool owes(void *exec, const struct spot_peer *peer, bool as_machine)
 {
     const struct spot_exec_job *const job = exec;
@@ -154,7 +154,7 @@ static bool is_saved(void *exec)
 
 /* --- status --------------------------------------------------------------------------- */
 
-/* Seconds of work since the newest commit, or in this round. */
+/* Seconds of work since the newest commit, or since the round began. */
 static double at_risk_s(const struct spot_exec_job *job)
 {
     const struct spot_exec_point *const newest = &job->states.newest;
@@ -163,7 +163,7 @@ static double at_risk_s(const struct spot_exec_job *job)
     return spot_clock_s() - (is_of_round && newest->agreed_s > 0 ? newest->agreed_s : job->round_s);
 }
 
-/* Steps of the newest commit and of the newest that is safe. */
+/* Write the steps of the newest commit and of the newest safe one. */
 static void put_states(const struct spot_exec_states *s, struct spot_jw *jw)
 {
     if (s->newest.is_set)
@@ -201,13 +201,13 @@ static void status(void *exec, struct spot_jw *jw)
     spot_exec_put_ranks(job, jw);
 }
 
-/* --- the whole ------------------------------------------------------------------------- */
+/* --- the job --- */
 
 static const char *const frequent_events[] = { "committed", NULL };
 
 const struct spot_workload spot_exec_workload = {
     .name = SPOT_EXEC_NAME,
-    .rounds = SPOT_ROUNDS_KEPT, /* ranks may save before: tick_run */
+    .rounds = SPOT_ROUNDS_KEPT, /* ranks may save before a round ends: tick_run */
     .frequent_events = frequent_events,
     .accept = accept_agent,
     .report = report,
@@ -224,7 +224,7 @@ const struct spot_workload spot_exec_workload = {
     .status = status,
 };
 
-/* Why it failed: members must not wait for another coordinator. */
+/* Report why the job failed: members must not wait for another coordinator. */
 static void say_over(struct spot_exec_job *job, const char *why)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -250,7 +250,7 @@ static int log_end(struct spot_exec_job *job, const char *event, struct spot_err
     return spot_journal_end(journal, err);
 }
 
-/* A coordinator begins. */
+/* Log that a coordinator begins. */
 static int log_begin(struct spot_exec_job *job, struct spot_err *err)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which node has which ranks, and whether those that run may stay. */
+/* Which node has which ranks, and whether running ranks may stay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "common/xalloc.h"
 #include "host/exec_job_state.h"
 
-enum { PORT_USUAL = 29500 }; /* where an agent could reserve none */
+enum { PORT_USUAL = 29500 }; /* used if an agent could reserve no port */
 
 static bool is_of_run(const struct spot_exec_job *job, const struct spot_exec_member *m)
 {
     return *m->held.run_id && !strcmp(m->held.run_id, job->run_id);
 }
 
-/* None of its agents is left, but what they held is, or a copy of it. */
+/* Find the run if none of its agents is left, but states that they held or copies of these are. */
 static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n)
 {
     if (!*job->run_id && job->disk.store && spot_state_store_count(job->disk.store))
@@ -29,7 +29,7 @@ static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *
             snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[k].run_id);
 }
 
-/* A round never gets the number of one that has committed something. */
+/* Continue the numbering of rounds after those that have committed something. */
 static void count_rounds(struct spot_exec_job *job, const struct spot_exec_holdings *has)
 {
     for (size_t i = 0; i < has->n; i++)
@@ -72,14 +72,15 @@ static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const 
     return 0;
 }
 
-/* --- may those that run stay? ------------------------------------------------------- */
+/* --- may running ranks stay? --- */
 
 static bool runs(const struct spot_exec_member *m)
 {
     return m->held.state == SPOT_EXEC_RUNNING || m->held.state == SPOT_EXEC_DONE;
 }
 
-/* Of the newest round, whose size is *world: how many are here, each at its own rank? 0: not so. */
+/* How many nodes of the newest round are here, each with its own rank; *world: the size of the
+ * round. 0: not all of them are. */
 static size_t of_round(const struct spot_exec_job *job, struct spot_exec_member *const *member,
                        size_t n, uint32_t *world)
 {
@@ -102,7 +103,7 @@ static size_t of_round(const struct spot_exec_job *job, struct spot_exec_member 
             seen[h->group_rank] = true;
         found++;
     }
-    /* missing nodes had finished */
+    /* a missing node is no problem if its ranks had finished */
     for (uint32_t g = 0; is_whole && g < *world; g++)
         if (!seen[g] && !(job->group_world == *world && job->restart_count + 1 == job->n_started &&
                           job->is_done[g]))
@@ -111,7 +112,7 @@ static size_t of_round(const struct spot_exec_job *job, struct spot_exec_member 
     return is_whole ? found : 0;
 }
 
-/* No member would gain a place. */
+/* True if the running ranks may stay: no further member would get a place. */
 static bool may_keep(const struct spot_exec_job *job, struct spot_exec_member *const *member,
                      size_t n, uint32_t *world)
 {
@@ -123,7 +124,7 @@ static bool may_keep(const struct spot_exec_job *job, struct spot_exec_member *c
 
 /* --- places -------------------------------------------------------------------------- */
 
-/* Survivors of the newest round in their old order, then the others in order of joining. */
+/* Order: survivors of the newest round in their old order, then the others in order of joining. */
 static int by_place(const void *a, const void *b)
 {
     const struct spot_exec_member *const x = *(struct spot_exec_member *const *)a,
@@ -146,7 +147,7 @@ static void order(const struct spot_exec_job *job, struct spot_exec_member **mem
         member[i]->group_rank = (uint32_t)i;
 }
 
-/* "10.0.0.7:1234" and "[::1]:1234" without what follows the address. */
+/* The host part of an address such as "10.0.0.7:1234" or "[::1]:1234". */
 static void host_of(const struct spot_exec_job *job, const struct spot_exec_member *master,
                     const struct spot_exec_member *to, char host[SPOT_MASTER_MAX])
 {
@@ -169,7 +170,7 @@ static void host_of(const struct spot_exec_job *job, const struct spot_exec_memb
     }
 }
 
-/* Members that get the epoch: those that can be reached, with a place or without. */
+/* True for a member that takes part in the epoch, with a place or without: it must be reachable. */
 static bool may_enter(const struct spot_exec_job *job, size_t i)
 {
     const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
@@ -177,7 +178,7 @@ static bool may_enter(const struct spot_exec_job *job, size_t i)
     return m->is_leaving ? spot_exec_member_at(job, i) != NULL : spot_view_may_place(job->view, m);
 }
 
-/* As `to` finds them. */
+/* The peers with the addresses at which `to` can reach them. */
 static struct spot_mesh_peer *list_peers(const struct spot_exec_job *job,
                                          const struct spot_exec_member *to, size_t *n)
 {
@@ -313,9 +314,9 @@ static int log_formed(struct spot_exec_job *job, struct spot_exec_member *const 
     return spot_journal_end(journal, err);
 }
 
-/* --- an epoch ------------------------------------------------------------------------ */
+/* --- starting an epoch --- */
 
-/* Members that may have a place; those that are slow, and newcomers that are not warm, only if
+/* The members that may get a place. Slow ones, and new ones that are not warm yet, count only if
  * there are too few others. */
 static struct spot_exec_member **placeable(const struct spot_exec_job *job, struct spot_view *view,
                                            size_t *n)
@@ -360,7 +361,8 @@ static int hold(struct spot_exec_job *job, struct spot_view *view)
     return 0;
 }
 
-/* A key that no other round has, also not one of its number that another coordinator began. */
+/* Draw a key that no other round has, including rounds with the same number begun by another
+ * coordinator. */
 static int take_key(struct spot_exec_job *job, const struct spot_exec_member *kept,
                     struct spot_err *err)
 {
@@ -389,7 +391,7 @@ static void take_round(struct spot_exec_job *job, uint32_t world, bool is_kept)
     job->restart_count = is_kept ? job->n_started - 1 : job->n_started;
 }
 
-/* A member that sends a state and gets no place also has work before the round. */
+/* A member without a place still has work before the round if it sends a state. */
 static void send_forms(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -432,7 +434,7 @@ static int place(struct spot_exec_job *job, struct spot_view *view,
     return 0;
 }
 
-/* Those of the round that stays, at their ranks. */
+/* List the members of a round that continues, at their ranks. */
 static size_t keep(struct spot_exec_job *job, struct spot_exec_member **member, size_t n)
 {
     size_t kept = 0;
@@ -481,7 +483,7 @@ int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err)
     return rc;
 }
 
-/* A newcomer counts where there is room for it. */
+/* A new member counts if there is room for it. */
 bool spot_exec_would_change(void *exec, struct spot_view *view)
 {
     const struct spot_exec_job *const job = exec;
@@ -504,8 +506,8 @@ bool spot_exec_would_change(void *exec, struct spot_view *view)
     return n_leaving || n_slow || (n > n_active - n_leaving && n_active < job->options->n_max);
 }
 
-/* A round of another coordinator of which some have come back: the others may be about to, for a
- * lease. */
+/* False while a round of another coordinator may be coming back: some of its members have, so the
+ * others get the time of a lease. */
 bool spot_exec_may_begin(void *exec, struct spot_view *view)
 {
     const struct spot_exec_job *const job = exec;

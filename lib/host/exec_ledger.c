@@ -35,7 +35,7 @@ static void propose(struct spot_exec_ledger *l, const struct spot_ledger_plan *p
     l->has_proposed = true;
 }
 
-/* --- questions ----------------------------------------------------------------------- */
+/* --- requests of ranks --- */
 
 static void wait_for_plan(struct spot_exec_ledger *l, uint64_t ticket,
                           const struct spot_ledger_question *question)
@@ -90,7 +90,7 @@ void spot_exec_ledger_tell_again(struct spot_exec_ledger *l)
     const struct spot_ledger_plan *const plan = spot_ledger_plan(l->ledger);
 
     l->is_told = false;
-    if (plan) /* it is the same plan as that of the others */
+    if (plan) /* the same plan as that of the other nodes */
         l->proposed = *plan;
 }
 
@@ -129,7 +129,7 @@ void spot_exec_ledger_agreed(struct spot_exec_ledger *l, struct spot_rank_socket
     }
 }
 
-/* --- in a state ----------------------------------------------------------------------- */
+/* --- as part of a state --- */
 
 static void put_plan(const struct spot_ledger_plan *plan, struct spot_jw *jw)
 {

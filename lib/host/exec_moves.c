@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* States that come to this node and go from it, a few pieces at a time beside the ranks; and how
- * one is laid out for the ranks that begin with it. */
+/* States sent to and from this node, a few pieces at a time beside the ranks, and how a state is
+ * laid out for the ranks that start from it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,13 +10,13 @@
 #include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
-static const double slice_s = 0.004; /* then orders and ranks are looked at */
+static const double slice_s = 0.004; /* then orders and ranks are checked */
 
 static void drop(struct spot_exec_agent *e, size_t i)
 {
     spot_state_pull_free(e->transfer[i].pull);
     e->n_transfer--;
-    for (; i < e->n_transfer; i++) /* in the order in which they were asked for */
+    for (; i < e->n_transfer; i++) /* in the order of the requests */
         e->transfer[i] = e->transfer[i + 1];
 }
 
@@ -84,10 +84,10 @@ bool spot_exec_moves_take(const struct spot_exec_agent *e)
     return false;
 }
 
-/* --- one of them ---------------------------------------------------------------------------- */
+/* --- one transfer --- */
 
-/* The receiver reports the end, the sender only a failure; nothing is reported for an epoch that is
- * over. */
+/* Report the end of a transfer: the receiver reports both success and failure, the sender only
+ * failure. Nothing is reported for an epoch that is over. */
 static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *t,
                     enum spot_state_step end, const struct spot_err *why, struct spot_err *err)
 {
@@ -130,7 +130,7 @@ static int end(struct spot_exec_agent *e, size_t i, enum spot_state_step how,
     return rc;
 }
 
-/* All that give, and the first that takes. Returns as spot_exec_moves_step. */
+/* Advance all outgoing transfers and the first incoming one. Returns like spot_exec_moves_step. */
 static int step_all(struct spot_exec_agent *e, struct spot_err *err)
 {
     bool has_taken = false, has_moved = false;
@@ -189,7 +189,7 @@ int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *fra
     return 0;
 }
 
-/* --- what the ranks begin with ---------------------------------------------------------------- */
+/* --- the state that ranks start from --- */
 
 static const struct spot_state_record *find(const struct spot_exec_agent *e,
                                             const struct spot_state_id *id, uint32_t place,
@@ -233,8 +233,8 @@ static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
     return rc;
 }
 
-/* The number of nodes differs from the commit's: a replica gets what any other had, a program with
- * a part of the state finds all parts. */
+/* If the number of nodes differs from that of the commit: a replica gets the files of any other
+ * one, a program with parts of the state gets all parts. */
 static int restore_files(struct spot_exec_agent *e, const struct spot_state_id *id, uint32_t n,
                          bool is_last, struct spot_err *err)
 {
@@ -288,7 +288,7 @@ struct spot_state_saved spot_exec_restored(const struct spot_exec_agent *e)
     return newest;
 }
 
-/* --- what is left of a job that is done ------------------------------------------------------- */
+/* --- the last commit of a finished job --- */
 
 int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
                      struct spot_err *err)
@@ -301,7 +301,7 @@ int spot_exec_on_lay(struct spot_exec_agent *e, const struct spot_frame *frame,
     return e->is_lay_due ? 0 : spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed LAY");
 }
 
-/* Never in the place of something newer. */
+/* Lay out the last commit, but never over newer files. */
 int spot_exec_lay_last(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_buf out = { 0 };

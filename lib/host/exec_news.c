@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* News of the job, a line for each change: nodes that joined or left, and the commit from which the
- * ranks continue.
- */
+/* News of the job, one line for each change: nodes that joined or left, and the commit from which
+ * the ranks continue. */
 #include <stdio.h>
 #include <string.h>
 
 #include "host/exec_job_state.h"
 
-enum { FIRST_S = 10 }; /* before a wait for nodes is reported */
+enum { FIRST_S = 10 }; /* wait for nodes before it is reported */
 
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED])
 {
@@ -63,7 +62,7 @@ void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *co
     const struct spot_machine *const m = spot_view_machine(job->view);
     char from[SPOT_STATE_DESCRIBED];
 
-    for (size_t i = 0; i < m->n_member; i++) { /* once: also where it takes its time */
+    for (size_t i = 0; i < m->n_member; i++) { /* reported once, even if leaving takes long */
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         if (!x || !m->member[i].is_leaving || !x->has_had_place)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Commits that one rank makes for all, and those of files that a script saves by itself: the
- * coordinator is offered them, and orders one node or all to take theirs, so that no two nodes have
- * other files under the name of one commit. */
+/* Commits that one rank makes for all, and those of files that a script saves by itself: nodes
+ * offer them to the coordinator, which orders one node or all of them to store theirs, so that
+ * nodes do not store different files under the name of one commit. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,8 +9,9 @@
 #include "host/exec_agent_state.h"
 
 static const double pause_first_s = 1, pause_max_s = 60; /* pause after a refused offer */
-static const double busy_max_s = 60; /* others wait for a file that is being written */
-static const double end_s = 5;       /* for what was saved just before the ranks ended */
+/* limit on the wait for a file that is being written, since others wait too */
+static const double busy_max_s = 60;
+static const double end_s = 5; /* time to take what was saved just before the ranks ended */
 
 void spot_exec_offer_begin(struct spot_exec_agent *e)
 {
@@ -41,8 +42,8 @@ static int offer(struct spot_exec_agent *e, uint64_t step, struct spot_err *err)
     return spot_agent_send(&e->agent, SPOT_MSG_EXEC_OFFER, 0, &out, err);
 }
 
-/* One offer at a time, also for commits announced by ranks: the others follow when it is
- * decided. */
+/* One offer at a time, also for commits announced by ranks; the others follow when it is decided.
+ */
 static int offer_said(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_exec_say *least = NULL;
@@ -75,7 +76,8 @@ static int offer_files(struct spot_exec_agent *e, struct spot_err *err)
     return offer(e, UINT64_MAX, err);
 }
 
-/* A file that is being written is waited for; not for ever, since others wait. */
+/* Carry out the order to store. Waits for a file that is being written, but not for ever, since
+ * others wait. */
 static void carry_out(struct spot_exec_agent *e)
 {
     struct spot_exec_offer *const o = &e->offer;
@@ -90,7 +92,7 @@ static void carry_out(struct spot_exec_agent *e)
     if (t->is_early)
         snprintf(t->why, sizeof(t->why), "'%.200s' has been written to for %g s",
                  spot_rank_files_busy(e->options->files), busy_max_s);
-    else if (!t->n_byte && !*t->why && o->is_out) /* it would take the place of one of something */
+    else if (!t->n_byte && !*t->why && o->is_out) /* it would replace a commit that has files */
         snprintf(t->why, sizeof(t->why), "the checkpoint is gone again");
     o->is_due = false;
 }

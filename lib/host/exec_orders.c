@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Orders members to send and receive states: before a round those that its nodes lack, during it
- * those that make the newest commit safe. */
+/* Orders members to send and receive states: before a round those that its nodes lack, during a
+ * round those that make the newest commit safe. */
 #include <stdlib.h>
 
 #include "cluster/protocol.h"
@@ -8,11 +8,11 @@
 #include "common/xalloc.h"
 #include "host/exec_job_state.h"
 
-static const double retry_s = 1; /* after a move that failed */
+static const double retry_s = 1; /* pause after a failed transfer */
 
-/* --- the list --- */
+/* --- the list of orders --- */
 
-/* Told to nobody yet. */
+/* The order has not been sent to anyone yet. */
 static const struct spot_exec_order *add_order(struct spot_exec_job *job,
                                                const struct spot_state_id *id, uint32_t place,
                                                uint32_t from, uint32_t to, bool is_due)
@@ -69,7 +69,8 @@ static bool is_ordered(const struct spot_exec_states *s, const struct spot_state
 
 /* --- before a round --- */
 
-/* With another number of nodes than at the commit, a program with a part must find the others. */
+/* True if the number of nodes differs from that at the commit, so that a program with parts of the
+ * state needs all of them. */
 bool spot_exec_restores_all(const struct spot_exec_job *job)
 {
     return job->options->places_all ||
@@ -103,8 +104,7 @@ void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *
     }
 }
 
-/* --- beside it
- * ------------------------------------------------------------------------------------ */
+/* --- during a round --- */
 
 static void order_move(struct spot_exec_job *job, const struct spot_exec_point *point,
                        uint32_t place, const struct spot_exec_member *to)
@@ -152,7 +152,7 @@ size_t spot_exec_bring_newest(struct spot_exec_job *job, struct spot_exec_member
     return n;
 }
 
-/* In this epoch: where a copy may be. */
+/* The members of this epoch that are expected to stay and may hold a copy. */
 static size_t count_stayers(const struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -193,9 +193,9 @@ static bool is_same(const struct spot_exec_point *a, const struct spot_exec_poin
     return a->is_set && b->is_set && !spot_state_id_compare(&a->id, &b->id);
 }
 
-/* The commits that members keep: the safe one, the one being made safe, and the newest, which comes
- * first. Until a round has saved something, all existing ones are kept, also those from which it
- * did not begin. */
+/* The commits that members keep: the newest (first), the one being made safe, and the safe one.
+ * Until a round has saved something all existing commits are kept, also those from which it did not
+ * begin. */
 struct kept {
     struct spot_state_id id[SPOT_EXEC_KEPT_MAX];
     size_t n;
@@ -291,7 +291,7 @@ static int look_at_target(struct spot_exec_job *job, struct spot_err *err)
         s->target.is_set = false;
         return 0;
     }
-    if (was_safe) { /* until a node left */
+    if (was_safe) { /* it was safe until a node left */
         s->safe.is_set = false;
         s->has_news = true;
     }
@@ -301,7 +301,7 @@ static int look_at_target(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* The newest commit, once the one before it that is on its way has arrived. */
+/* Make the newest commit safe, once the copy of the previous one has arrived. */
 int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err)
 {
     struct spot_exec_states *const s = &job->states;
@@ -325,8 +325,7 @@ int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err)
     return 0;
 }
 
-/* --- how they end
- * --------------------------------------------------------------------------------- */
+/* --- ends of transfers --- */
 
 static int on_due(struct spot_exec_job *job, const char *why, struct spot_err *err)
 {

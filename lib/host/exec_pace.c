@@ -6,8 +6,8 @@
 #include "common/clock.h"
 #include "host/exec_agent_state.h"
 
-static const double tell_s = 1;         /* between two messages to the coordinator */
-static const double newest_share = 0.2; /* of the newest step in the mean */
+static const double tell_s = 1;         /* between two reports to the coordinator */
+static const double newest_share = 0.2; /* weight of the newest step in the mean */
 
 void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, double own_s)
 {
@@ -30,7 +30,7 @@ void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, doubl
         e->has_pace = true;
     }
     if (p->at_s > 0 && step == p->step)
-        return; /* a loader asks again */
+        return; /* a data loader repeats its request */
     p->step = step;
     p->at_s = now_s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* All nodes of an exec job assign samples by one plan: the first that is reported to the
- * coordinator. */
+/* All nodes of an exec job assign samples by one plan: the first one reported to the coordinator.
+ */
 #include "host/exec_job_state.h"
 #include "host/exec_ledger.h"
 

@@ -195,7 +195,7 @@ void spot_exec_get_form(struct spot_wire_in *in, struct spot_exec_form *form)
         spot_exec_get_move(in, &form->move[i]);
 }
 
-/* With their ends: "a b" is not "ab". */
+/* Strings are hashed with their terminating zeros, so that "a b" differs from "ab". */
 uint64_t spot_exec_hash(char *const *command, uint32_t n_rank, const char *checkpoint)
 {
     struct spot_hash_stream *const hash = spot_hash_stream_new();

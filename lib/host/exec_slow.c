@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranks that take longer for a step than half of all: shown, warned of, and put aside when asked.
- */
+/* Ranks that take longer for a step than half of all ranks do: they are shown, warned about and, if
+ * requested, set aside. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool is_active(const struct spot_exec_job *job, const struct spot_exec_me
     return x && x->epoch == spot_view_machine(job->view)->epoch;
 }
 
-/* Those whose pace is known, slowest first; freed by the caller. */
+/* The ranks with a known pace, slowest first; freed by the caller. */
 static struct rank *list_ranks(const struct spot_exec_job *job, size_t *n)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
@@ -58,7 +58,7 @@ static struct rank *list_ranks(const struct spot_exec_job *job, size_t *n)
     return rank;
 }
 
-/* Of two the faster one. */
+/* Of an even number, the faster one of the two in the middle. */
 static double median_of(const struct rank *rank, size_t n)
 {
     return n ? rank[n / 2].one_s : 0;
@@ -89,7 +89,7 @@ void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw)
     free(rank);
 }
 
-/* --- what is done about it --- */
+/* --- consequences --- */
 
 static void warn_slow(const struct spot_exec_job *job, struct spot_exec_member *x,
                       const struct rank *r, double median_s)
@@ -163,7 +163,7 @@ void spot_exec_watch_pace(struct spot_exec_job *job)
     free(rank);
 }
 
-/* --- what nodes say --- */
+/* --- reports of nodes --- */
 
 void spot_exec_forget_pace(struct spot_exec_member *member)
 {
@@ -193,7 +193,7 @@ void spot_exec_heard_pace(struct spot_exec_job *job, struct spot_peer *peer,
         spot_peer_drop(peer, "the pace of its ranks");
         return;
     }
-    for (uint32_t i = 0; i < n && !x->pace; i++) /* the first of this round */
+    for (uint32_t i = 0; i < n && !x->pace; i++) /* the first report of this round */
         if (pace[i].step)
             spot_exec_check_anew(job, pace[i].step);
     free(x->pace);

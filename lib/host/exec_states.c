@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which member holds which state, and what follows: which commit is complete, which is safe, which
- * member sends it and which is best to get it. */
+/* Which member holds which state, and what follows from that: which commit is complete, which is
+ * safe, which member sends it and which member should get a copy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ void spot_exec_drop_holding(struct spot_exec_member *m, const struct spot_state_
             m->has.of[i] = m->has.of[--m->has.n];
 }
 
-/* --- is it whole? --------------------------------------------------------------------------- */
+/* --- is it complete? --- */
 
 static bool is_held(const struct spot_exec_job *job, const struct spot_exec_point *point,
                     uint32_t place)
@@ -97,8 +97,8 @@ static void host_of(const struct spot_peer *peer, char host[SPOT_ADDRESS_MAX + 8
         *end = '\0';
 }
 
-/* How much must fail to lose both: 0 one domain, 1 one machine, 2 more than that. A member without
- * a domain is one of its own. */
+/* How much must fail to lose both copies: 0 one failure domain, 1 one machine, 2 more than that. A
+ * member without a domain counts as a domain of its own. */
 static int distance(const struct spot_peer *a, const struct spot_peer *b)
 {
     const char *const x = spot_peer_domain(a), *const y = spot_peer_domain(b);
@@ -111,7 +111,7 @@ static int distance(const struct spot_peer *a, const struct spot_peer *b)
     return strcmp(host_a, host_b) ? 2 : 1;
 }
 
-/* The members expected to stay. */
+/* The member if it is expected to stay, else NULL. */
 static struct spot_peer *stayer(const struct spot_exec_job *job, size_t i)
 {
     const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
@@ -120,7 +120,7 @@ static struct spot_peer *stayer(const struct spot_exec_job *job, size_t i)
                                                          : NULL;
 }
 
-/* Those of them that have the place. */
+/* The staying members that hold the place. */
 struct holders {
     struct spot_peer *peer[SPOT_MEMBERS_MAX];
     size_t n;
@@ -140,7 +140,7 @@ static void find_holders(const struct spot_exec_job *job, const struct spot_exec
     }
 }
 
-/* The holder farthest from `peer`; -1: no other. */
+/* The largest distance from another holder to `peer`; -1: there is no other. */
 static int farthest(const struct holders *h, const struct spot_peer *peer)
 {
     int best = -1;
@@ -153,8 +153,7 @@ static int farthest(const struct holders *h, const struct spot_peer *peer)
     return best;
 }
 
-/* The best distance between two copies: of those that are there, and of those that there could be.
- */
+/* The best distance between two copies: among existing copies, and among those that could exist. */
 static void best_copies(const struct spot_exec_job *job, const struct holders *h, int *have,
                         int *could)
 {
@@ -190,7 +189,7 @@ bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_p
     return point->is_set;
 }
 
-/* --- what a round would begin with ------------------------------------------------------------ */
+/* --- what a round would start from --- */
 
 static bool is_doubted(const struct spot_exec_states *s, const struct spot_state_id *id)
 {
@@ -210,14 +209,14 @@ static void consider_newest(struct spot_exec_job *job, const struct spot_exec_po
         *newest = *point;
 }
 
-/* Keep the newest file of all places. */
+/* Keep the newest file time of all places. */
 static void keep_saved(struct spot_exec_point *newest, const struct spot_exec_point *part)
 {
     if (!spot_state_id_compare(&newest->id, &part->id) && part->saved.at_ns > newest->saved.at_ns)
         newest->saved = part->saved;
 }
 
-/* The newest one there was copied whole. */
+/* Find the newest commit of which the disk has a complete copy. */
 static void find_on_disk(struct spot_exec_job *job)
 {
     const size_t n = job->disk.store ? spot_state_store_count(job->disk.store) : 0;
@@ -333,11 +332,11 @@ static void find_points(struct spot_exec_job *job)
     find_found(job);
 }
 
-/* --- what nobody can load --- */
+/* --- commits that cannot be loaded --- */
 
 enum { TRIES = 3 };
 
-/* The last attempt that is allowed is one with an older one. */
+/* Number of tries for a commit: the last restart that is allowed is one from an older commit. */
 static uint32_t n_tries(const struct spot_exec_job *job)
 {
     return job->options->max_restarts < TRIES ? (uint32_t)job->options->max_restarts : TRIES;
@@ -439,7 +438,7 @@ struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
     return best;
 }
 
-/* A member of this epoch, farthest from a holder, with the least to hold. */
+/* The member of this epoch that is farthest from a holder; of equals the one that holds least. */
 struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Newcomers of a command that can wait begin beside the others, and cost them no import. */
+/* New nodes of a command that can wait start their program beside the running ranks, so that the
+ * others need not wait for its imports. */
 #include "common/clock.h"
 #include "host/exec_job_state.h"
 
-static const double patience_s = 30; /* for a node that does not become warm */
+static const double patience_s = 30; /* limit for a node that does not become warm */
 
 bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member)
 {
@@ -22,7 +23,7 @@ void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *me
     job->holds = job->holds || warmth != SPOT_EXEC_COLD;
 }
 
-/* Sent once to each; and members that are ready by now may change the layout. */
+/* Sent once to each new node. Members that have become warm may change the layout. */
 void spot_exec_keep_warm(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);

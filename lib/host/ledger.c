@@ -7,21 +7,22 @@
 
 #include "common/xalloc.h"
 
-/* A rank that has asked in this round. */
+/* A rank that has asked for samples in this round. */
 struct taker {
     int64_t rank;
     int64_t next; /* the first step that it has not taken */
     uint64_t
-        taken[SPOT_LEDGER_AHEAD_MAX / 64]; /* bit s mod AHEAD_MAX: of the steps from `next` on */
+        /* bit s mod AHEAD_MAX: step s, from `next` on, is taken */
+        taken[SPOT_LEDGER_AHEAD_MAX / 64];
 };
 
 struct spot_ledger {
     struct spot_ledger_plan plan;
     bool has_plan;
-    int64_t n_local, world; /* of the round */
+    int64_t n_local, world; /* local ranks and all ranks of the round */
     int64_t shared_by;      /* ranks that share the samples; 0: no request yet */
-    int64_t first;          /* steps that were done when the round began; -1: not known */
-    int64_t done;           /* of them it is known that they are committed */
+    int64_t first;          /* steps that were done when the round began; -1: unknown */
+    int64_t done;           /* of these, the steps known to be committed */
     struct taker *taker;    /* [n_taker], room for n_local */
     int64_t n_taker;
 };
@@ -113,12 +114,12 @@ static void note_taken(struct taker *t, int64_t step)
     word = word_of(t, step, &bit);
     *word |= bit;
     while (word = word_of(t, t->next, &bit), *word & bit) {
-        *word &= ~bit; /* it stands for a later step from now on */
+        *word &= ~bit; /* the bit stands for a later step from now on */
         t->next++;
     }
 }
 
-/* NULL: not one of them. */
+/* The entry of a rank; NULL if it has none. */
 static struct taker *find(const struct spot_ledger *ledger, int64_t rank)
 {
     for (int64_t i = 0; i < ledger->n_taker; i++)

@@ -5,7 +5,7 @@
 
 #include "common/xalloc.h"
 
-/* Absent members are -1 or NULL. */
+/* A decoded answer; absent keys are -1 or NULL. */
 struct said {
     int64_t n_sample, batch, seed;
     const char *rest, *order;

@@ -8,10 +8,10 @@
 
 struct reader {
     struct spot_ledger_audit *audit;
-    int64_t begun; /* the step at which the round began, or after its last commit */
+    int64_t begun; /* the step at which the round began, or that after its last commit */
 };
 
-/* Samples of the steps [from, to). */
+/* Number of samples in the steps [from, to). */
 static int64_t samples_of(const struct spot_ledger_plan *p, int64_t from, int64_t to)
 {
     const int64_t n_full = p->n_sample / p->batch, rest = p->n_sample % p->batch;
@@ -19,7 +19,7 @@ static int64_t samples_of(const struct spot_ledger_plan *p, int64_t from, int64_
 
     if (p->rest != SPOT_LEDGER_SHORT || !rest)
         return (to - from) * p->batch;
-    n_short = to / (n_full + 1) - from / (n_full + 1); /* each epoch ends with one */
+    n_short = to / (n_full + 1) - from / (n_full + 1); /* each epoch ends with a shorter step */
     return (to - from) * p->batch - n_short * (p->batch - rest);
 }
 
@@ -61,7 +61,7 @@ static void commit(struct reader *r, int64_t step)
     a->steps = r->begun = step;
 }
 
-/* Steps of an event; -1: not given. */
+/* Step numbers of an event; -1: not given. */
 struct steps {
     int64_t step, from, to;
 };

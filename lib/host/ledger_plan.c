@@ -50,7 +50,7 @@ static struct spot_ledger_range range(int64_t epoch, int64_t from, int64_t n)
     return (struct spot_ledger_range){ .epoch = epoch, .from = from, .to = from + n };
 }
 
-/* The whole step as one range, whose end may lie beyond the end of the epoch. */
+/* A whole step as one range, whose end may lie beyond the end of the epoch. */
 static struct spot_ledger_range whole(const struct spot_ledger_plan *p, int64_t step)
 {
     const int64_t n_full = p->n_sample / p->batch, rest = p->n_sample % p->batch;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Handles a variable of the round. */
+/* Called for each variable of the round. */
 typedef void (*put_fn)(void *user, const char *name, const char *value);
 
 static void put_number(put_fn put, void *user, const char *name, uint32_t value)
@@ -16,7 +16,7 @@ static void put_number(put_fn put, void *user, const char *name, uint32_t value)
     put(user, name, text);
 }
 
-/* NULL: unset, even if inherited. */
+/* Variables of the state. NULL: unset the variable, even if it was inherited. */
 static void each_of_state(const struct spot_rank_env *env, put_fn put, void *user)
 {
     char step[24], world[16];
@@ -27,7 +27,7 @@ static void each_of_state(const struct spot_rank_env *env, put_fn put, void *use
     put(user, "SPOT_STATE_WORLD", env->has_state ? world : NULL);
 }
 
-/* Those that are new in each round. */
+/* Variables whose values are new in each round. */
 static void each(const struct spot_rank_env *env, uint32_t local_rank, put_fn put, void *user)
 {
     put_number(put, user, "RANK", env->first_rank + local_rank);
@@ -82,7 +82,7 @@ void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank)
     const struct spot_rank_env none = { 0 };
 
     set_lasting(local_world, local_rank);
-    each(&none, local_rank, unset, NULL); /* of a job around this one */
+    each(&none, local_rank, unset, NULL); /* inherited from a job around this one */
 }
 
 struct text {

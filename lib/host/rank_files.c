@@ -18,21 +18,21 @@
 #include "host/rank_files_state.h"
 
 static const double look_s = 0.05, looks_share = 20;
-static const double rest_s = 0.1; /* a file that has not changed for it */
+static const double rest_s = 0.1; /* time without changes after which a file counts as complete */
 static const double long_rest_s =
     2; /* time without changes if it cannot be determined whether a file is open or complete */
-static const double hurried_s = 1; /* without a rest: then a closed one is whole at once */
-static const double busy_s = 60;   /* then it is warned of */
+/* after so long without such a pause, a closed file counts as complete at once */
+static const double hurried_s = 1;
+static const double busy_s = 60; /* after so long a warning is printed */
 static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECKPOINT_METADATA",
                                       "commit_success.txt", NULL };
-/* Files of DeepSpeed and Megatron beside the directories, rewritten when a directory is
- * complete. */
+/* Files that DeepSpeed and Megatron write beside the directories once a directory is complete. */
 static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
-/* --- are they whole? ------------------------------------------------------------------------- */
+/* --- are files complete? --- */
 
-/* Nobody has it open to write. A lease is given for such a file alone, and is given back at once.
- * Returns 0 where the file system has none. */
+/* True if no process has the file open for writing: only then is a lease granted, which is returned
+ * at once. Returns 0 if the file system has no leases. */
 static int is_closed(const struct spot_rank_files *f, const char *path, bool *closed)
 {
     const int fd = spot_safe_open_file(f->fd, path, NULL);
@@ -50,7 +50,8 @@ static int is_closed(const struct spot_rank_files *f, const char *path, bool *cl
     return rc;
 }
 
-/* A script that saves all the time is taken between two of its saves, until it rests again. */
+/* The time without changes that is required. A script that saves continuously is taken between two
+ * of its saves. */
 static double rest_of(const struct spot_rank_files *f)
 {
     return f->busy_s > 0 && spot_clock_s() - f->busy_s > hurried_s ? 0 : rest_s;
@@ -72,7 +73,7 @@ static bool is_whole(const struct spot_rank_files *f, struct spot_rank_file *fil
     return file->is_closed = closed;
 }
 
-/* The end of the unit that begins at i. */
+/* The end of the unit (a file or a directory) that begins at i. */
 static size_t unit_end(const struct spot_rank_files *f, size_t i)
 {
     const size_t n = spot_rank_files_unit(f->file[i].path) + 1;
@@ -89,7 +90,7 @@ bool spot_rank_files_is_later(const struct timespec *a, const struct timespec *b
     return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
-/* Since something points to a directory, nothing in [i, end) has been written. */
+/* True if a pointer file was written after all of [i, end). */
 static bool is_pointed_to(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const struct spot_rank_file *last = NULL;
@@ -117,8 +118,8 @@ static bool is_marked(const struct spot_rank_files *f, size_t i, size_t end)
     return false;
 }
 
-/* For torch's DCP in the directory itself, which rewrites the files each time, its metadata
- * last. */
+/* For checkpoints of torch's DCP that are written directly into the directory: it rewrites the
+ * files each time, its metadata last. True if the file is not newer than the metadata. */
 static bool is_behind_metadata(const struct spot_rank_files *f, const struct spot_rank_file *file)
 {
     const struct spot_rank_file *const last = spot_rank_files_find(f, marker[0]);
@@ -133,13 +134,14 @@ static bool is_dir(const struct spot_rank_files *f, size_t i)
     return f->file[i].path[spot_rank_files_unit(f->file[i].path)] == '/';
 }
 
-/* Without a marker for long, and for ever where another node may be about to write it. */
+/* Extra time without changes for a directory without a marker: long, or for ever if another node
+ * may be about to write the marker. */
 static double rest_asked(const struct spot_rank_files *f, size_t i, size_t end)
 {
     return !is_dir(f, i) || is_marked(f, i, end) ? 0 : f->is_first ? long_rest_s : INFINITY;
 }
 
-/* [i, end) is one. */
+/* True if the unit [i, end) is complete. */
 static bool is_unit_whole(const struct spot_rank_files *f, size_t i, size_t end)
 {
     const double rest = rest_asked(f, i, end);
@@ -160,7 +162,8 @@ static void add_print(struct spot_hash_stream *print, const struct spot_rank_fil
     spot_hash_stream_add(print, all, sizeof(all));
 }
 
-/* Of all that is whole; 0: nothing is. *busy: the first that is not; f->n: none. */
+/* A fingerprint of all complete units; 0: there is none. *busy: the first incomplete one; f->n:
+ * none. */
 static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
 {
     struct spot_hash_stream *const print = spot_hash_stream_new();
@@ -182,7 +185,8 @@ static uint64_t print_of(const struct spot_rank_files *f, size_t *busy)
     return value;
 }
 
-/* Nothing is taken of a script that never rests: it would not be known until it is lost. */
+/* Warn of a script that always writes: none of its checkpoints can be taken, which would otherwise
+ * only be noticed after a loss. */
 static void note_busy(struct spot_rank_files *f, const char *path)
 {
     snprintf(f->busy, sizeof(f->busy), "%s", path);
@@ -207,7 +211,7 @@ static bool are_directories(const struct spot_rank_files *f)
     return true;
 }
 
-/* Nothing is being written. */
+/* Nothing is being written: everything is complete. */
 static void note_whole(struct spot_rank_files *f)
 {
     struct timespec newest = { 0 };
@@ -255,7 +259,8 @@ enum spot_rank_files_state spot_rank_files_look(struct spot_rank_files *f)
     if (now_s - f->looked_s >= f->pause_s) {
         f->state = look(f);
         f->looked_s = spot_clock_s();
-        f->pause_s = fmax(look_s, looks_share * (f->looked_s - now_s)); /* of many files */
+        /* where there are many files */
+        f->pause_s = fmax(look_s, looks_share * (f->looked_s - now_s));
     }
     return f->state;
 }
@@ -286,7 +291,7 @@ bool spot_rank_files_is_since_mark(const struct spot_rank_files *f)
     return spot_rank_files_is_later(&f->newest_at, &f->mark);
 }
 
-/* Of all, or of those in path[n]. */
+/* Keep the time of the newest of all files, or of those in path[n]. */
 static void keep_newest(struct spot_rank_files *f, const char *const *path, size_t n)
 {
     const struct spot_rank_file *newest = NULL;
@@ -406,7 +411,7 @@ void spot_rank_files_freeze(struct spot_rank_files *f)
     f->looked_s = 0;
 }
 
-/* --- into the store -------------------------------------------------------------------------- */
+/* --- storing --- */
 
 void spot_rank_files_list(const struct spot_rank_files *f, struct spot_buf *out)
 {
@@ -438,8 +443,8 @@ static bool is_listed(const unsigned char *dirs, size_t n_dirs, const char *path
     return false;
 }
 
-/* "a/latest" may lead to "b" and means "a/b": what is above or elsewhere is not of the checkpoint.
- */
+/* True if a link stays below its directory: "a/latest" may lead to "b", which means "a/b". What
+ * lies above or elsewhere is not part of the checkpoint. */
 static bool leads_below(struct spot_rank_files *f, const struct spot_rank_file *file)
 {
     char to[SPOT_STATE_PATH_MAX];
@@ -468,8 +473,8 @@ static void keep_digests(struct spot_rank_files *f, const struct spot_state_reco
     }
 }
 
-/* As they were when nobody had them open to write, before they were read: a save that began in
- * between is not half taken. */
+/* True if the files are as they were when no process had them open for writing, before they were
+ * read: otherwise a save that began meanwhile would be taken half. */
 static bool are_as_seen(const struct spot_rank_files *f, const char *const *path, size_t n)
 {
     struct stat now;
@@ -509,7 +514,7 @@ int spot_rank_files_take(struct spot_rank_files *f, struct spot_state_store *sto
     }
     rc = n ? spot_state_take(store, f->fd, only, n, true, record, err) : 0;
     if ((rc && err->code == SPOT_EDATA) || (!rc && !are_as_seen(f, only, n)))
-        rc = 1; /* it has changed meanwhile */
+        rc = 1; /* the files have changed meanwhile */
     if (!rc) {
         keep_digests(f, record);
         keep_newest(f, only, n);
@@ -521,7 +526,7 @@ out:
     return rc;
 }
 
-/* --- the whole --- */
+/* --- all of it --- */
 
 struct spot_rank_files *spot_rank_files_new(const char *pattern,
                                             void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),

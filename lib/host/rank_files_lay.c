@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file of a commit gets its place: all of it or nothing. */
+/* Puts a file of a commit into its place, completely or not at all. */
 #define _GNU_SOURCE /* O_TMPFILE. NOLINT(bugprone-reserved-identifier) */
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,8 +80,9 @@ static int put_file(struct spot_state_store *store, const struct laid *p, int di
     return rc;
 }
 
-/* Whole under another name first: a script, or another node that has this directory, finds all or
- * nothing. The name is drawn, since nodes in two containers may have the same id of a process. */
+/* The file is first written under another name, so that a script, or another node with this
+ * directory, sees all of it or nothing. That name is random, since processes in two containers may
+ * have the same id. */
 int spot_rank_files_lay(struct spot_state_store *store, const struct spot_state_record *record,
                         size_t i, int dir_fd, const char *name, void *room, struct spot_err *err)
 {

@@ -71,7 +71,7 @@ static bool has_part(const struct part *part, size_t n, const char *path)
     const struct part key = { &record, 0, 0 };
     size_t low = 0, high = n;
 
-    while (low < high) { /* any place of that name */
+    while (low < high) { /* binary search for any place of that name */
         const size_t mid = (low + high) / 2;
         const int order = strcmp(file_of(&part[mid])->path, file_of(&key)->path);
 
@@ -85,9 +85,9 @@ static bool has_part(const struct part *part, size_t n, const char *path)
     return false;
 }
 
-/* --- aside ------------------------------------------------------------------------------------ */
+/* --- moving aside --- */
 
-/* The directory of a path, with those above it, and its last name. */
+/* Open the directory of a path, with those above it; also returns the last component. */
 static int open_above(int dir_fd, const char *path, const char **name)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), below;
@@ -105,7 +105,7 @@ static int open_above(int dir_fd, const char *path, const char **name)
     return fd;
 }
 
-/* Directories that are empty now: those of the script above a file that has gone. */
+/* Remove directories of the script that became empty when a file was moved. */
 static void remove_empty(int dir_fd, const char *path)
 {
     char above[SPOT_STATE_PATH_MAX];
@@ -135,7 +135,7 @@ static void forget_asides(struct spot_rank_files *f)
     f->cap_aside = 0;
 }
 
-/* "step-3" as it is, or as "step-3.1". */
+/* "step-3" itself or, with a number, "step-3.1". */
 static void name_aside(const struct spot_rank_aside *aside, const char *rest, char *path, size_t n)
 {
     if (aside->number)
@@ -175,7 +175,7 @@ static struct spot_rank_aside *aside_of(struct spot_rank_files *f, const char *p
     return aside;
 }
 
-/* Some file systems cannot do it in one step. */
+/* Rename without replacing; some file systems cannot do that in one step. */
 static int rename_to_new(int from_fd, const char *from, int to_fd, const char *to)
 {
     struct stat st;
@@ -191,7 +191,7 @@ static int rename_to_new(int from_fd, const char *from, int to_fd, const char *t
     return renameat(from_fd, from, to_fd, to) && errno != ENOENT ? -1 : 0;
 }
 
-/* Another node of this machine may have done it already, or take the name just now. */
+/* Another node on this machine may have moved it already, or may take the new name meanwhile. */
 static int rename_aside(struct spot_rank_files *f, const char *path, int aside_fd, bool *is_new,
                         char *at, size_t n)
 {
@@ -288,7 +288,7 @@ static int clear_taken(struct spot_rank_files *f, const struct part *part, size_
     return 0;
 }
 
-/* Remove directories in which no file is. */
+/* Remove directories that contain no files. */
 static void remove_hollow(int dir_fd, const char *name, int depth)
 {
     const int fd = spot_safe_open(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
@@ -315,8 +315,9 @@ static bool has_file_below(const struct spot_rank_files *f, const char *name)
     return false;
 }
 
-/* A rank that was killed between making one and writing in it: a script would take it for the
- * newest checkpoint. One that was there before this node began may be the user's. */
+/* Remove directories left by a rank that was killed after creating one and before writing to it: a
+ * script would take an empty one for the newest checkpoint. A directory from before this node began
+ * may be the user's and stays. */
 static void clear_hollow(struct spot_rank_files *f, const char *name)
 {
     struct spot_err why;
@@ -346,15 +347,15 @@ static void clear_all_hollow(struct spot_rank_files *f)
         closedir(dir);
 }
 
-/* --- into their place ------------------------------------------------------------------------- */
+/* --- putting files into place --- */
 
 static bool is_link(const struct spot_state_file *file)
 {
     return file->mode == SPOT_STATE_LINK;
 }
 
-/* Nothing is to be done where it is there already: what was taken here, or is the same by chance,
- * as on nodes that share the directory. */
+/* True if the file is already there: it was taken here, or it is equal for another reason, for
+ * instance on nodes that share the directory. */
 static bool is_there(struct spot_rank_files *f, const struct part *p, void *room)
 {
     const struct spot_state_file *const file = file_of(p);
@@ -408,8 +409,9 @@ static void mark(struct spot_rank_files *f, const struct part *p, bool is_laid)
     if (!now)
         return;
     now->is_laid = now->is_laid || is_laid;
-    now->is_broken = false; /* a directory is taken once its marker is there, also where ranks have
-                               been killed before they saw it */
+    /* a directory with its marker counts as complete, even if ranks were killed before they saw it
+     */
+    now->is_broken = false;
     now->has_digest = true;
     now->digest = spot_rank_files_digest(p->record, p->i);
 }
@@ -432,7 +434,7 @@ static int put_all(struct spot_rank_files *f, struct spot_state_store *store,
     return rc;
 }
 
-/* The directory as it was, in front of the first file, or with those above it. */
+/* Create the directory as it was in the commit, before its first file, with those above it. */
 static int make_base(struct spot_rank_files *f, struct spot_err *err)
 {
     char path[4096];

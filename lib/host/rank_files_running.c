@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* While ranks run, a file beside the checkpoints records the time up to which they are known to be
- * complete. A node that is killed with its ranks leaves this file. The kernel closes the files that
- * the ranks were writing, so that without it they would look complete to the next node. */
+ * complete. If a node is killed with its ranks, this file stays. It is needed since the kernel
+ * closes the files that the ranks were writing, so that they would look complete to the next node.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "common/safe_dir.h"
 #include "host/rank_files_state.h"
 
-/* Written in one piece over the one before, and never shorter. */
+/* Written in one write over the previous text, and never shorter than it. */
 #define FORMAT "%020lld.%09ld\n"
 enum { LENGTH = 31 };
 
@@ -79,7 +80,8 @@ void spot_rank_files_end(struct spot_rank_files *f)
 {
     struct timespec whole;
 
-    if (f->is_running && spot_rank_files_were_running(f, &whole)) /* whatever else is there stays */
+    /* anything else that is there stays */
+    if (f->is_running && spot_rank_files_were_running(f, &whole))
         (void)unlinkat(f->fd, SPOT_FILES_RUNNING, 0);
     f->is_running = false;
 }

@@ -90,7 +90,7 @@ bool spot_rank_files_open(struct spot_rank_files *f)
     struct stat at, is;
 
     if (f->fd >= 0 && (stat(f->base, &at) || fstat(f->fd, &is) || !spot_safe_is_same(&at, &is))) {
-        close(f->fd); /* the script has recreated it */
+        close(f->fd); /* the script has recreated the directory */
         f->fd = -1;
     }
     if (f->fd >= 0 || lstat(f->base, &at))
@@ -127,7 +127,8 @@ void spot_rank_files_release(struct spot_rank_file *file, size_t n)
     free(file);
 }
 
-/* A directory that loses files, as its marker, is being removed: what is left begins to rest. */
+/* A directory that loses files, such as its marker, is being removed: the files left in it count as
+ * just changed. */
 static void notice_removals(const struct spot_rank_files *f, struct found *all)
 {
     for (size_t i = 0; i < f->n; i++) {

@@ -25,12 +25,12 @@ struct guard {
     int signal_fd;
     pid_t rank[SPOT_LOCAL_RANKS_MAX]; /* 0: not running */
     bool was_told[SPOT_LOCAL_RANKS_MAX];
-    bool is_saving; /* SPOT_RANK_SAVED is owed */
+    bool is_saving; /* SPOT_RANK_SAVED is still to be sent */
     bool is_stopping, was_killed;
-    double kill_s, give_up_s; /* while stopping */
-    bool is_stuck;            /* one did not end */
+    double kill_s, give_up_s; /* deadlines while stopping */
+    bool is_stuck;            /* a process did not end */
     struct spot_rank_pulse pulse[SPOT_LOCAL_RANKS_MAX];
-    double pulse_s; /* the next look */
+    double pulse_s; /* time of the next check */
     struct spot_twins twins;
     bool has_said_holds, was_warm;
 };
@@ -48,16 +48,16 @@ static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t 
 
 /* --- processes ----------------------------------------------------------------- */
 
-/* In the child. Signals that we hold or ignore are not the command's affair. */
+/* In the child: reset the signals that the guard blocks or ignores, and the descriptors. */
 static void settle(const struct guard *g, const int out[2])
 {
     const int null_fd = open("/dev/null", O_RDONLY);
     sigset_t none;
 
-    setsid(); /* leads a group: it and its children end together */
+    setsid(); /* leader of a group, which is killed as a whole */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != g->pid)
-        _exit(127); /* it died before the line above */
+        _exit(127); /* the parent died before the line above */
     dup2(null_fd, STDIN_FILENO);
     dup2(out[0], STDOUT_FILENO);
     dup2(out[1], STDERR_FILENO);
@@ -91,7 +91,7 @@ static void set_error_file(const struct guard *g, uint32_t i)
     setenv("TORCHELASTIC_ERROR_FILE", path, 1);
 }
 
-/* A process of the command, for the round or to wait for one. */
+/* Start a process of the command, to run the round or to wait for a later one. */
 static pid_t launch(struct guard *g, uint32_t i, bool is_twin)
 {
     const pid_t pid = fork();
@@ -108,7 +108,7 @@ static pid_t launch(struct guard *g, uint32_t i, bool is_twin)
     become(g->of->options->command);
 }
 
-/* A fork that fails is a rank that could not be run. */
+/* A failed fork is reported as a rank that could not be run. */
 static void start_rank(struct guard *g, uint32_t i)
 {
     g->was_told[i] = false;
@@ -125,7 +125,7 @@ static void start_rank(struct guard *g, uint32_t i)
     }
 }
 
-/* Never while a round is being stopped, which would end them too. */
+/* Not while a round is being stopped, which would kill the twins too. */
 static void start_twins(struct guard *g)
 {
     uint32_t i;
@@ -182,8 +182,8 @@ static bool is_ours(const struct guard *g, pid_t pid)
     return spot_twins_has(&g->twins, pid);
 }
 
-/* One that ended is looked at, its group killed, and only then reaped: until then its id cannot be
- * used again. */
+/* A process that has ended is first examined, then its group is killed, and only then is it reaped:
+ * until then its id cannot be used again. */
 static void reap(struct guard *g)
 {
     siginfo_t info = { 0 };
@@ -220,7 +220,7 @@ static void stop(struct guard *g)
     signal_all(g, SIGCONT); /* a stopped process would not receive it */
 }
 
-/* Twins live on. */
+/* Kill processes that left their group; twins survive. */
 static pid_t kill_strays(const struct guard *g)
 {
     pid_t twin[SPOT_LOCAL_RANKS_MAX];
@@ -250,7 +250,7 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
     case SPOT_RANK_START:
         g->env = command->env;
         g->is_saving = false;
-        reap(g); /* no twin that is dead may be chosen */
+        reap(g); /* so that no dead twin is chosen */
         for (uint32_t i = 0; i < g->of->options->n; i++)
             start_rank(g, i);
         break;
@@ -266,7 +266,7 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
     }
 }
 
-/* --- ranks that stand still ------------------------------------------------------- */
+/* --- hanging ranks --- */
 
 /* Count a hanging rank as ended at once, since a process that waits in the kernel may not be
  * killable. */
@@ -330,7 +330,7 @@ static void settle_owed(struct guard *g)
         signal_all(g, SIGKILL);
     }
     if (g->is_stopping && !live(g)) {
-        const pid_t stray = kill_strays(g); /* those that forked away */
+        const pid_t stray = kill_strays(g); /* processes that left their group */
 
         g->is_stopping = false;
         if (stray)

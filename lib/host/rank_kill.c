@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes below one, found in /proc. */
+/* Finds the processes below a process, in /proc. */
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -46,8 +46,8 @@ static size_t leave_out(pid_t *child, size_t n, const pid_t *keep, size_t n_keep
     return left;
 }
 
-/* Each iteration adopts the children of those killed before. No single process is waited for, since
- * it may never end. */
+/* Each iteration adopts the children of those killed before. It does not wait for any single
+ * process, which may never end. */
 pid_t spot_rank_kill_children(const pid_t *keep, size_t n_keep, double limit_s)
 {
     const double until_s = spot_clock_s() + limit_s;

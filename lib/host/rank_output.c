@@ -19,17 +19,17 @@
 #include "common/xalloc.h"
 
 enum {
-    LINE_MAX_BYTE = 4000, /* with its label below PIPE_BUF: a write to a pipe is whole */
+    LINE_MAX_BYTE = 4000, /* with its label below PIPE_BUF, so that a write to a pipe is atomic */
     LABEL_MAX = 24,
-    READ_BYTE = 4096,    /* of one pipe, before the others get their turn */
-    ROOM_BYTE = 1 << 18, /* half of it for a read of empty lines, each with its label */
+    READ_BYTE = 4096,    /* limit on a read from one pipe, before the others get their turn */
+    ROOM_BYTE = 1 << 18, /* half of it is for a read of empty lines, each with its label */
     PATH_BYTE = 4096
 };
 
-static const double patience_s = 1; /* with a terminal that takes nothing */
+static const double patience_s = 1; /* wait for a terminal that accepts nothing */
 
 struct stream {
-    int pipe_fd, log_fd; /* -1: ended, none */
+    int pipe_fd, log_fd; /* -1: closed; no log */
     int terminal;        /* index into spot_rank_output.terminal */
     char label[LABEL_MAX];
     char line[LINE_MAX_BYTE];
@@ -39,7 +39,7 @@ struct stream {
 struct spot_rank_output {
     struct spot_rank_output_options options;
     struct spot_outlet *terminal[2]; /* NULL: none */
-    struct stream *stream;           /* [n_stream] */
+    struct stream *stream;           /* [n_stream] two for each rank */
     size_t n_stream;
     bool has_warned, is_over;
     int wake[2];
@@ -49,8 +49,8 @@ struct spot_rank_output {
 
 /* --- the terminal -------------------------------------------------------------- */
 
-/* For what is read next; not for long where nobody reads. Without the lock, which a round that
- * begins must not wait for. */
+/* Wait for room for the next read, for a limited time if nobody reads. Called without the lock,
+ * which the start of a round must not wait for. */
 static void make_room(const struct spot_rank_output *o, const struct stream *s)
 {
     if (o->terminal[s->terminal])
@@ -65,7 +65,8 @@ static void put_line(struct spot_rank_output *o, struct stream *s)
     memcpy(text, s->label, n);
     memcpy(text + n, s->line, s->n_byte);
     text[n + s->n_byte] = '\n';
-    (void)spot_outlet_put(o->terminal[s->terminal], text, n + s->n_byte + 1); /* or nobody reads */
+    /* fails if nobody reads */
+    (void)spot_outlet_put(o->terminal[s->terminal], text, n + s->n_byte + 1);
     s->n_byte = 0;
 }
 
@@ -104,7 +105,8 @@ static void put_file(struct spot_rank_output *o, struct stream *s, const char *t
     }
 }
 
-/* DIR/ROUND/RANK.out, .err; of the node DIR/ROUND/node-RANK, after the first rank of its node. */
+/* Open DIR/ROUND/RANK.out or .err; for the node itself DIR/ROUND/node-RANK, named after its first
+ * rank. */
 static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint32_t rank)
 {
     struct stream *const s = &o->stream[i];
@@ -113,7 +115,7 @@ static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint3
         snprintf(path, sizeof(path), "%s/%lu/%s%lu.%s", o->options.log_dir, (unsigned long)round,
                  i / 2 == o->options.n ? "node-" : "", (unsigned long)rank, i % 2 ? "err" : "out");
 
-    /* what a rank may have put there in its place is not followed, and not waited for */
+    /* a link or a FIFO that a rank put there is neither followed nor waited for */
     s->log_fd =
         n < (int)sizeof(path)
             ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666)

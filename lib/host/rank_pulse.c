@@ -10,9 +10,9 @@
 #include "common/clock.h"
 #include "host/ranks_state.h"
 
-enum { DEPTH_MAX = 16, UTIME_FIELD = 14 /* of /proc/PID/stat, from 1 */ };
+enum { DEPTH_MAX = 16, UTIME_FIELD = 14 /* field of /proc/PID/stat, counted from 1 */ };
 
-static const double idle_share = 0.01; /* of a processor, between two looks */
+static const double idle_share = 0.01; /* part of a processor's time between two checks */
 static const double probe_s = 5;       /* for py-spy, which reads the stacks of Python */
 
 struct sum {
@@ -53,7 +53,7 @@ static void add_bytes(pid_t pid, struct sum *sum)
         fclose(in);
 }
 
-/* Of the process and all below it: a shell may stand around the trainer. */
+/* Add the process and all below it: the trainer may run below a shell. */
 static void add_all(pid_t pid, int depth, struct sum *sum)
 {
     pid_t *child;
@@ -90,7 +90,7 @@ bool spot_rank_pulse_look(struct spot_rank_pulse *p, pid_t pid, double limit_s)
     return now_s - p->since_s >= limit_s;
 }
 
-/* --- what it waits in ---------------------------------------------------------------------- */
+/* --- where it waits --- */
 
 static void read_word(pid_t pid, const char *name, char *text, size_t n)
 {
@@ -107,7 +107,7 @@ static void read_word(pid_t pid, const char *name, char *text, size_t n)
     text[got] = '\0';
 }
 
-/* Which process: the lowest one, below shells. */
+/* The innermost process, below shells. */
 static pid_t innermost(pid_t pid)
 {
     pid_t *const child = malloc(SPOT_RANK_CHILDREN_MAX * sizeof(*child));
@@ -135,7 +135,7 @@ void spot_rank_pulse_tell(int fd, pid_t rank_pid, uint32_t rank, double limit_s)
     const char state = state_of(pid);
 
     read_word(pid, "wchan", wchan, sizeof(wchan));
-    read_word(pid, "stack", stack, sizeof(stack)); /* for root alone */
+    read_word(pid, "stack", stack, sizeof(stack)); /* readable by root only */
     (void)!write(fd, line,
                  (size_t)snprintf(line, sizeof(line),
                                   "rank %lu has stood still for %g s and is killed: process %ld, "

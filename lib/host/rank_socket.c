@@ -14,26 +14,26 @@
 
 struct client {
     int fd;
-    pid_t session;                 /* which leads to its rank: each leads one */
-    uint64_t order;                /* of acceptance */
-    uint64_t ticket;               /* of the request that waits for its answer; 0: none */
-    const struct spot_rank_op *op; /* of that one */
-    struct spot_buf in, out;       /* not yet parsed; [sent, n) not yet sent */
+    pid_t session;                 /* the rank's session, which each rank leads */
+    uint64_t order;                /* counts accepted connections */
+    uint64_t ticket;               /* ticket of the request that waits for its answer; 0: none */
+    const struct spot_rank_op *op; /* operation of that request */
+    struct spot_buf in, out;       /* bytes not parsed yet; [sent, n) not sent yet */
     size_t sent;
-    bool has_ended;  /* it will send no more requests */
-    bool is_closing; /* as soon as all is sent */
+    bool has_ended;  /* the client will send no more requests */
+    bool is_closing; /* close when everything is sent */
 };
 
 struct spot_rank_socket {
     struct spot_endpoint at;
     const struct spot_rank_op *op;
     int listener;
-    int64_t round; /* -1: none */
+    int64_t round; /* number of the round; -1: none */
     uint64_t last_ticket, last_order;
     struct client client[SPOT_RANK_CLIENTS_MAX + 1];
     size_t n;
 
-    /* an answer that is being written */
+    /* writes the current answer */
     struct spot_jw jw;
     char *text;
     size_t n_text;
@@ -61,7 +61,7 @@ static void begin_text(struct spot_rank_socket *s)
     spot_jw_object(&s->jw, NULL);
 }
 
-/* End the document, which includes the newline. */
+/* End the document, including the newline. */
 static void end_text(struct spot_rank_socket *s, struct client *to)
 {
     spot_jw_end(&s->jw);
@@ -176,7 +176,7 @@ static void take_line(struct spot_rank_socket *s, struct client *c, const char *
         refuse(s, c, err.msg);
 }
 
-/* One line, if it is there and its turn has come. */
+/* Handle one line, if a complete one is there and it is its turn. */
 static bool take_next(struct spot_rank_socket *s, struct client *c)
 {
     const unsigned char *const end = c->in.n && !c->ticket && c->sent == c->out.n && !c->is_closing
@@ -228,7 +228,7 @@ static bool send_out(struct client *c)
     return true;
 }
 
-/* True if the peer has closed both directions; one that has only ended its requests waits for
+/* True if the client has closed both directions; one that only ended its requests still waits for
  * answers. */
 static bool has_hung_up(const struct client *c)
 {
@@ -237,7 +237,7 @@ static bool has_hung_up(const struct client *c)
     return poll(&set, 1, 0) > 0 && (set.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* False when there is nothing more to do for it. */
+/* Serve a client. False when it is finished. */
 static bool turn(struct spot_rank_socket *s, struct client *c)
 {
     if (!c->ticket && !receive(c))
@@ -269,7 +269,7 @@ static void drop(struct spot_rank_socket *s, size_t i)
         c.op->gone(c.op->user, c.ticket);
 }
 
-/* --- shares ------------------------------------------------------------------------------ */
+/* --- fair shares of connections --- */
 
 static size_t count_of(const struct spot_rank_socket *s, pid_t session)
 {
@@ -280,7 +280,7 @@ static size_t count_of(const struct spot_rank_socket *s, pid_t session)
     return n;
 }
 
-/* The session that has most. Returns how many; *session is unset where that is 0. */
+/* Find the session with the most connections. Returns their number; 0 leaves *session unset. */
 static size_t largest(const struct spot_rank_socket *s, pid_t *session)
 {
     size_t most = 0;
@@ -352,7 +352,7 @@ static void take_in(struct spot_rank_socket *s)
     }
 }
 
-/* --- the whole --------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 struct spot_rank_socket *spot_rank_socket_new(const char *path, const struct spot_rank_op *op,
                                               struct spot_err *err)

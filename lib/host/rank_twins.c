@@ -17,13 +17,13 @@ enum { NICENESS = 19, HOLD_TEXT_MAX = 96 };
 
 static const char next[] = "SPOT_HOLD_NEXT=";
 
-static const double after_s = 2; /* from a rank that works to the start of its twin */
+static const double after_s = 2; /* from the start of a rank's work to the start of its twin */
 static const double pause_first_s = 1, pause_max_s = 60;
 
 /* --- niceness ------------------------------------------------------------------------ */
 
-/* Without a privilege a process that was made nice stays so, which no rank may. Found out by a
- * child, since it cannot be undone either. */
+/* A child tests whether niceness can be lowered again: without the privilege a process stays nice,
+ * which no rank may, and the test cannot be undone either. */
 static bool may_be_nice(void)
 {
     const int now = getpriority(PRIO_PROCESS, 0);
@@ -45,7 +45,7 @@ static void close_hold(struct spot_hold *hold)
     *hold = (struct spot_hold){ .fd = -1 };
 }
 
-/* One descriptor for both ends: written data stay until they are read. */
+/* One descriptor for both ends: written data stay in the pipe until they are read. */
 static int open_both(void)
 {
     char path[48];
@@ -105,7 +105,7 @@ void spot_twins_enter(const struct spot_twins *t, uint32_t local, bool is_twin)
     const struct spot_hold *const hold = is_twin ? &seat->twin : &seat->rank;
     char text[HOLD_TEXT_MAX];
 
-    unsetenv("SPOT_HOLD"); /* of a job around this one */
+    unsetenv("SPOT_HOLD"); /* inherited from a job around this one */
     if (hold->fd < 0)
         return;
     print_hold(t, hold, getppid(), text);
@@ -116,9 +116,9 @@ void spot_twins_enter(const struct spot_twins *t, uint32_t local, bool is_twin)
 
 /* --- rounds --------------------------------------------------------------------------- */
 
-/* Send the variables of the round, for a rank without a twin with SPOT_HOLD_NEXT. They are shorter
- * than PIPE_BUF and the pipe is empty, so they are written at once and in one piece. The process
- * waits for end of file, so our end is closed when the process has opened its own. */
+/* Send the variables of the round; to a rank without a twin, with SPOT_HOLD_NEXT. They are shorter
+ * than PIPE_BUF and the pipe is empty, so one write sends them. The process waits for end of file,
+ * so our end is closed when the process has opened its own. */
 static void tell(struct spot_twins *t, uint32_t local, const struct spot_rank_env *env)
 {
     struct spot_hold *const hold = &t->seat[local].rank, *const copy = &t->seat[local].copy;
@@ -155,7 +155,7 @@ pid_t spot_twins_take(struct spot_twins *t, uint32_t local, const struct spot_ra
     seat->start_s = INFINITY;
     if (!pid)
         return 0;
-    if (t->is_nice) /* of every thread of every process there */
+    if (t->is_nice) /* for every thread of every process below it */
         (void)setpriority(PRIO_PGRP, (id_t)pid, getpriority(PRIO_PROCESS, 0));
     seat->rank = seat->twin;
     seat->twin = (struct spot_hold){ .fd = -1 };
@@ -191,7 +191,7 @@ double spot_twins_next_s(const struct spot_twins *t)
     return next_s;
 }
 
-/* Ever later, up to a minute. */
+/* Delay the next try by twice as long, up to a minute. */
 static void put_off(struct spot_twin_seat *seat)
 {
     close_hold(&seat->twin);
@@ -258,7 +258,7 @@ static void asked(struct spot_twins *t, uint32_t token, pid_t pid)
         if (seat->twin.fd >= 0 && seat->twin.token == token) {
             seat->twin.has_asked = t->holds = t->is_wanted = true;
         } else if (seat->rank.fd >= 0 && seat->rank.token == token) {
-            close_hold(&seat->rank); /* it was told, and has opened its own end */
+            close_hold(&seat->rank); /* the process has its variables and has opened its own end */
             t->holds = t->is_wanted = true;
             want(seat, after_s);
         } else if (seat->copy.fd >= 0 && seat->copy.token == token) {

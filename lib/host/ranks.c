@@ -24,14 +24,14 @@ struct spot_ranks {
     struct spot_rank_output *output;
     pid_t guard;
     int command_fd, event_fd;
-    bool has_round;      /* one was started and is not known to have stopped */
-    bool has_twins;      /* or may have */
+    bool has_round;      /* a round was started and is not known to have stopped */
+    bool has_twins;      /* there are twins, or there may be */
     bool is_lost;        /* the guard has ended */
     bool is_stuck;       /* a process did not end */
-    uint32_t first_rank; /* of the round */
+    uint32_t first_rank; /* first rank of the round */
 };
 
-static const double stuck_s = 30; /* as much as the end of a process with large memory may take */
+static const double stuck_s = 30; /* as long as a process with large memory may take to end */
 
 /* --- talking to the guard --------------------------------------------------------- */
 
@@ -129,7 +129,7 @@ int spot_ranks_fd(const struct spot_ranks *r)
     return r->event_fd;
 }
 
-/* --- the whole -------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static void close_both(int fd[2])
 {
@@ -173,18 +173,18 @@ static _Noreturn void become_guard(const struct spot_ranks *r, const struct pipe
         .options = &r->options, .command_fd = p->command[0], .event_fd = p->event[1], .out = p->out
     };
 
-    close(p->command[1]); /* or the end of it would never come */
+    close(p->command[1]); /* otherwise its end of file would never come */
     close(p->event[0]);
     for (uint32_t i = 0; i <= p->n; i++)
         close_both(p->in[i]);
     spot_rank_guard_run(&guard);
-    _exit(1); /* it never comes back */
+    _exit(1); /* not reached */
 }
 
-/* Takes the pipes apart between us and the guard. */
+/* Create the guard, and divide the ends of the pipes between it and this process. */
 static int start_guard(struct spot_ranks *r, struct pipes *p, struct spot_err *err)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* should the guard itself be killed */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* adopts the ranks if the guard itself is killed */
     r->guard = fork();
     if (!r->guard)
         become_guard(r, p);
@@ -273,10 +273,10 @@ void spot_ranks_free(struct spot_ranks *r)
         return;
     if (r->guard > 0 && r->has_round && !r->is_stuck)
         stop_and_wait(r);
-    spot_close(r->command_fd); /* the guard ends, and whatever is below it */
+    spot_close(r->command_fd); /* the guard ends, and kills everything below it */
     if (r->guard > 0)
         left_one = end_guard(r);
-    if (r->has_round || r->has_twins) /* of a guard that was killed */
+    if (r->has_round || r->has_twins) /* processes of a guard that was killed */
         left_one = spot_rank_kill_children(NULL, 0, left_one ? 0 : r->options.stuck_s) || left_one;
     if (left_one && !r->is_stuck && r->options.warn)
         r->options.warn(

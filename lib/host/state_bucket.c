@@ -13,7 +13,7 @@
 enum { KEPT = 2, RECORDS = 0, TRIES = 3, RECORDS_BYTE_MAX = 1 << 30 };
 
 struct spot_state_bucket {
-    struct spot_generations disk; /* whose n_bundle is 0 */
+    struct spot_generations disk; /* n_bundle is 0 */
 };
 
 /* The contents of a manifest. */
@@ -26,9 +26,9 @@ struct found {
 /* --- records --- */
 
 struct records {
-    struct spot_state_record *of; /* [world], by place */
+    struct spot_state_record *of; /* [world] by place */
     uint32_t world;
-    struct spot_state_piece *piece; /* [n_piece], of all of them */
+    struct spot_state_piece *piece; /* [n_piece] of all records */
     size_t n_piece;
 };
 
@@ -119,7 +119,7 @@ int spot_state_bucket_claim(struct spot_state_bucket *b, const char *run_id, str
     return spot_objects_claim(b->disk.objects, strtoull(run_id, NULL, 16), err);
 }
 
-/* --- out of it --- */
+/* --- reading --- */
 
 static int read_manifest(struct spot_state_bucket *b, int64_t generation, struct found *found,
                          struct spot_err *err)
@@ -183,12 +183,12 @@ static int get_records(struct spot_state_bucket *b, const struct found *found, s
     return rc;
 }
 
-/* Chunks as they come: an object ends where one of them does. */
+/* Unpacks chunks as they arrive: an object ends where a chunk ends. */
 struct unpack {
     struct spot_state_store *store;
     const struct records *records;
     size_t i;
-    struct spot_buf piece; /* what has come of the i-th */
+    struct spot_buf piece; /* what has arrived of the current piece */
 };
 
 static int take_chunks(void *user, const void *data, size_t n_byte, struct spot_err *err)
@@ -281,7 +281,7 @@ int spot_state_bucket_get(struct spot_state_bucket *b, struct spot_state_store *
     return rc;
 }
 
-/* --- into it --- */
+/* --- writing --- */
 
 static int next_records(void *user, struct spot_buf *piece, struct spot_err *err)
 {
@@ -292,7 +292,7 @@ static int next_records(void *user, struct spot_buf *piece, struct spot_err *err
     return 0;
 }
 
-/* An object of chunks as it goes. */
+/* Packs chunks into an object. */
 struct pack {
     const struct spot_state_store *store;
     const struct spot_state_piece *piece;
@@ -319,7 +319,7 @@ static int next_chunk(void *user, struct spot_buf *out, struct spot_err *err)
     return ++pack->i < pack->end;
 }
 
-/* A generation to be. */
+/* A generation being written. */
 struct writing {
     struct spot_generations disk;
     int64_t generation;

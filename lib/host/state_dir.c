@@ -23,9 +23,10 @@
 
 #define NAME "spot-state"
 static const char memory_dir[] = "/dev/shm";
-enum { SOCKET_PATH_MAX = 108 }; /* as sockaddr_un has it, with its end */
+enum { SOCKET_PATH_MAX = 108 }; /* size of sun_path in sockaddr_un, with the terminating zero */
 
-/* -1 if another process has it, or if it does not exist and is not to be created. */
+/* Open and lock a directory. -1 if another process has locked it, or if it does not exist and must
+ * not be created. */
 static int lock_as(int root_fd, const char *name, int flags)
 {
     const int fd = spot_safe_open(root_fd, name, O_RDWR | flags, 0600);
@@ -43,7 +44,7 @@ static int lock(int root_fd, int flags)
     return lock_as(root_fd, "lock", flags);
 }
 
-/* Invisible to others until it is locked. */
+/* Create a directory that others do not see before it is locked. */
 static int lock_new(int root_fd)
 {
     const int fd = lock_as(root_fd, "lock.new", O_CREAT | O_EXCL);
@@ -160,7 +161,8 @@ static void sweep_one(int base_fd, const char *name)
     close(root_fd);
 }
 
-/* Of agents that were killed. One that is being made has no lock yet, and is left alone. */
+/* Remove the directories of agents that were killed. One that is being created has no lock yet and
+ * is left alone. */
 static void sweep(const char *base)
 {
     DIR *const dir = opendir(base);
@@ -217,7 +219,8 @@ static int open_base(struct spot_state_dir *d, const char *name, char base[PATH_
     return d->base_fd < 0 ? spot_err_sys(err, "cannot make the directory '%.200s'", name) : 0;
 }
 
-/* Returns 0 also where it is not ours to have: without a lock. */
+/* Try to lock one directory. Returns 0 also if it belongs to someone else: d is then without a
+ * lock. */
 static int try_one(struct spot_state_dir *d, const char *number, struct spot_err *err)
 {
     if (mkdirat(d->base_fd, number, 0700) && errno != EEXIST)
@@ -233,7 +236,8 @@ static int try_one(struct spot_state_dir *d, const char *number, struct spot_err
     return 0;
 }
 
-/* As it is known from everywhere: a rank may go elsewhere. */
+/* Take the first free directory. Its path is absolute, since ranks may change their working
+ * directory. */
 static int take_first_free(struct spot_state_dir *d, const char *name, struct spot_err *err)
 {
     char base[PATH_MAX], number[16];
@@ -284,7 +288,7 @@ static void drop_socket(struct spot_state_dir *d)
     if (d->socket && fd >= 0)
         (void)unlinkat(fd, "socket", 0);
     if (d->aside)
-        (void)rmdir(d->aside); /* which an other's is not, unless it is empty */
+        (void)rmdir(d->aside); /* fails for a directory of another process, unless it is empty */
     free(d->socket);
     free(d->aside);
 }

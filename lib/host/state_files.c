@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the directory of a program into a store, and back. */
+/* Copies files from the directory of a program into a store, and back. */
 #define _GNU_SOURCE /* O_PATH. NOLINT(bugprone-reserved-identifier) */
 #include <dirent.h>
 #include <errno.h>
@@ -96,7 +96,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* 0: before the epoch, as no file of a script is. */
+/* Nanoseconds since the epoch; 0 for earlier times, which no file of a script has. */
 static uint64_t ns_of(const struct timespec *at)
 {
     return at->tv_sec < 0 ? 0 : (uint64_t)at->tv_sec * 1000000000 + (uint64_t)at->tv_nsec;
@@ -126,7 +126,7 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
     return 0;
 }
 
-/* Where it leads to, as the one chunk of a file. */
+/* The target of a link is stored as the only chunk of a file. */
 static int take_link(struct spot_state_store *store, int dir_fd, struct spot_state_record *record,
                      char *room, struct stat *seen, struct spot_err *err)
 {
@@ -145,7 +145,7 @@ static int take_link(struct spot_state_store *store, int dir_fd, struct spot_sta
     return spot_state_store_keep(store, room, (size_t)n, &record->chunk[record->n_chunk++], err);
 }
 
-/* *seen gets what it was before it was read. */
+/* *seen: the status of the file before it was read. */
 static int take_file(struct spot_state_store *store, int dir_fd, char *path_take, bool with_links,
                      struct spot_state_record *record, void *room, struct stat *seen,
                      struct spot_err *err)
@@ -167,7 +167,8 @@ static int take_file(struct spot_state_store *store, int dir_fd, char *path_take
     return rc;
 }
 
-/* All of them, at one moment: none has changed since it was read, when the last one had been. */
+/* Check that all files are from one moment: none has changed between its read and the end of the
+ * last read. */
 static int check_unchanged(int dir_fd, const struct spot_state_record *record,
                            const struct stat *seen, struct spot_err *err)
 {

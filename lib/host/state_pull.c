@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-/* The other end of a move between members. */
+/* The other end of a transfer between members. */
 struct member {
     struct spot_mesh *mesh;
     uint32_t id;
@@ -20,11 +20,11 @@ struct spot_state_pull {
     struct member from; /* over a mesh */
     double rate_byte_per_s, began_s;
     struct spot_state_record record;
-    struct spot_state_piece *piece; /* [n_piece] of the record; NULL: it has not come */
-    size_t n_piece, next;           /* the first that was not looked at */
+    struct spot_state_piece *piece; /* [n_piece] of the record; NULL: not received yet */
+    size_t n_piece, next;           /* next: the first piece that was not examined yet */
     struct {
         size_t first, n;
-    } run[SPOT_STATE_PULL_RUNS]; /* on their way, in order */
+    } run[SPOT_STATE_PULL_RUNS]; /* requested runs, in order */
     size_t n_run;
     uint64_t taken_byte;
 };
@@ -39,7 +39,7 @@ static int say_over_mesh(void *user, uint32_t type, uint64_t tag, struct spot_bu
     return rc;
 }
 
-/* A lost member makes the next wait fail. */
+/* Waits; if the member is lost, the next wait fails. */
 static enum spot_state_step wait_for(const struct member *m, struct spot_err *err)
 {
     return spot_mesh_check(m->mesh, &m->id, 1, err) ? SPOT_STATE_FAILED : SPOT_STATE_WAITS;
@@ -108,7 +108,7 @@ static int want(struct spot_state_pull *p, size_t first, size_t n, struct spot_e
     return p->say(p->user, SPOT_MSG_EXEC_WANT, p->move.serial, &out, err);
 }
 
-/* The next run of missing pieces, of which there may be none. */
+/* Request the next run of missing pieces, if there is one. */
 static int ask_for_run(struct spot_state_pull *p, struct spot_err *err)
 {
     size_t first, n_byte = 0;
@@ -126,7 +126,7 @@ static int ask_for_run(struct spot_state_pull *p, struct spot_err *err)
     return want(p, first, p->next - first, err);
 }
 
-/* When nothing is missing, the state is complete. */
+/* Request what is missing; if nothing is, the state is complete. */
 static enum spot_state_step ask(struct spot_state_pull *p, struct spot_err *err)
 {
     size_t before;
@@ -262,7 +262,7 @@ static bool is_last(const struct request *r)
     return !r->is_fetch && !r->n;
 }
 
-/* Nothing in *out if it is not held, or damaged. */
+/* Appends nothing to *out if the piece is not held or is damaged. */
 static void answer(struct spot_state_store *store, const struct request *r, struct spot_buf *out)
 {
     const struct spot_state_record *const record = spot_state_store_find(store, &r->id, r->place);
@@ -292,8 +292,8 @@ int spot_state_serve(struct spot_state_store *store, const struct spot_frame *fr
     return say(user, type_of_answer(&r), frame->tag, &out, err);
 }
 
-/* A state that cannot be sent is an error, which is reported to the coordinator, and it cancels the
- * move. */
+/* A state that cannot be sent is an error; it is reported to the coordinator, which cancels the
+ * transfer. */
 static enum spot_state_step serve_member(struct spot_state_store *store, struct member *to,
                                          const struct spot_frame *frame, struct spot_err *err)
 {

@@ -152,7 +152,7 @@ static int by_order(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* all[] from n_all on; returns what it is then. */
+/* Add the pieces to all[] from n_all on; returns the new number. */
 static size_t add_pieces(const struct spot_state_record *record, struct ordered *all, size_t n_all)
 {
     size_t c = 0;
@@ -192,7 +192,7 @@ struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record
     return piece;
 }
 
-/* --- as bytes ------------------------------------------------------------------------ */
+/* --- encoding --- */
 
 void spot_state_record_put(struct spot_buf *out, const struct spot_state_record *record)
 {
@@ -215,7 +215,7 @@ void spot_state_record_put(struct spot_buf *out, const struct spot_state_record 
     }
 }
 
-/* "a/b", and no way out of the directory. */
+/* True for paths such as "a/b" that stay below the directory. */
 bool spot_state_path_is_below(const char *path)
 {
     size_t depth = 0;

@@ -17,14 +17,14 @@
 enum { NAME_MAX_BYTE = 80, RECORD_BYTE_MAX = 256 << 20 };
 
 struct spot_state_store {
-    int chunk_fd, held_fd; /* directories */
+    int chunk_fd, held_fd; /* open directories */
     uint64_t limit_byte, used_byte;
     bool is_durable;
     size_t n_damaged;
     struct spot_state_record *held; /* [n_held] */
     size_t n_held, cap_held;
     const struct spot_state_record *coming;
-    char (*wanted)[SPOT_HASH_HEX]; /* [n_wanted], sorted; during a sweep */
+    char (*wanted)[SPOT_HASH_HEX]; /* [n_wanted] sorted, during a sweep */
     size_t n_wanted;
 };
 
@@ -42,7 +42,7 @@ static int open_below(int dir_fd, const char *dir, const char *name, struct spot
     return fd < 0 ? spot_err_sys(err, "cannot open '%.400s/%s'", dir, name) : fd;
 }
 
-/* Calls back for each name, until one returns not 0. */
+/* Call on_name for each name, until a call returns nonzero. */
 static int each_name(int dir_fd, int (*on_name)(struct spot_state_store *s, const char *name),
                      struct spot_state_store *s)
 {
@@ -76,7 +76,7 @@ static bool is_piece(const struct spot_state_piece *piece, const void *data)
     return spot_hash128_equal(spot_hash128(data, piece->n_byte), piece->hash);
 }
 
-/* `data` has the hash of the piece. */
+/* Store a chunk; `data` has the hash of the piece. */
 static int keep(struct spot_state_store *s, const struct spot_state_piece *piece, const void *data,
                 struct spot_err *err)
 {
@@ -199,7 +199,7 @@ static void name_of(const struct spot_state_record *record, char name[NAME_MAX_B
              (unsigned long)record->place);
 }
 
-/* Its file stays. */
+/* Remove a record from memory; its file stays. */
 static void forget(struct spot_state_store *s, size_t i)
 {
     spot_state_record_release(&s->held[i]);
@@ -283,7 +283,7 @@ static void want_chunks(struct spot_state_store *s, const struct spot_state_reco
         spot_hash128_hex(record->chunk[i], s->wanted[s->n_wanted++]);
 }
 
-/* Else somebody else has put it there. */
+/* True for names that this store makes; others belong to somebody else. */
 static bool is_ours(const char *name, const char *letters, size_t n_least)
 {
     const size_t n = strspn(name, letters);
@@ -325,7 +325,7 @@ static int count_one(struct spot_state_store *s, const char *name)
     return 0;
 }
 
-/* Bytes of a file of records, with their hash at the end; n 0: not valid. */
+/* Read a file of records, which ends with its hash; n = 0: not valid. */
 static struct spot_buf read_record(const struct spot_state_store *s, const char *name)
 {
     struct spot_buf in = { 0 };
@@ -360,7 +360,7 @@ static int load_one(struct spot_state_store *s, const char *name)
     }
     if (is_good)
         hold(s, &record);
-    else if (is_ours(name, "0123456789abcdef-.", 20)) /* the least that name_of makes */
+    else if (is_ours(name, "0123456789abcdef-.", 20)) /* the shortest name that name_of makes */
         s->n_damaged += !unlinkat(s->held_fd, name, 0);
     spot_state_record_release(&record);
     spot_buf_release(&in);
