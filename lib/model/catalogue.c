@@ -25,7 +25,7 @@ static const char *const sold[SPOT_CATALOGUE_COLUMNS] = {
 
 struct offered {
     char *type, *zone;
-    bool on[2]; /* on demand, on spot */
+    bool on[2]; /* offers on demand and on spot */
     unsigned long line;
 };
 
@@ -90,8 +90,8 @@ static int by_place(const void *a, const void *b)
     return type ? type : zone ? zone : (x->line > y->line) - (x->line < y->line);
 }
 
-/* The same offer twice has its quota twice, or one of two prices. A row that sells nothing, of a
- * catalogue without prices, is an offer, too. */
+/* A repeated offer would count its quota twice, or have two prices. A row without anything for
+ * sale, in a catalogue without prices, is an offer too. */
 static int check_offers(const struct sale *s, const char *source, struct spot_err *err)
 {
     for (size_t i = 1; i < s->n_row; i++)
@@ -162,7 +162,7 @@ int spot_catalogue_need_price(const struct spot_catalogue_row *row, struct spot_
 #define AT(member) offsetof(struct spot_catalogue_type, member)
 
 static const struct column {
-    const char *name; /* '?': may be missing */
+    const char *name; /* a leading '?': may be missing */
     size_t offset;
     double min, max;
 } column[] = {

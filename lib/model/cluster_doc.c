@@ -102,7 +102,7 @@ static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
     return check_names(cluster, err);
 }
 
-/* A rate is unknown, or one that leads to times that can be told. */
+/* A rate must be unknown, or lead to times that can be represented. */
 static int check_rate(const struct spot_cluster *cluster, const char *at, double rate,
                       struct spot_err *err)
 {

@@ -4,16 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-/* Weights, in intervals: of the prior (nothing changes in 80 % of intervals, else either way) in
- * the distribution over all contexts, of what each context is drawn towards (a trace of some
- * hundred intervals does not tell twelve contexts apart), and of the size prior (halving). */
+/* Weights, in intervals. PRIOR: of the prior (no change in 80 % of intervals, else a loss or a
+ * gain) on the distribution over all contexts. POOL: of that distribution on each context, since a
+ * trace of some hundred intervals cannot tell twelve contexts apart. SIZE_PRIOR: of the prior on
+ * sizes (each half as likely as the one below). */
 static const double PRIOR = 10, POOL = 200, SIZE_PRIOR = 4;
 
 void spot_count_chain_init(struct spot_count_chain *c, int cap)
 {
     memset(c, 0, sizeof(*c));
     c->cap = cap;
-    c->context = c->recent = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
+    c->context = c->recent = SPOT_CHAIN_AGE_MAX - 1; /* the context long after a loss */
     c->size_max = SPOT_CHAIN_SIZE_MAX;
     for (int k = 1; k <= SPOT_CHAIN_SMALL_MAX; k++)
         c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < SPOT_CHAIN_SMALL_MAX ? k : k - 1);
@@ -30,7 +31,7 @@ int spot_count_chain_after(int context, int change)
     return context % SPOT_CHAIN_AGE_MAX == SPOT_CHAIN_AGE_MAX - 1 ? context : context + 1;
 }
 
-/* Number of calm contexts for this many intervals without a change: contexts RECENT.. */
+/* The number of calm contexts (RECENT and later) for so many intervals without a change. */
 static int calms_of(int still)
 {
     int n = 0;
@@ -58,7 +59,7 @@ void spot_count_chain_observe(struct spot_count_chain *c, int before, int now)
     c->context = calms_of(c->calm) ? SPOT_CHAIN_RECENT + calms_of(c->calm) - 1 : c->recent;
 }
 
-/* Of POOL intervals like prob[3] and those seen. */
+/* Mix POOL intervals distributed like prob[3] with those seen. */
 static void draw_on(double prob[3], const double seen[3])
 {
     const double n = POOL + seen[0] + seen[1] + seen[2];
@@ -67,7 +68,7 @@ static void draw_on(double prob[3], const double seen[3])
         prob[i] = (POOL * prob[i] + seen[i]) / n;
 }
 
-/* prob[3] of still, lost, gained in a context. */
+/* prob[3]: no change, a loss, a gain in a context. */
 static void direction(const struct spot_count_chain *c, int context, double prob[3])
 {
     static const double prior[3] = { 0.8, 0.1, 0.1 };
@@ -126,7 +127,7 @@ void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_st
     }
     for (int i = 0; i < 2; i++)
         if (sum[i] <= 0)
-            c->size[i][1] = 1; /* never used: its direction has no weight */
+            c->size[i][1] = 1; /* never used, since its direction has no weight */
     for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
         c->seen[x][0] = WEIGHT * dist->still;
         c->seen[x][1] = WEIGHT * sum[0];

@@ -20,7 +20,7 @@
 static const double count_max = 9007199254740992; /* 2^53: what JSON numbers hold exactly */
 enum { GRID_MAX = 1 << 20, VIEW_MAX = 1 << 16 };
 
-/* --- what each event tells ------------------------------------------------ */
+/* --- fields of each event --- */
 
 static const struct spot_field any_field[] = {
     KEY("event", SPOT_F_STR, name, NULL, 0, 0, true),
@@ -197,7 +197,7 @@ static const struct spot_field token_field[] = {
     { 0 },
 };
 
-/* --- of a foreign command ------------------------------------------------- */
+/* --- events of a foreign command --- */
 
 static const struct spot_field exec_field[] = {
     OF_A_JOB,
@@ -283,8 +283,8 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_KINDS] = { 0 },
 };
 
-/* A command's state has no loss and no samples: `restart`, by which it is known, comes before the
- * kinds of that name which have none. */
+/* The state of a command has no loss and no samples. `restart` marks its events, so kinds with that
+ * key come before kinds of the same name without it. */
 static enum spot_event_kind find_kind(const struct spot_event_log *log, const char *name)
 {
     for (int k = SPOT_EVENT_KINDS - 1; k > SPOT_EVENT_ANY; k--) {
@@ -458,8 +458,8 @@ static bool is_blank(const struct spot_event_log *log)
     return n == log->n_byte;
 }
 
-/* The next line that is not blank; those before it had blank_byte. Returns 1, 0 at the end, or -1
- * with *err. */
+/* Read the next line that is not blank; *blank_byte: bytes of the blank ones before it. Returns 1,
+ * 0 at the end, or -1 with *err. */
 static int next_line(struct spot_event_log *log, size_t *blank_byte, struct spot_err *err)
 {
     *blank_byte = 0;
@@ -481,7 +481,7 @@ static int next_line(struct spot_event_log *log, size_t *blank_byte, struct spot
     }
 }
 
-/* Its first line is not even JSON: it may be any file. */
+/* The first line is not JSON at all: the file may be anything. */
 static int fail_as_log(struct spot_err *err)
 {
     const struct spot_err why = *err;

@@ -121,7 +121,8 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     if (e->step < o->step)
         return fault(why, "/step", "%" PRId64 " is before %" PRId64 ", where the lines above led",
                      e->step, o->step);
-    if (o->is_resumed && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
+    /* a coordinator cannot be replaced in no time */
+    if (o->is_resumed && e->time_s <= o->resumed_s)
         return fault(why, "/event", "'resumed' said twice");
     o->resumed_s = e->time_s;
     o->phase = SPOT_ORDER_WAIT;
@@ -172,7 +173,7 @@ static const char *take_rolled_back(struct spot_event_order *o, const struct spo
     return check_place(o, e, why);
 }
 
-/* Of a step above all that were committed the log has lost the lines in a crash. */
+/* A step above all commits in the log: the log lost their lines in a crash. */
 static const char *take_restored(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
@@ -215,7 +216,8 @@ static const char *take_formed(struct spot_event_order *o, const struct spot_eve
 
 /* --- steps --------------------------------------------------------------- */
 
-/* The step after the last; it may begin again, with smaller exponents, or to be compared. */
+/* Must be the step after the last; a step may begin again, with smaller exponents or to be
+ * compared. */
 static const char *take_step(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
@@ -226,7 +228,7 @@ static const char *take_step(struct spot_event_order *o, const struct spot_event
     return at;
 }
 
-/* By the vote of a step, before its commit, or on the state, after the last one. */
+/* Found by the vote on a step before its commit, or in the state after the last commit. */
 static const char *take_corrupt(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
@@ -235,7 +237,7 @@ static const char *take_corrupt(struct spot_event_order *o, const struct spot_ev
     return at ? at : expect(why, "/step", o->step, e->step, "the last one committed");
 }
 
-/* Of a step that has begun, before its commit. */
+/* Only for a step that has begun and is not committed. */
 static const char *take_differs(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *const at = take_corrupt(o, e, why);
@@ -258,7 +260,7 @@ static const char *take_committed(struct spot_event_order *o, const struct spot_
     return at;
 }
 
-/* Between two steps, of the weights as they are. */
+/* Between two steps, for the current weights. */
 static const char *take_validated(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
@@ -267,7 +269,7 @@ static const char *take_validated(struct spot_event_order *o, const struct spot_
     return at || !o->is_begun ? at : fault(why, "/event", "'validated' within a step");
 }
 
-/* Writing takes its time: meanwhile the job may have gone on, or back. */
+/* Writing takes time: meanwhile the job may have continued or rolled back. */
 static const char *take_durable(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *const at = expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
@@ -288,7 +290,7 @@ static const char *take_done(struct spot_event_order *o, const struct spot_event
     return at;
 }
 
-/* --- a job that serves: an epoch is of a view, and several go on at once ------------------ */
+/* --- a serving job: an epoch belongs to a view, and several run at once --- */
 
 /* Take the first event of a log, or of another coordinator that continues it. */
 static const char *take_serving(struct spot_event_order *o, const struct spot_event *e, char *why)
@@ -298,7 +300,8 @@ static const char *take_serving(struct spot_event_order *o, const struct spot_ev
     if (e->epoch < o->epoch)
         return fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", the newest above", e->epoch,
                      o->epoch);
-    if (o->is_resumed && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
+    /* a coordinator cannot be replaced in no time */
+    if (o->is_resumed && e->time_s <= o->resumed_s)
         return fault(why, "/event", "'serving' said twice");
     o->is_serving = o->is_resumed = true;
     o->resumed_s = e->time_s;
@@ -321,7 +324,7 @@ static struct spot_order_view *view_of(struct spot_event_order *o, const struct 
     return &o->view[e->view];
 }
 
-/* Rounds are committed without a line. */
+/* Rounds are committed without a line in the log. */
 static const char *check_round(struct spot_order_view *v, const struct spot_event *e, char *why)
 {
     if (e->step < v->step)
@@ -354,7 +357,7 @@ static const char *check_epoch(struct spot_event_order *o, const struct spot_eve
                : NULL;
 }
 
-/* Of a server, and of a job that runs a command. */
+/* Joining a server, or a job that runs a command. */
 static const char *other_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *const at = o->is_serving ? check_view(o, e, why) : check_epoch(o, e, why);
@@ -420,7 +423,7 @@ static const char *serve_token(struct spot_event_order *o, const struct spot_eve
     return at ? at : expect(why, "/step", o->step, e->step, "counted from the lines above");
 }
 
-/* Answers that were checked. */
+/* Corruption found in answers that were checked. */
 static const char *serve_found(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     (void)o;
@@ -436,7 +439,7 @@ static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_CORRUPT] = serve_found,
 };
 
-/* --- a job that runs a foreign command: steps are its own, and may begin anywhere --- */
+/* --- a job that runs a foreign command: it has its own steps, which may begin anywhere --- */
 
 /* A coordinator begins: the first of a log, or another one that continues it. */
 static const char *take_exec(struct spot_event_order *o, const struct spot_event *e, char *why)
@@ -545,7 +548,7 @@ const char *spot_event_order_take(struct spot_event_order *order, const struct s
     const char *at;
 
     if (event->kind == SPOT_EVENT_ANY)
-        return NULL; /* of a cloud, or of a later version */
+        return NULL; /* an event of a cloud, or of a later version */
     if (!take)
         return fault(why, "/event", "'%s' in the log of a job that %s", event->name,
                      order->is_serving ? "serves"

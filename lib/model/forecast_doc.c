@@ -263,7 +263,7 @@ static int read_change(const struct reader *r, const struct spot_json_value *obj
     return 0;
 }
 
-/* of[]: at least `least`, at most n chances; the rest stays. */
+/* Read of[]: between `least` and n probabilities; later entries stay as they are. */
 static int read_chances(const struct reader *r, const struct spot_json_value *obj, const char *at,
                         const char *key, size_t least, size_t n, double *of)
 {
@@ -398,7 +398,7 @@ static int read_regions(const struct reader *r)
     return 0;
 }
 
-/* So is one series. */
+/* A series must be given only once, too. */
 static int is_new_series(const struct reader *r, size_t i, const char *at)
 {
     const struct spot_forecast_series *all = r->out->series, *x = &all[i];
@@ -495,7 +495,7 @@ void spot_forecast_release(struct spot_forecast *forecast)
 
 /* --- writing --- */
 
-/* Up to the largest that has a chance. */
+/* The number of sizes up to the largest with a probability above 0. */
 static size_t sizes_of(const double *size)
 {
     size_t n = SPOT_CHAIN_SIZE_MAX;

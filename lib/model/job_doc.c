@@ -163,8 +163,8 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-/* "none" and "attention" differ only in attention scores, which no level includes: they are kept if
- * attention is not fused. */
+/* "none" and "attention" differ only in the attention scores, which no level includes: they are
+ * stored if attention is not fused. */
 static const struct recompute {
     const char *name;
     enum spot_recompute level;
@@ -206,7 +206,7 @@ static int check_model(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-/* Times stay 0, not known. */
+/* Create the layers; times stay 0, unknown. */
 static void make_layers(struct spot_job_doc *job)
 {
     const struct recompute *const again = recompute_of(&job->model);
@@ -303,7 +303,7 @@ static int read_skip(struct spot_job_doc *job, const struct spot_json_value *mem
     return 0;
 }
 
-/* A table of /cost: objects of two or three numbers whose first key ascends. */
+/* Read a table of /cost: objects of two or three numbers with ascending first keys. */
 static int read_table(struct spot_job_doc *job, const struct spot_json_value *cost, const char *key,
                       const struct spot_field *field, size_t size, void **table, size_t *n,
                       struct spot_err *err)

@@ -5,8 +5,8 @@
 #include "model/job_field.h"
 #include "model/job_measured.h"
 
-/* A number that the document has to say: more than nothing, or nothing where its absence would be
- * read as something else. `plain` has what absence means; NULL: 0. */
+/* True for a number that must be written: one above 0, or 0 if absence would mean something else.
+ * `plain` has the values that absence means; NULL: all 0. */
 static bool tells(const struct spot_field *f, const void *base, const void *plain)
 {
     const void *x = (const char *)base + f->offset;
@@ -17,7 +17,7 @@ static bool tells(const struct spot_field *f, const void *base, const void *plai
     return *(const double *)x > 0 || (y && *(const double *)x != *(const double *)y);
 }
 
-/* Write the fields of the table that say something. */
+/* Write the fields of the table that must be written. */
 static void write_told(struct spot_jw *jw, const struct spot_field *table, const void *base,
                        const void *plain)
 {
@@ -43,7 +43,7 @@ static void write_told(struct spot_jw *jw, const struct spot_field *table, const
     }
 }
 
-/* Equal neighbours become one entry with a count. */
+/* Write the layers; equal neighbours become one entry with a count. */
 static void write_layers(struct spot_jw *jw, const struct spot_job_doc *job)
 {
     if (!job->lists_layers)

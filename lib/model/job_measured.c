@@ -16,7 +16,7 @@ static double error_of(const struct spot_job_link *l, double a, double b)
     return sum;
 }
 
-/* With two terms all supports are tried: both, the first alone, the second alone. */
+/* With two terms all sets of nonzero terms are tried: both, the first alone, the second alone. */
 void spot_job_link_fit(struct spot_job_link *l)
 {
     double s00 = 0, s01 = 0, s11 = 0, s0 = 0, s1 = 0, det, a, b, best;

@@ -15,7 +15,7 @@ static const struct {
                { "", "objective" },  { "", "measured" }, { "memory", "P_skip" },
                { "serve", "spread" } };
 
-/* A key of `part` that is the first level under `at`: "cost.p2p[]" has "p2p" in "cost". */
+/* True for a key of `part` that is the first level under `at`: "cost.p2p[]" has "p2p" in "cost". */
 static bool is_child(const char *at, const char *part, char key[64])
 {
     const size_t n = strlen(at);
@@ -27,7 +27,7 @@ static bool is_child(const char *at, const char *part, char key[64])
     return *key != '\0';
 }
 
-/* Call see() for every key that means something in the object `at`. */
+/* Call see() for every known key of the object `at`. */
 static void each_known(const char *at, void (*see)(const char *key, void *user), void *user)
 {
     char key[64];
@@ -47,11 +47,12 @@ struct search {
     const struct spot_json_value *object;
     const char *key; /* as written */
     bool is_known;
-    size_t distance; /* of the nearest */
+    size_t distance; /* distance to the nearest known key */
     char nearest[64];
 };
 
-/* One begins with the other, or a letter or two differ; of short keys any two look alike. */
+/* The edit distance if it is 1 or 2; 3 if one key begins with the other; otherwise FAR. Keys below
+ * SHORT letters are always FAR, since any two of them look alike. */
 static size_t distance_of(const char *a, const char *b)
 {
     enum { SHORT = 4, FAR = 99 };
@@ -95,7 +96,7 @@ static void check_object(const struct spot_json_value *object, const char *at, c
     }
 }
 
-/* The object or the list of objects that lies at the path of a part. */
+/* Check the object, or the list of objects, at the path of a part. */
 static void check_part(const struct spot_job_doc *job, const char *at,
                        void (*tell)(const char *sentence))
 {

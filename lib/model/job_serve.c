@@ -109,7 +109,8 @@ bool spot_serve_knows_lengths(const struct spot_job_serve *s)
     return s->n_cell && s->cell[0].prefill_token_s > 0;
 }
 
-/* Of a layer, for prompts of p tokens, the first `cached` of which need not be computed. */
+/* The prefill time of a layer for prompts of p tokens, of which the first `cached` need not be
+ * computed. */
 static double prefill_of(const struct spot_job_serve *s, const struct spot_serve_cell *c, double p,
                          double cached)
 {
@@ -120,7 +121,8 @@ static double prefill_of(const struct spot_job_serve *s, const struct spot_serve
                 c->prefill_least_s + c->prefill_least_token_s * (p - cached - q));
 }
 
-/* All cells know other lengths, or none; a prompt of one token, and a context of two, take time. */
+/* Check that all cells give times by other lengths or none does, and that a prompt of one token and
+ * a context of two take time. */
 static int check_lengths(const struct spot_job_serve *s, const struct spot_json_doc *json,
                          struct spot_err *err)
 {
@@ -155,7 +157,7 @@ static int check_lengths(const struct spot_job_serve *s, const struct spot_json_
     return 0;
 }
 
-/* Numbers above 0, ascending; none if the key is not there. */
+/* Read positive numbers in ascending order; none if the key is absent. */
 static int read_ascending(const struct spot_json_doc *json, const struct spot_json_value *serve,
                           const char *key, size_t most, double **x, size_t *n, struct spot_err *err)
 {
@@ -209,7 +211,7 @@ double spot_serve_spread_at(const struct spot_job_serve *s, double quantile)
     return s->spread[i] + (x - (double)i) * (s->spread[i + 1] - s->spread[i]);
 }
 
-/* An array of objects, at least n_min. */
+/* Reads an array of at least n_min objects. */
 int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *json,
                         struct spot_err *err)
 {

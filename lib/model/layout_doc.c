@@ -130,7 +130,7 @@ void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *fir
 
 struct cut {
     double most, squares;
-    int64_t end; /* of this stage */
+    int64_t end; /* end of this stage */
 };
 
 void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end)
@@ -282,7 +282,7 @@ static int read_components(struct spot_layout *layout, struct spot_err *err)
     return 0;
 }
 
-/* A cache is found by its name in the other layout. */
+/* A cache is matched by its name in the other layout, so names must be distinct. */
 static int check_kv_names(const struct spot_layout *layout, struct spot_err *err)
 {
     const char **name = spot_xcalloc(layout->n_kv, sizeof *name);

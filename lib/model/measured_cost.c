@@ -10,9 +10,9 @@
 #include "model/event_order.h"
 
 struct change {
-    double gap_s; /* from commit to commit */
+    double gap_s; /* time from one commit to the next */
     double moved_byte;
-    int64_t redone; /* steps */
+    int64_t redone; /* steps that were repeated */
     bool is_join, is_restore;
 };
 
@@ -21,7 +21,7 @@ struct reader {
     size_t n_change, change_cap;
     double *step_s; /* between commits of one group */
     size_t n_step, step_cap;
-    double commit_s; /* newest, < 0: none yet */
+    double commit_s; /* time of the newest; < 0: none yet */
     int64_t members;
     bool is_changing;
 };
@@ -49,7 +49,7 @@ static void committed(struct reader *r, double time_s)
     r->commit_s = time_s;
 }
 
-/* Steps that were to be computed again, and need not be. */
+/* Steps that were expected to be repeated, and need not be. */
 static void restored(struct reader *r, int64_t n)
 {
     struct change *c = &r->now;
@@ -91,7 +91,7 @@ static void on_event(struct reader *r, const struct spot_event *e)
         break;
     case SPOT_EVENT_LEFT:
     case SPOT_EVENT_LOST:
-        r->members -= r->members > 0; /* one under notice is still counted as its group forms */
+        r->members -= r->members > 0; /* a member under notice still counts when its group forms */
         break;
     case SPOT_EVENT_COMMITTED:
         committed(r, e->time_s);
@@ -126,7 +126,7 @@ static double at_least_zero(double x)
     return x > 0 ? x : 0;
 }
 
-/* Means of x and y by group, and the slope that both groups share. */
+/* Sums by group: the means of x and y, and the slope that both groups share. */
 struct sums {
     double n[2], x[2], y[2], xx, xy;
 };
@@ -140,7 +140,7 @@ static void fit(struct reader *r, struct spot_measured_cost *m)
         qsort(r->step_s, r->n_step, sizeof(*r->step_s), spot_num_compare);
     *m = (struct spot_measured_cost){ .n_change = r->n_change,
                                       .step_s = r->n_step ? r->step_s[r->n_step / 2] : 0 };
-    for (int pass = 0; pass < 2; pass++) /* means, then what is left of them */
+    for (int pass = 0; pass < 2; pass++) /* first the means, then the deviations from them */
         for (size_t i = 0; i < r->n_change; i++) {
             const struct change *c = &r->change[i];
             const double pause = at_least_zero(c->gap_s - m->step_s);
@@ -211,7 +211,7 @@ int spot_measured_cost_load(struct spot_measured_cost *m, const char *path, stru
 
 void spot_measured_cost_apply(const struct spot_measured_cost *m, struct spot_job_cost *c)
 {
-    static const double FAR = 1e9; /* byte: the line is extended up to it */
+    static const double FAR = 1e9; /* bytes up to which the line is extrapolated */
 
     c->process_s = c->extra_s = c->restart_s = 0;
     c->add_per_group_s = c->remove_per_group_s = c->add_per_node_s = c->remove_per_node_s = 0;

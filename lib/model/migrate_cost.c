@@ -63,7 +63,8 @@ double spot_migrate_intra_s(const struct spot_job_cost *cost, int d, int p)
     return spot_migrate_regroup_s(cost, d, p, SPOT_CHANGE_REMOVE) + cost->process_s;
 }
 
-/* `before` [n_layer + 1]: parameters before each layer, so that equal cuts give equal numbers. */
+/* `before` [n_layer + 1]: parameters before each layer; differences of it are equal for equal cuts.
+ */
 static void fill_stages(struct spot_migrate_cost *c, const double *before, int p)
 {
     for (int k = 0; k < p; k++) {

@@ -15,13 +15,13 @@ static const struct spot_field next_field[] = {
     { 0 },
 };
 
-/* Of a plan to serve, absent: not planned. */
+/* Fields of a plan to serve; absent: not planned. */
 static const struct spot_field batch_field[] = {
     { "B", SPOT_F_INT, NEXT(micro_batch), "1", 0, 1 << 30, false },
     { 0 },
 };
 
-/* Further keys of a plan to serve. */
+/* More fields of a plan to serve. */
 static const struct spot_field parts_field[] = {
     { "prefill_parts", SPOT_F_INT, NEXT(prefill_parts), "1", 0, 1 << 20, false },
     { "decode_parts", SPOT_F_INT, NEXT(decode_parts), "1", 0, 1 << 20, false },
@@ -83,7 +83,8 @@ static const struct spot_field path_field[] = {
 };
 
 #define ALT(member) offsetof(struct spot_plan_alternative, member)
-/* Of no part: docs/schema/by-hand has these two, since other kinds of plans have none. */
+/* Not part of a table above: docs/schema/by-hand describes these two, since other kinds of plans do
+ * not have them. */
 static const struct spot_field alternative_grid_field[] = {
     { "D", SPOT_F_INT, ALT(d), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, ALT(p), "1", 0, SPOT_GRID_MAX, true },
@@ -149,7 +150,7 @@ const struct spot_doc_part spot_plan_part[] = {
     { 0 },
 };
 
-/* The optional array `key`. */
+/* Read the optional array `key`. */
 static int read_objects(const struct spot_json_doc *json, const char *key, size_t n_max,
                         const struct spot_field *field, size_t size, void **array, size_t *n,
                         struct spot_err *err)
@@ -199,8 +200,8 @@ static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
     return 0;
 }
 
-/* A worker that trains has one place; an instance that serves may have a rank on each of its GPUs.
- */
+/* A worker that trains has one place; an instance that serves may have one rank on each of its
+ * GPUs. */
 static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
 {
     const char **node = spot_xcalloc(plan->n_place, sizeof(*node));
@@ -259,7 +260,7 @@ static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
                  : 0;
 }
 
-/* Rows of a bucket are about the same requests. */
+/* All rows of a bucket must describe the same requests. */
 static int check_route(const struct spot_plan_doc *plan, size_t i, const char *at,
                        struct spot_err *err)
 {
@@ -301,7 +302,7 @@ static int read_route(struct spot_plan_doc *plan, struct spot_err *err)
     return 0;
 }
 
-/* The further keys of what read_objects read. */
+/* Read the additional keys of what read_objects read. */
 static int read_alternatives(struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_json_value *list = spot_json_get(plan->json.root, "alternatives");

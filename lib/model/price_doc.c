@@ -51,7 +51,7 @@ struct reader {
     struct spot_err *err;
 };
 
-/* value [n]: numbers in [least, most] that never fall. */
+/* Read value[n]: numbers in [least, most] that never fall. */
 static int read_rising(const struct reader *r, const struct spot_json_value *list, const char *at,
                        size_t n, double least, double most, double *value)
 {
@@ -153,7 +153,7 @@ static int read_all(const struct reader *r)
         struct spot_price_entry *e = &r->out->series[i];
 
         snprintf(at, sizeof(at), "/series/%zu", i);
-        r->out->n_series++; /* released, whatever is in it */
+        r->out->n_series++; /* counts as present, so that it is released even if reading fails */
         if (read_entry(r, spot_json_entry(list, i), at, e))
             return -1;
         r->out->n_series--;

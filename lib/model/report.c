@@ -22,13 +22,13 @@ const char *spot_cause_name(enum spot_cause cause)
 /* Events since the last epoch was formed. */
 struct since {
     bool noticed, killed, joined, restored, is_pending;
-    bool is_begun;   /* a step */
-    bool is_up;      /* a grid */
-    int64_t step;    /* that stands */
-    double commit_s; /* last commit, < 0 before the first */
-    double start_s;  /* of the gap that is pending */
+    bool is_begun;   /* a step has begun */
+    bool is_up;      /* a grid is running */
+    int64_t step;    /* the last step that stands */
+    double commit_s; /* time of the last commit; < 0: none yet */
+    double start_s;  /* start of the current gap */
     int64_t n_member;
-    double member_s; /* when n_member was last changed */
+    double member_s; /* time of the last change of n_member */
 };
 
 /* --- one event ----------------------------------------------------------- */
@@ -43,7 +43,7 @@ static void begin_outage(struct spot_run *run, struct since *s, double time_s)
     run->outage[run->n_outage++] = (struct spot_outage){ time_s, INFINITY };
 }
 
-/* A log that ends before the next grid ends the outage, too. */
+/* An outage ends with the next grid, or with the log. */
 static void end_outage(struct spot_run *run, double time_s)
 {
     if (run->n_outage && isinf(run->outage[run->n_outage - 1].to_s))
@@ -77,7 +77,7 @@ static enum spot_cause cause_of(const struct since *s)
                         : SPOT_CAUSE_PLAN;
 }
 
-/* The first commit of an epoch ends the gap that its forming opened. */
+/* The first commit of an epoch ends the gap that began when the epoch was formed. */
 static void end_gap(struct spot_run *run, struct since *s, double time_s)
 {
     if (s->is_pending && s->commit_s >= 0) {
@@ -151,7 +151,7 @@ static void on_formed(struct spot_run *run, struct since *s, const struct spot_e
     run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
 }
 
-/* A step that an epoch's end cut short. */
+/* End a step that was cut short by the end of its epoch. */
 static void end_step(struct spot_run *run, struct since *s)
 {
     run->n_in_flight += s->is_begun;
@@ -164,7 +164,7 @@ static void add_hole(struct spot_run *run, int64_t from, int64_t to)
     run->hole[run->n_hole++] = (struct spot_hole){ from, to };
 }
 
-/* The state is where the log does not say that it was. */
+/* The state is at a step that the log does not account for. */
 static void skip_to(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     if (event->step <= s->step)
@@ -181,8 +181,8 @@ static int compare_steps(const void *a, const void *b)
     return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : (x > y) - (x < y);
 }
 
-/* Commits that stand, or that do not, of steps above `from` and up to `to`; by step, and of a step
- * that is there twice the later one. Freed by the caller. */
+/* Select commits of the steps from + 1 to `to` that stand, or that do not; sorted by step, and for
+ * a repeated step the later one. Freed by the caller. */
 static struct spot_commit **select_commits(const struct spot_run *run, bool is_void, int64_t from,
                                            int64_t to, size_t *n)
 {
@@ -202,8 +202,8 @@ static struct spot_commit **select_commits(const struct spot_run *run, bool is_v
     return all;
 }
 
-/* State that was gone is back: the commits that led to it stand again. Those that the log has lost
- * are a hole. */
+/* State that was lost is back: the commits that led to it stand again. Commits missing from the log
+ * form a hole. */
 static void on_restored(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     const int64_t step = event->step;
@@ -231,7 +231,7 @@ static void add_resume(struct spot_run *run, double time_s)
     run->resume_s[run->n_resume++] = time_s;
 }
 
-/* Members of the earlier coordinator have no further events; it ended some time after
+/* Members of the earlier coordinator have no further events; that coordinator ended some time after
  * received_s. */
 static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event,
                        double received_s)
@@ -243,7 +243,7 @@ static void on_resumed(struct spot_run *run, struct since *s, const struct spot_
     change_members(run, s, event->time_s, 0);
 }
 
-/* One that is declared where another stands takes its place. */
+/* A change declared at the same place replaces the earlier one. */
 static void on_lr_changed(struct spot_run *run, const struct spot_event *event)
 {
     struct spot_lr_change *c;
@@ -263,7 +263,7 @@ static void on_migrate(struct since *s, const struct spot_event *event)
     s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
 }
 
-/* Of members: how many there are from then on. */
+/* Update the number of members from this time on. */
 static void on_member(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     const bool is_join = event->kind == SPOT_EVENT_JOINED, is_kill = event->kind == SPOT_EVENT_LOST;
@@ -317,7 +317,7 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         on_hosting(run, s, event);
         return;
     }
-    if (!strcmp(event->name, "notice")) { /* of a cloud too */
+    if (!strcmp(event->name, "notice")) { /* may also be an event of a cloud */
         run->n_notice++;
         s->noticed = true;
     }
@@ -385,7 +385,7 @@ static bool is_gap(const struct spot_run *run, double time_s)
     return false;
 }
 
-/* The median time between commits of one epoch; pauses are counted beyond it. */
+/* Compute the median time between commits of one epoch; pauses count beyond it. */
 static void settle(struct spot_run *run)
 {
     double *gap = spot_xcalloc(run->n_commit, sizeof(*gap));
@@ -483,7 +483,7 @@ static int compare_samples(const void *a, const void *b)
     return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-/* Is what lies between two steps in holes? One may begin where, or before, another ends. */
+/* True if the steps between begin and end all lie in holes. Holes may overlap. */
 static bool is_untold(const struct spot_run *run, int64_t before, int64_t after)
 {
     int64_t step = before, reached;

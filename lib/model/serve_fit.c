@@ -10,7 +10,7 @@
 
 enum { TERMS = 3, TURNS = 12, SHARING_MAX = SPOT_SERVE_SHARING_MAX };
 
-/* --- what passed on the replicas --- */
+/* --- progress on the replicas --- */
 
 enum stage {
     ENDS,
@@ -25,28 +25,32 @@ struct moment {
     enum stage stage;
 };
 
-/* Progress of one replica up to a moment. Seconds are those it would have taken alone on its
- * machine; "by the model" means as fitted so far. */
+/* Progress of one replica up to a moment. Seconds are those that it would have taken alone on its
+ * machine. "By the model" means with the current fit. */
 struct passed {
-    double token_s, token_pass, token_mate; /* with tokens only: time, passes by the model, and sum
-                                               of the sharing requests */
-    double spell_s, spell_law_s;            /* with prompts: time, and that by the model */
-    double spell_pass;                      /* passes of those with tokens meanwhile */
+    /* while no prompt was computed: time, passes by the model, and the sum over passes of the
+     * requests sharing them */
+    double token_s, token_pass, token_mate;
+    /* while prompts were computed: time, and the time by the model */
+    double spell_s, spell_law_s;
+    double spell_pass; /* passes for requests with tokens meanwhile */
 };
 
-/* Prompts under way on a replica, one after another or together, until none is. */
+/* An interval in which a replica always had prompts to compute, one after another or together. */
 struct spell {
-    double took_s, other_s; /* other_s: part of it in passes of those with tokens, by the model */
-    double alone, joined;   /* prompts that came to an idle replica, 0 or 1, and that met others */
-    double longer;          /* tokens beyond the mean, of all of them */
+    /* other_s: the part of it in passes for requests with tokens, by the model */
+    double took_s, other_s;
+    /* prompts that came to an idle replica (0 or 1), and prompts that met others */
+    double alone, joined;
+    double longer; /* tokens beyond the mean, summed over the prompts */
     double law_over_took;
 };
 
 struct replica {
-    size_t n_token, n_prompt; /* requests under way: with their first token, without */
+    size_t n_token, n_prompt; /* current requests: with their first token, without it */
     struct passed passed;
-    struct spell *spell; /* the last */
-    double told_s;       /* when a pass gave a first token, the last */
+    struct spell *spell; /* the last spell */
+    double told_s;       /* time of the last pass that gave a first token */
 };
 
 /* --- least squares --- */
@@ -64,7 +68,8 @@ static void add_square(struct squares *q, const double *x, double y)
     }
 }
 
-/* Terms that are used; the others are 0. Gauss; false where they hardly differ. */
+/* Gaussian elimination over the terms that are used; the others are 0. False if terms can hardly be
+ * told apart. */
 static bool solve(const struct squares *q, const bool *used, double *x)
 {
     double a[TERMS][TERMS + 1];
@@ -96,7 +101,7 @@ static bool solve(const struct squares *q, const bool *used, double *x)
     return true;
 }
 
-/* Drop the last term that is negative or not determined by the data, until there is none. */
+/* Solve repeatedly, dropping the last term that is negative or not determined by the data. */
 static void solve_positive(const struct squares *q, double *x)
 {
     bool used[TERMS];
@@ -119,25 +124,26 @@ static void solve_positive(const struct squares *q, double *x)
 
 /* --- the fit --- */
 
-enum term { ALONE, JOINED, LONGER }; /* of prompts; what tells nothing is dropped from the end */
+/* terms of prompts; those that the data do not determine are dropped from the end */
+enum term { ALONE, JOINED, LONGER };
 
 struct fit {
     const struct spot_serve_sample *s;
     size_t n, n_replica;
-    double most;            /* requests of a replica at once */
-    double prompt, context; /* means */
-    double token[TERMS];    /* a, b, c */
-    double first[TERMS];    /* by enum term: a pass of the prompt and its first token */
+    double most;            /* most requests on a replica at once */
+    double prompt, context; /* mean prompt and mean context */
+    double token[TERMS];    /* coefficients a, b, c of a pass */
+    double first[TERMS];    /* by enum term: the pass of a prompt and its first token */
     double sharing[SHARING_MAX];
     bool shares_machine;
-    struct moment *moment; /* [STAGES * n], by time */
-    size_t *seat;          /* [n] replica that answered */
+    struct moment *moment; /* [STAGES * n] sorted by time */
+    size_t *seat;          /* [n] the replica that answered */
     struct replica *replica;
-    struct passed *passed; /* [STAGES * n] at the moments of each */
+    struct passed *passed; /* [STAGES * n] progress of its replica at the moments of each request */
     size_t n_sharing;      /* number of replicas that can be busy at once and are distinguished */
-    double *busy_s;    /* [n * n_sharing] seconds of an answer while that many replicas were busy */
-    double *at_work_s; /* [n_sharing] the same, from the start */
-    struct spell *spell; /* [n_spell], in order of their first prompts */
+    double *busy_s;      /* [n * n_sharing] seconds of an answer while so many replicas were busy */
+    double *at_work_s;   /* [n_sharing] the same, summed from the start */
+    struct spell *spell; /* [n_spell] in the order of their first prompts */
     size_t n_spell;
 };
 
@@ -156,7 +162,8 @@ static double token_s(const struct fit *f, double n, double context)
     return f->token[0] + f->token[1] * (n - 1) + f->token[2] * n * (context - f->context);
 }
 
-/* A token of each of n at the mean context; while nothing is fitted yet, any. */
+/* Seconds of a pass with a token for each of n requests at the mean context; 1 while nothing is
+ * fitted yet. */
 static double pass_s(const struct fit *f, size_t n)
 {
     const double s = token_s(f, fmin((double)n, f->most), f->context);
@@ -175,8 +182,8 @@ static int by_time(const void *a, const void *b)
     return x->sample < y->sample ? -1 : x->sample > y->sample;
 }
 
-/* A log does not say which replica answered. Each request goes to the least loaded, as in the
- * server: which of equals does not matter. */
+/* The log does not say which replica answered, so each request goes to the least loaded one, as in
+ * the server; which of equal ones does not matter. */
 static void seat_all(struct fit *f)
 {
     size_t *fill = spot_xcalloc(f->n_replica, sizeof(*fill));
@@ -203,7 +210,7 @@ static void seat_all(struct fit *f)
     free(fill);
 }
 
-/* --- one walk over the log --- */
+/* --- one pass over the log --- */
 
 static void pass_time(const struct fit *f, struct replica *r, double s)
 {
@@ -220,7 +227,7 @@ static void pass_time(const struct fit *f, struct replica *r, double s)
     }
 }
 
-/* The pass under way, half of which is left in the mean, goes before it. */
+/* Begin a prompt. It waits for the current pass, of which half is left on average. */
 static void begin_prompt(struct fit *f, struct replica *r, const struct spot_serve_sample *s)
 {
     const bool is_alone = !r->n_prompt && !r->n_token;
@@ -304,7 +311,7 @@ static void walk(struct fit *f)
     }
 }
 
-/* Between two stages of an answer. */
+/* The progress between two stages of an answer. */
 static struct passed between(const struct fit *f, size_t i, enum stage from, enum stage to)
 {
     const struct passed *a = &f->passed[STAGES * i + (size_t)from];
@@ -315,10 +322,10 @@ static struct passed between(const struct fit *f, size_t i, enum stage from, enu
                             b->spell_law_s - a->spell_law_s, b->spell_pass - a->spell_pass };
 }
 
-/* --- what is fitted to it --- */
+/* --- fits --- */
 
-/* Passes of an answer without a prompt in them, and the mean number of requests that shared
- * these. */
+/* The number of passes of an answer in which no prompt was computed, and the mean number of
+ * requests that shared them. */
 static double plain_passes(const struct fit *f, size_t i, double *mates)
 {
     const struct passed p = between(f, i, TELLS, ENDS);
@@ -358,7 +365,7 @@ static void fit_prompts(struct fit *f)
         add_square(&q, x, s->took_s - s->other_s);
     }
     solve_positive(&q, f->first);
-    if (f->first[ALONE] <= 0) /* none came alone, or none in company */
+    if (f->first[ALONE] <= 0) /* no prompt came alone, or none met others */
         f->first[ALONE] = f->first[JOINED];
     if (f->first[JOINED] <= 0)
         f->first[JOINED] = f->first[ALONE];
@@ -369,7 +376,7 @@ static void fit_prompts(struct fit *f)
     }
 }
 
-/* The time of an answer, and its time by the model. */
+/* The measured time of an answer, and its time by the model. */
 static double took_s(const struct fit *f, size_t i, double *law_s)
 {
     const struct passed p = between(f, i, BEGINS, ENDS);
@@ -380,7 +387,7 @@ static double took_s(const struct fit *f, size_t i, double *law_s)
     return p.token_s + p.spell_s;
 }
 
-/* By how much answers take longer, the more of their time that many replicas are busy. */
+/* Fit how much longer answers take while many replicas are busy. */
 static void fit_sharing(struct fit *f)
 {
     double took[SHARING_MAX] = { 0 }, law[SHARING_MAX] = { 0 }, least = 0;
@@ -435,7 +442,8 @@ static void fill_spread(const struct fit *f, struct spot_job_serve *serve)
     free(ratio);
 }
 
-/* Prompts are computed one after another. A length of one still takes a thousandth of its time. */
+/* Fill the profile. Prompts are computed one after another. Even if lengths have no effect, they
+ * get a thousandth of the time. */
 static void fill_cells(const struct fit *f, struct spot_job_serve *s)
 {
     const double least = 1 - 1e-3, context = (double)s->prompt_token + (double)s->output_token / 2;
@@ -468,7 +476,7 @@ static void fill_sharing(const struct fit *f, struct spot_job_serve *s)
     memcpy(s->sharing, f->sharing, s->n_sharing * sizeof(*s->sharing));
 }
 
-/* Usable requests: with times to the first token and from there on. */
+/* Keep the usable requests: those with times to the first token and after it. */
 static size_t keep(const struct spot_serve_sample *s, size_t n, struct spot_serve_sample *kept)
 {
     size_t m = 0;
@@ -480,7 +488,7 @@ static size_t keep(const struct spot_serve_sample *s, size_t n, struct spot_serv
     return m;
 }
 
-/* Means of lengths; returns that of answers. */
+/* Compute the mean lengths; returns that of answers. */
 static double take_means(struct fit *f)
 {
     double output = 0;
@@ -489,7 +497,7 @@ static double take_means(struct fit *f)
         f->prompt += (double)f->s[i].prompt_token;
         output += (double)f->s[i].output_token;
     }
-    f->prompt /= (double)f->n; /* exact where all are alike, so that no slope is seen */
+    f->prompt /= (double)f->n; /* exact if all are equal, so that no false slope appears */
     output /= (double)f->n;
     f->context = f->prompt + output / 2;
     return output;
@@ -535,7 +543,8 @@ int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged 
     take_memory(&f);
     serve->output_token = llround(take_means(&f));
     seat_all(&f);
-    for (int turn = 0; turn < TURNS; turn++) { /* each is taken off what the other is fitted to */
+    /* alternate: each part is subtracted from what the other is fitted to */
+    for (int turn = 0; turn < TURNS; turn++) {
         walk(&f);
         fit_tokens(&f);
         fit_prompts(&f);
@@ -545,7 +554,8 @@ int spot_serve_fit(struct spot_job_serve *serve, const struct spot_serve_logged 
     serve->is_given = true;
     serve->layers = serve->stage_layers = 1;
     serve->max_batch = logged->max_batch;
-    serve->parts_add_up = true; /* one replica as a whole: it computes a batch's parts in turn */
+    /* a replica as a whole: it computes the parts of a batch one after another */
+    serve->parts_add_up = true;
     serve->prompt_token = llround(f.prompt);
     fill_cells(&f, serve);
     fill_sharing(&f, serve);

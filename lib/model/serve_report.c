@@ -95,7 +95,7 @@ static void on_gone(struct spot_serving *r, const struct spot_event *e)
     add_time(&r->kill_s, &r->n_kill, &r->cap_kill, e->time_s);
 }
 
-/* Tokens that were committed by then, by this coordinator. */
+/* Count the tokens that this coordinator had committed by then. */
 static void take_step(struct spot_serving *r, const struct spot_event *e)
 {
     if (e->step <= r->n_step)

@@ -11,14 +11,16 @@ enum { RANK_POWERS = 11 }; /* 1, 2, 4 .. 1024 heads */
 /* The arithmetic of one of M ranks, and its memory per token. */
 struct rank {
     double layer_elem, head_elem;
-    double expert_elem, chosen_share; /* of a layer's: in experts, and which share a token takes */
-    double full_share, window;        /* layers whose queries see all, what those of others see */
+    /* elements of a layer in experts, and the share of them that a token uses */
+    double expert_elem, chosen_share;
+    /* share of the layers with full attention, and the window of the others */
+    double full_share, window;
     double heads, kv_heads, head_dim, width;
     double layers;
     int64_t M;
 };
 
-/* Atoms are dealt out whole: the rank with most has ceil(atoms / M). */
+/* Atoms are distributed whole: the largest rank has ceil(atoms / M). */
 static double share_of(const struct spot_shape *shape, int64_t bundle, int group, int64_t M)
 {
     int64_t n_atom;
@@ -38,19 +40,20 @@ static double bundle_share(const struct spot_shape *shape, int64_t bundle, int64
     return sum;
 }
 
-/* Of a layer's elements, what a token is multiplied with. */
+/* Elements of a layer that a token is multiplied with. */
 static double work_elem(const struct rank *k)
 {
     return k->layer_elem - k->expert_elem * (1 - k->chosen_share);
 }
 
-/* And what n tokens read together, each of which takes experts as if it drew them. */
+/* Elements that n tokens read together; each token uses experts as if drawn at random. */
 static double read_elem(const struct rank *k, double n)
 {
     return k->layer_elem - k->expert_elem * pow(1 - k->chosen_share, n);
 }
 
-/* Positions that a query sees at a context, as a mean over the layers; by how much it grows. */
+/* Positions that a query sees at a context, averaged over the layers, and the derivative of that.
+ */
 static double seen(const struct rank *k, double context)
 {
     return k->full_share * context + (1 - k->full_share) * fmin(context, k->window);
@@ -70,7 +73,7 @@ static double full_share(const struct spot_shape *shape)
     return n / (double)shape->n_layer;
 }
 
-/* Elements of a layer, and of those in experts that a token chooses, as means over the layers. */
+/* Elements of a layer, and of its experts that a token uses, averaged over the layers. */
 static void mean_layer(const struct spot_shape *shape, int64_t M, double *elem, double *expert_elem)
 {
     const double n = (double)shape->n_layer;
@@ -101,7 +104,7 @@ static struct rank rank_of(const struct spot_shape *shape, int64_t M)
             shape->kind.n_expert ? (double)shape->kind.n_chosen / (double)shape->kind.n_expert : 1,
         .full_share = full_share(shape),
         .window = shape->kind.local.period ? (double)shape->kind.window : INFINITY,
-        /* a tied head is the table */
+        /* a tied head is the embedding table */
         .head_elem = share_of(shape, shape->is_tied ? 0 : shape->n_layer + 1, SPOT_GROUP_VOCAB, M),
         .heads = (double)((shape->n_head + M - 1) / M),
         .kv_heads = (double)((kv + M - 1) / M),
@@ -114,7 +117,7 @@ static struct rank rank_of(const struct spot_shape *shape, int64_t M)
 
 /* --- time --- */
 
-/* Of n bytes over the ranks of a group. */
+/* Seconds to sum n bytes over the ranks of a group. */
 static double sum_s(const struct spot_roofline *r, int64_t M, double n)
 {
     const double link =
@@ -125,7 +128,7 @@ static double sum_s(const struct spot_roofline *r, int64_t M, double n)
     return 2 * log2((double)M) * r->latency_s + 2 * (double)(M - 1) / (double)M * n / link;
 }
 
-/* Of the head, as a layer's share. */
+/* Seconds of the head, divided among the layers. */
 static double head_s(const struct spot_roofline *r, const struct rank *k, double B)
 {
     return fmax(2 * B * k->head_elem / r->flop_per_s,
@@ -138,8 +141,8 @@ static double cache_token_byte(const struct spot_roofline *r, const struct rank 
     return 2 * k->kv_heads * k->head_dim * r->value_byte;
 }
 
-/* Prompts of p tokens: work is token p + square p^2, traffic is least + least_token p, and the sums
- * that ranks wait for are as long for both. */
+/* Prompts of p tokens: work is token p + square p^2, memory traffic is least + least_token p; the
+ * sums that ranks wait for take the same time in both cases. */
 static void fill_prefill(const struct spot_roofline *r, const struct rank *k, double B,
                          struct spot_serve_cell *c)
 {
@@ -147,8 +150,10 @@ static void fill_prefill(const struct spot_roofline *r, const struct rank *k, do
     const double sums_token_s =
         2 * (sum_s(r, k->M, B * k->width * r->value_byte) - sum_s(r, k->M, 0));
     const double always_s = 2 * sum_s(r, k->M, 0) + head_s(r, k, B);
-    const double pair_s = B * 4 * k->heads * k->head_dim / r->flop_per_s; /* a query and a key */
-    const double local = 1 - seen_slope(k, p); /* layers in which a query sees a window, not half */
+    /* products of a query with keys and values */
+    const double pair_s = B * 4 * k->heads * k->head_dim / r->flop_per_s;
+    /* share of the layers in which a query sees a window instead of half of the prompt */
+    const double local = 1 - seen_slope(k, p);
     const double token_s = B * 2 * work_elem(k) / r->flop_per_s + sums_token_s +
                            (local > 0 ? pair_s * local * k->window : 0);
     const double cache_s = B * cache_token_byte(r, k) / r->mem_byte_per_s + sums_token_s;
@@ -161,7 +166,7 @@ static void fill_prefill(const struct spot_roofline *r, const struct rank *k, do
         always_s + read_elem(k, B * p) * r->weight_byte / r->mem_byte_per_s + cache_s * p;
 }
 
-/* A token of each request, its context the mean one of the answer. */
+/* One token for each request, at the mean context of the answer. */
 static void fill_decode(const struct spot_roofline *r, const struct rank *k, double B,
                         struct spot_serve_cell *c)
 {
@@ -197,7 +202,8 @@ static void fill_cells(struct spot_job_serve *s, const struct spot_shape *shape,
     }
 }
 
-/* A full batch's activations to the next stage, over the slower of both links. */
+/* Seconds to send the activations of a full batch to the next stage, over the slower of both links.
+ */
 static double hop_s(const struct spot_roofline *r, const struct spot_shape *shape, double tokens)
 {
     const double n = (double)r->max_batch * tokens * (double)shape->width * r->value_byte;
@@ -221,8 +227,8 @@ double spot_roofline_gpu_byte(const struct spot_roofline *r, const struct spot_s
     return (layers * k.layer_elem + (P == 1 ? both : fmax(table, head))) * r->weight_byte + cache;
 }
 
-/* The largest P x M that does not hold the model, 0: all do, -1: none does. *least_byte: of a GPU,
- * what the finest cut needs. */
+/* The largest P x M that does not hold the model; 0: all hold it, -1: none does. *least_byte:
+ * memory that the finest cut needs per GPU. */
 static int64_t most_without_room(const struct spot_roofline *r, const struct spot_shape *shape,
                                  int64_t M, double *least_byte)
 {
@@ -238,7 +244,8 @@ static int64_t most_without_room(const struct spot_roofline *r, const struct spo
     return most < last ? most : -1;
 }
 
-/* Fewest GPUs from which on every pipeline of the M that can hold the model does. */
+/* Set the fewest GPUs from which on every pipeline, for each M that can hold the model, does hold
+ * it. */
 static int fit_memory(struct spot_job_serve *s, const struct spot_shape *shape,
                       const struct spot_roofline *r, bool *has_room, struct spot_err *err)
 {

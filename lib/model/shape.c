@@ -110,7 +110,7 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
 
 /* --- widths ----------------------------------------------------------------- */
 
-/* Of the norms of a layer, in units of C; of one norm. */
+/* Elements of the norms of a layer, in units of C; of one norm. */
 static int64_t norm_elem(const struct spot_shape *s)
 {
     const int64_t one = s->kind.norm == SPOT_NORM_LAYER ? 2 : 1;
@@ -137,7 +137,7 @@ int spot_shape_bundles(const struct spot_shape *shape)
 
 int64_t spot_shape_vocab_rows(const struct spot_shape *shape)
 {
-    enum { LARGE = 1024, TILE = 128 }; /* what matrix units like; small models stay as they are */
+    enum { LARGE = 1024, TILE = 128 }; /* sizes that suit matrix units; small models keep theirs */
     int64_t unit = shape->n_shard;
 
     while (shape->vocab >= LARGE && unit % TILE)
@@ -167,7 +167,7 @@ double spot_shape_norm_eps(const struct spot_shape *shape)
     return shape->norm_eps == 0 ? usual : shape->norm_eps;
 }
 
-/* Also where the heads are not told. */
+/* Also valid if the number of heads is not given. */
 int64_t spot_shape_attended(const struct spot_shape *s)
 {
     return s->head_dim ? s->n_head * s->head_dim : s->width;
@@ -311,7 +311,7 @@ double spot_shape_activation_byte(const struct spot_shape *s, int64_t bundle, in
            (keeps_scores ? (is_gated ? 2 : 5) * scores : 0);
 }
 
-/* --- what an engine may lack ------------------------------------------------- */
+/* --- features that an engine may lack --- */
 
 static const char *const feature_name[SPOT_FEATURES] = {
     "this mixture of norms, positions, biases and activation",
@@ -331,7 +331,7 @@ static const char *const feature_name[SPOT_FEATURES] = {
     "heads whose width is not the model's over their number",
 };
 
-/* Layers of one of the two kinds that every engine has. */
+/* True for layers of one of the two kinds that every engine supports. */
 static bool is_plain(const struct spot_decoder *d)
 {
     const bool is_llama = d->norm == SPOT_NORM_RMS && d->is_gated &&

@@ -17,7 +17,7 @@ static int by_grid(const void *a, const void *b)
     return x->d != y->d ? (x->d > y->d ? 1 : -1) : (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-/* Of two entries for one grid the table takes the last, and so do we. */
+/* Of two entries for one grid the last one counts, as in the table. */
 static void keep_last(struct spot_speed_between *b)
 {
     size_t n = 0;
@@ -69,13 +69,13 @@ void spot_speed_between_release(struct spot_speed_between *b)
     memset(b, 0, sizeof(*b));
 }
 
-/* Microbatches of the pipeline that has the most of them. */
+/* Microbatches of the replica that has the most of them. */
 static double most_of(const struct spot_speed_between *b, int d)
 {
     return ceil(b->microbatches / d);
 }
 
-/* D between those of lo and hi, same P; no faster than in proportion to lo. */
+/* The speed at a D between those of lo and hi, with the same P; at most proportional to lo. */
 static double inside(const struct spot_speed_between *b, const struct spot_speed_point *lo,
                      const struct spot_speed_point *hi, int d)
 {
@@ -86,7 +86,8 @@ static double inside(const struct spot_speed_between *b, const struct spot_speed
     return fmax(lo->step_s + at * (hi->step_s - lo->step_s), lo->step_s * lo->d / d);
 }
 
-/* D above that of the last of point[n]: on by the line to the nearest one of other microbatches. */
+/* The speed at a D above the last of point[n]: along the line to the nearest point with a different
+ * number of microbatches. */
 static double above(const struct spot_speed_between *b, const struct spot_speed_point *point,
                     size_t n, int d)
 {
@@ -102,7 +103,7 @@ static double above(const struct spot_speed_between *b, const struct spot_speed_
     return fmax(last->step_s - (from - at) * per_microbatch_s, last->step_s * last->d / d);
 }
 
-/* By the points of one P, point[n]. */
+/* The speed from the points of one P, point[n]. */
 static double at_stages(const struct spot_speed_between *b, const struct spot_speed_point *point,
                         size_t n, int d, enum spot_speed_from *from)
 {
@@ -117,7 +118,7 @@ static double at_stages(const struct spot_speed_between *b, const struct spot_sp
         return point[i].step_s;
     if (i == n)
         return above(b, point, n, d);
-    if (!i) /* in proportion, and no faster for what G / D leaves over */
+    if (!i) /* proportional, reduced for the uneven split of G / D */
         return point->step_s * fmax(most_of(b, d) / most_of(b, point->d), (double)point->d / d);
     return inside(b, &point[i - 1], &point[i], d);
 }

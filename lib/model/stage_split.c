@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* Layers of stages 0..k-1. Stages P-1-r .. P-2 have one of the remainder r each. */
+/* The number of layers in stages 0..k-1. The stages P-1-r .. P-2 have one of the r remaining layers
+ * each. */
 static int before(int n_layer, int p, int k)
 {
     const int chunk = (n_layer - 1) / p, rest = (n_layer - 1) % p, from = p - 1 - rest;

@@ -185,7 +185,7 @@ static int read_part(struct spot_status *s, const char *key, const struct spot_f
     return part ? spot_json_read_fields(&s->json, part, at, field, s, err) : 0;
 }
 
-/* The objects of an array, each set as `unset` before; *row is the caller's. */
+/* Read the objects of an array, each initialised from `unset`; *row belongs to the caller. */
 static int read_rows(struct spot_status *s, enum part which, const void *unset, size_t size,
                      void **row, size_t *n, struct spot_err *err)
 {

@@ -10,8 +10,9 @@
 #include "model/stage_split.h"
 
 static const double OUTLIER_RATIO = 1.4;
-static const double MISS_MAX = 0.2;      /* a curve that misses a point by more is not trusted */
-static const double MEMORY_SHARE = 0.92; /* of an instance's memory that state may fill */
+/* a curve with a larger error at some point is not trusted */
+static const double MISS_MAX = 0.2;
+static const double MEMORY_SHARE = 0.92; /* part of an instance's memory that state may fill */
 
 /* --- the curve --- */
 
@@ -29,7 +30,7 @@ static double layer_time(const struct spot_job_doc *job, size_t i)
     return 1;
 }
 
-/* pipe and M + 2P of a grid. */
+/* Terms of the model for a grid: pipe and M + 2P. */
 static void features(const struct spot_job_doc *job, int d, int p, double *pipe, double *fill)
 {
     const double micro = ceil((double)job->global_batch / ((double)d * (double)job->micro_batch));
@@ -56,8 +57,7 @@ static void features(const struct spot_job_doc *job, int d, int p, double *pipe,
     *fill = micro + 2 * p;
 }
 
-/* Solve the normal equations of the chosen columns by Cramer-free elimination; false if singular.
- */
+/* Solve the normal equations of the chosen columns by elimination; false if singular. */
 static bool solve(double a[3][4], int n)
 {
     for (int i = 0; i < n; i++) {
@@ -86,12 +86,12 @@ static bool solve(double a[3][4], int n)
 
 struct points {
     size_t n;
-    double (*x)[3]; /* features over the measured time */
-    size_t *index;  /* of the profile entry */
+    double (*x)[3]; /* terms divided by the measured time */
+    size_t *index;  /* index of the profile entry */
 };
 
-/* Least squares of sum_k w_k x_k = 1 over the columns in `mask`, the rest 0. Returns the squared
- * error, or infinity where a weight would be negative. */
+/* Least squares of sum_k w_k x_k = 1 over the columns in `mask`; the other weights are 0. Returns
+ * the squared error, or infinity if a weight would be negative. */
 static double fit_columns(const struct points *pt, unsigned mask, double w[3])
 {
     double a[3][4] = { { 0 } }, scale[3] = { 0 }, error = 0;
@@ -127,7 +127,7 @@ static double fit_columns(const struct points *pt, unsigned mask, double w[3])
     return error;
 }
 
-/* Non-negative least squares: with three columns, all seven supports are tried. */
+/* Non-negative least squares: with three columns all seven sets of nonzero weights are tried. */
 static bool fit_points(const struct points *pt, double w[3])
 {
     const unsigned last = pt->n < SPOT_CURVE_POINTS_MIN ? 1 : 7;
@@ -167,7 +167,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
     }
 }
 
-/* How far point t is off the curve of all the others, as a factor >= 1. */
+/* How far point t is from the curve fitted to all others, as a factor >= 1. */
 static double off_by(const struct points *pt, size_t t)
 {
     struct points rest = *pt;
@@ -183,8 +183,8 @@ static double off_by(const struct points *pt, size_t t)
     return got > 1 ? got : 1 / fmax(got, 1e-300);
 }
 
-/* Flag the point that is furthest off the curve of the others, if that is an outlier. A fit that
- * includes it would follow it. */
+/* Flag the point that is farthest from the curve of the others, if it is an outlier. A fit that
+ * includes the point would follow it. */
 static bool flag_worst(const struct points *pt, bool *skip)
 {
     size_t worst = 0;
@@ -206,9 +206,8 @@ static bool flag_worst(const struct points *pt, bool *skip)
     return true;
 }
 
-/* Also what was left out of the fit was measured: a curve that misses it does not describe this
- * job.
- */
+/* The largest error of the curve, also over points left out of the fit: these were measured too,
+ * and a curve that misses them does not describe this job. */
 static double miss_of(const struct spot_job_doc *job, const double w[3])
 {
     double most = 0;
@@ -277,12 +276,12 @@ double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot
     return curve->pipe * pipe + curve->fill_s * fill + curve->fixed_s;
 }
 
-/* --- what fits --- */
+/* --- memory --- */
 
-/* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
- * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The curve tells the speed
- * only of grids on which that leaves 8 % of memory.node_byte free, and beside a profile of those
- * that ran with no more pipelines. 1 <= p <= n_layer. */
+/* Bytes of the largest stage of a D x P grid: the state of its layers, and the activations of the
+ * microbatches in flight, min(P - k, those of a step) in stage k under 1F1B. Speeds of the curve
+ * are only used for grids that leave 8 % of memory.node_byte free by this estimate, or that have at
+ * least as many pipelines as a measured grid with the same P. 1 <= p <= n_layer. */
 static double stage_byte(const struct spot_job_doc *job, int d, int p)
 {
     const double micro = ceil((double)job->global_batch / (double)job->micro_batch / d);
@@ -300,8 +299,8 @@ static double stage_byte(const struct spot_job_doc *job, int d, int p)
     return most;
 }
 
-/* True if the stage count ran on d pipelines or fewer: with more pipelines each has no more micro
- * batches in flight. */
+/* True if this stage count was measured with d pipelines or fewer: with more pipelines each has no
+ * more microbatches in flight. */
 static bool has_run(const struct spot_job_doc *job, int d, int p)
 {
     for (size_t i = 0; i < job->n_profile; i++)
@@ -311,7 +310,7 @@ static bool has_run(const struct spot_job_doc *job, int d, int p)
     return false;
 }
 
-/* Where the profile is believed, what it has run fits; of other grids the memory is reckoned. */
+/* Measured grids of a trusted profile fit; for other grids memory is estimated. */
 static bool fits(const struct spot_job_doc *job, enum spot_throughput_source source, int d, int p)
 {
     return job->memory.node_byte <= 0 || !job->n_layer ||
@@ -392,7 +391,7 @@ double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int 
     return at < 0 ? 0 : t->samples_per_s[t->grid_order[at]];
 }
 
-/* The faster of two grids by index, ties to the lower; -1: none. */
+/* The faster of two grids by index, of equal ones the lower; -1: none. */
 static int faster(const struct spot_throughput *t, int a, int b)
 {
     double x, y;
@@ -431,8 +430,8 @@ static void set(struct spot_throughput *t, int d, int p, double samples_per_s,
     t->from[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p] = (unsigned char)from;
 }
 
-/* The stage counts that the curve may tell of: beside a profile those between its least and its
- * most. What was measured on few stages says nothing of whether fewer would run at all. */
+/* The stage counts for which the curve is used: with a profile, those between its least and its
+ * most. Measurements with few stages do not show whether fewer would run at all. */
 static void curve_reach(const struct spot_job_doc *job, enum spot_throughput_source source,
                         int *low, int *high)
 {
@@ -502,7 +501,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job)
     }
 }
 
-/* *byte: of the largest stage on the grid where that is least. */
+/* True if a grid fits into memory. *byte: the largest stage on the grid where that is smallest. */
 static bool fits_somewhere(const struct spot_throughput *t, const struct spot_job_doc *job,
                            double *byte)
 {
