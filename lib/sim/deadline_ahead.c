@@ -10,14 +10,14 @@
 #include "common/xalloc.h"
 #include "plan/decision.h"
 
-static const double CELLS = 1 << 26; /* of a table, as in deadline_sim.c */
+static const double CELLS = 1 << 26; /* size of a table, as in deadline_sim.c */
 
 struct player {
     const struct spot_deadline_ahead *ahead;
     struct spot_decider *decider;
     struct spot_rng rng;
     bool has_spot[SPOT_MARKET_PLACES_MAX];
-    size_t age[SPOT_MARKET_PLACES_MAX]; /* of the run, ticks */
+    size_t age[SPOT_MARKET_PLACES_MAX]; /* age of the current run of each place, ticks */
     double restart_s;
 };
 
@@ -72,7 +72,7 @@ static int decide(struct player *p, struct spot_market_now *now, struct spot_mar
     return 0;
 }
 
-/* One job to its end. Returns its moves, or -1 with *err. */
+/* Play one job to its end. Returns its moves, or -1 with *err. */
 static int64_t play(struct player *p, struct spot_deadline_outlook *sum, double *hours,
                     struct spot_err *err)
 {
@@ -84,7 +84,7 @@ static int64_t play(struct player *p, struct spot_deadline_outlook *sum, double 
     int64_t launches = 0;
 
     begin(p);
-    /* a launch that is under way has its longest restart */
+    /* a launch in progress has the longest restart */
     p->restart_s = m->restart_s[m->n_restart - 1];
     for (int64_t tick = 0; tick < ticks && now.left_s > 1e-6; tick++) {
         if (decide(p, &now, &step, err))

@@ -9,7 +9,7 @@
 #include "common/xalloc.h"
 #include "plan/decision.h"
 
-static const double CELLS = 1 << 26; /* what one plan of many may take: some 0.5 s */
+static const double CELLS = 1 << 26; /* size limit of a plan for several places: about 0.5 s */
 
 static struct spot_market_step on_demand(const struct spot_market *m,
                                          const struct spot_market_now *now, void *memory)
@@ -31,14 +31,14 @@ const struct spot_deadline_policy spot_deadline_policies[] = {
 struct player {
     const struct spot_deadline_play *play;
     const struct spot_deadline_policy *policy;
-    struct spot_market market;                        /* at the prices of now */
-    void *memory;                                     /* of a rule */
-    struct spot_decider *decider;                     /* of ours */
-    struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* of the whole series */
+    struct spot_market market;                        /* at current prices */
+    void *memory;                                     /* state of a rule */
+    struct spot_decider *decider;                     /* the decision of spot-plan */
+    struct spot_run_dist law[SPOT_MARKET_PLACES_MAX]; /* from the whole series */
     struct spot_market_step *known;                   /* [n_known] */
     size_t n_known;
     double bound_usd;
-    double restart_s; /* of the launch that runs */
+    double restart_s; /* restart time of the current launch */
 };
 
 static bool has_spot(const struct spot_deadline_play *play, size_t tick, size_t place)
@@ -80,7 +80,8 @@ static void learn_all(struct player *p)
     }
 }
 
-/* Ours, with what is known before the job; of many places the law is that of all ticks. */
+/* Open the decision of spot-plan with what is known before the job; with several places the
+ * distribution of runs is that of all ticks. */
 static int open_ours(struct player *p, struct spot_err *err)
 {
     const bool knows = p->policy->knows_law;

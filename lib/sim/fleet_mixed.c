@@ -105,7 +105,7 @@ static void open_buyer(struct buyer *s, const struct spot_mixed_play *play)
     }
 }
 
-/* The cheapest mix for rates: count [n]. Returns its usd/h, or -1 with *err. */
+/* The cheapest mix for given rates: count[n]. Returns its usd/h, or -1 with *err. */
 static double buy(const struct buyer *s, const double *rate_per_s, int64_t *count,
                   struct spot_err *err)
 {
@@ -137,8 +137,8 @@ static bool is_enough(const struct buyer *s, struct spot_fleet_route *route, con
     return !(spot_fleet_route_left(route, rate_per_s, capacity) > 0);
 }
 
-/* Held from now on; what is new answers after the cold start, counted by what was held all along.
- */
+/* Hold these counts from now on. New machines answer after the cold start, so until then the
+ * machines held throughout count. */
 static void hold(const struct buyer *s, const int64_t *count, size_t t, struct spot_mixed_run *run)
 {
     const struct spot_mixed_play *play = s->play;
@@ -186,7 +186,7 @@ static int follow(const struct buyer *s, int64_t *held, int64_t *want, struct sp
     return usd < 0 ? -1 : 0;
 }
 
-/* The most of each size that ever comes; rho leaves no more room above it. */
+/* A constant fleet for the maximum of each size; the machines get no reserve beyond rho. */
 static int stand(struct buyer *s, int64_t *count, struct spot_mixed_run *run, struct spot_err *err)
 {
     const struct spot_mixed_play *play = s->play;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A price of every unserved request, and one pi of every machine of a type that answers in a tick,
- * take the program apart. Each tick routes its requests by itself: one of bucket b costs
- * min(price, min_g pi_g / per_s_bg). Each place of an offer (its first machine, its second, ...)
- * runs when that pays: a dynamic program over one machine, whatever the cold start. So
- *   sum_t sum_b load_bt min(price, min_g pi_gt / per_s_bg) - sum_places most (pi ready - usd held)
- *   - price * left
- * is below the cost of every fleet that leaves `left`, whatever price and pi are, and its most is
- * the least of the linear program. Both go up together towards a level a little above the best so
- * far (Brannlund 1995), along the subgradient and what is left of those before (Camerini, Fratta
- * and Maffioli 1975): for one amount left at a time, from where they were for the last. */
+/* A lower bound of the cost of a fleet, by Lagrangian duality. With a price for every unserved
+ * request, and a price pi for every machine of a type that answers in a tick, the program
+ * separates. Each tick routes its requests by itself: a request of bucket b costs min(price, min_g
+ * pi_g / per_s_bg). Each place of an offer (its first machine, its second, ...) runs when that
+ * pays: a dynamic program over one machine, for any cold start. So
+ *
+ * sum_t sum_b load_bt min(price, min_g pi_gt / per_s_bg) - sum_places most (pi ready - usd held) -
+ * price * left
+ *
+ * is at most the cost of every fleet that leaves `left` requests unserved, for any price and pi,
+ * and its maximum is the optimum of the linear program. Price and pi are raised together towards a
+ * level slightly above the best so far (Brannlund 1995), along the subgradient plus a part of the
+ * earlier directions (Camerini, Fratta and Maffioli 1975): one value of `left` after another, each
+ * starting from the result of the one before. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,44 +21,45 @@
 #include "sim/fleet_mixed.h"
 
 enum { ROUNDS = 4000, STALE = 80 };
-static const double remembered = 0.95; /* of a direction */
-static const double first_above = 0.1; /* of the best: how far up the first level is */
-static const double last_above = 2e-5; /* and the last */
-static const double price_first = 20, price_most = 2e3; /* of the cheapest request */
+static const double remembered = 0.95; /* part of the earlier direction that is kept */
+static const double first_above = 0.1; /* the first level, above the best, as a part of it */
+static const double last_above = 2e-5; /* the last level */
+static const double price_first = 20, price_most = 2e3; /* in units of the cheapest request */
 
-/* Ticks in a row in which places of an offer are there, the same of `copies` places. */
+/* Consecutive ticks in which places of an offer exist; the same for `copies` places. */
 struct spell {
     size_t offer, from, until;
     double copies;
 };
 
 struct cut {
-    double price_usd, usd; /* of an unserved request; of all, those included */
+    double price_usd, usd; /* price of an unserved request; total cost, including those */
 };
 
 struct spot_mixed_bound {
     const struct spot_mixed_play *play;
-    const struct spot_mixed_dist *dist; /* NULL: the load comes as it does */
-    size_t n_load;                      /* loads that may come in a tick */
+    const struct spot_mixed_dist *dist; /* NULL: the load is known */
+    size_t n_load;                      /* number of loads that may occur in a tick */
     struct spell *spell;
     size_t n_spell, cap_spell;
     struct cut *cut;
     size_t n_cut, cap_cut;
     size_t n_pi;
-    double unit, price_most; /* of the price */
-    double least_usd;        /* about what it is all about */
-    double *at; /* [n_pi + 1] pi [n_load][n_type][n_tick], usd, then the price in units */
-    double *best, *slope, *way; /* the same */
-    double *worth, *answer;     /* [n_type][n_tick] pi of all loads; machines that then answer */
-    double *idle;     /* [n_tick + 1] maximum of a spell that is idle after that many ticks */
-    uint8_t *on_from; /* [n_tick] whether a run that answers here began to at this tick */
+    double unit, price_most; /* unit of the price */
+    double least_usd;        /* order of magnitude of the total cost */
+    double *at; /* [n_pi + 1] pi [n_load][n_type][n_tick] in usd, then the price in units */
+    double *best, *slope, *way; /* same layout */
+    /* [n_type][n_tick] pi summed over loads; machines that then answer */
+    double *worth, *answer;
+    double *idle;     /* [n_tick + 1] best value of a spell that is idle after so many ticks */
+    uint8_t *on_from; /* [n_tick] whether the run that answers here began at this tick */
     uint8_t *off;     /* [n_tick] whether a run that ends here is the best so far */
 };
 
 /* --- places --- */
 
-/* A spell of the next place; `last` [n_tick]: of the places before the spell that began there, + 1.
- * Later places are there only where those before are. */
+/* Add a spell of the next place. last[n_tick]: index + 1 of the spell of earlier places that began
+ * there. Later places exist only where earlier ones do. */
 static void add_spell(struct spot_mixed_bound *d, struct spell spell, size_t *last)
 {
     struct spell *before = last[spell.from] ? &d->spell[last[spell.from] - 1] : NULL;
@@ -70,7 +75,8 @@ static void add_spell(struct spot_mixed_bound *d, struct spell spell, size_t *la
     last[spell.from] = d->n_spell;
 }
 
-/* Machines of one type that would do for every size it can answer, at most. */
+/* The largest useful number of machines of a type: enough for all sizes that it can serve, in every
+ * tick. */
 static double most_of(const struct spot_mixed_bound *d, size_t type)
 {
     const struct spot_mixed_play *play = d->play;
@@ -88,7 +94,7 @@ static double most_of(const struct spot_mixed_bound *d, size_t type)
     return ceil(most);
 }
 
-/* Places beyond what would do for all that comes are of no use to any fleet. */
+/* Add the places of an offer. Places beyond the largest useful number help no fleet. */
 static void add_spot(struct spot_mixed_bound *d, size_t offer)
 {
     const struct spot_mixed_play *play = d->play;
@@ -97,7 +103,7 @@ static void add_spot(struct spot_mixed_bound *d, size_t offer)
     size_t *last = spot_xcalloc(play->n_tick, sizeof(*last));
 
     for (int32_t place = 0; place < most; place++) {
-        size_t from = 0; /* + 1; 0: none is there */
+        size_t from = 0; /* index + 1; 0: the place does not exist */
 
         for (size_t t = 0; t <= play->n_tick; t++) {
             const bool is_there = t < play->n_tick && play->count[t * play->n_spot + offer] > place;
@@ -113,7 +119,7 @@ static void add_spot(struct spot_mixed_bound *d, size_t offer)
     free(last);
 }
 
-/* Mark the ticks in which the best of the spell answers. */
+/* Mark the ticks in which the best schedule of the spell answers. */
 static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *answer)
 {
     for (size_t t = spell->until; t-- > spell->from;) {
@@ -124,7 +130,7 @@ static void mark(struct spot_mixed_bound *d, const struct spell *spell, double *
             if (d->on_from[t])
                 break;
         }
-        t -= d->play->cold; /* its cold start */
+        t -= d->play->cold; /* skip its cold start */
     }
 }
 
@@ -153,9 +159,9 @@ static double earn(struct spot_mixed_bound *d, const struct spell *spell)
     return d->idle[spell->until] * spell->copies;
 }
 
-/* --- the dual --- */
+/* --- the dual function --- */
 
-/* Cost of the requests of load `i` in each tick; `unserved` gets the unserved ones. */
+/* The cost of the requests of load `i` in each tick; adds the unserved ones to `unserved`. */
 static double route(struct spot_mixed_bound *d, size_t i, double price, double *unserved)
 {
     const struct spot_mixed_play *play = d->play;
@@ -189,7 +195,7 @@ static double route(struct spot_mixed_bound *d, size_t i, double price, double *
     return sum;
 }
 
-/* The dual and its slope: a machine that answers does so whatever comes. */
+/* The dual function and its subgradient: a machine that answers does so for every load. */
 static double value(struct spot_mixed_bound *d, double left)
 {
     const size_t n = d->play->n_type * d->play->n_tick;
@@ -212,7 +218,8 @@ static double value(struct spot_mixed_bound *d, double left)
     return sum - price * left;
 }
 
-/* A step that would come `up`, were the dual as steep as it is here; false: nothing is steep. */
+/* A step that would raise the value by `up` if the slope stayed the same; false if the slope is 0.
+ */
 static bool step(struct spot_mixed_bound *d, double up)
 {
     double norm = 0;
@@ -284,8 +291,8 @@ double spot_mixed_bound_at(const struct spot_mixed_bound *d, double left)
 
 /* --- beginning and end --- */
 
-/* Of any size, on machines that answer always; what all of them would cost so, and how many of the
- * easiest a machine answers in a tick, are the units of money and of the price. */
+/* Set the units: of money, what all requests would cost on machines that always answer; of the
+ * price, how many of the easiest requests a machine serves in a tick. */
 static void weigh(struct spot_mixed_bound *d)
 {
     const struct spot_mixed_play *play = d->play;

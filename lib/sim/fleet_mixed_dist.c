@@ -7,11 +7,12 @@
 #include "sim/fleet_mixed.h"
 #include "sim/fleet_season.h"
 
-enum { CLASSES = 8 }; /* of loads that are alike */
+enum { CLASSES = 8 }; /* classes of similar loads */
 
 struct seen {
     size_t tick;
-    double known, came; /* requests a second: the last when a launch was due, and of the tick */
+    /* requests per second: the last ones known when a launch was due, and those of the tick */
+    double known, came;
 };
 
 static int by_known(const void *a, const void *b)
@@ -37,7 +38,7 @@ static double sum_of(const struct spot_mixed_play *play, size_t t)
     return sum;
 }
 
-/* The distribution over similar ticks, for each of them. */
+/* Fill in, for each tick, the distribution over similar ticks. */
 static void fill(const struct spot_mixed_play *play, struct seen *seen, size_t n,
                  struct spot_mixed_dist *dist)
 {
@@ -75,13 +76,13 @@ void spot_mixed_dist_init(const struct spot_mixed_play *play, struct spot_mixed_
     dist->n = SPOT_FLEET_LOADS;
     dist->weight = spot_xcalloc(n * dist->n, sizeof(double));
     dist->per_s = spot_xcalloc(n * dist->n * play->n_bucket, sizeof(double));
-    for (size_t t = 0; t < n; t++) /* the first ticks know their own load */
+    for (size_t t = 0; t < n; t++) /* for the first ticks their own load is used */
         seen[t] = (struct seen){ t, sum_of(play, t < lag ? t : t - lag), sum_of(play, t) };
     qsort(seen, n, sizeof(*seen), by_known);
     for (size_t from = 0, until, c = 1; c <= CLASSES; c++) {
         until = c * n / CLASSES;
         if (until <= from)
-            continue; /* this many are similar, or there are too few */
+            continue; /* enough similar ones, or too few in all */
         while (until < n && !(seen[until].known > seen[until - 1].known))
             until++;
         fill(play, seen + from, until - from, dist);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Ours for several types. First the fleet for the tick in which a launch of now answers: of all
- * that could be there then the one with the least price + price of an unserved request * those
- * expected, over what the load may be (fleet_season.h) and what spot may lose (seen.h).
- * What runs is paid as what is launched, else nothing would ever take the place of a machine on
- * demand. Then, of what runs beside, that which the ticks until then need. Losses are those of one
- * offer at a time: two that fall in one tick are left out, and their probability goes to the rest.
- * The price of a request is that of a machine over the chance that its last one is needed, where as
- * many stay unserved as is aimed at (the newsvendor's), by what the load may be in the mean; it
- * rises where more stay unserved, and falls else. */
+/* The policy spot for several machine types. It first chooses the fleet for the tick in which a
+ * machine launched now will answer: of all fleets possible then, the one with the least cost +
+ * price * expected unserved requests, over the possible loads (fleet_season.h) and the possible
+ * losses of spot (seen.h). Machines that run are charged like new ones, otherwise nothing would
+ * ever replace a machine on demand. Then it keeps those other running machines that the ticks until
+ * then need. Only losses of one offer at a time are considered; the probability of several in one
+ * tick is distributed over the rest.
+ *
+ * The price of a request is that of a machine divided by the probability that the fleet's last
+ * machine is needed, at the unserved share that is aimed at (the newsvendor rule), averaged over
+ * past decisions. It rises while more requests stay unserved than that, and falls otherwise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,35 +22,39 @@
 
 enum { HORIZON_MAX = 16, PER_OFFER_MAX = SPOT_MIXED_PER_OFFER_MAX, REFINE = 4 };
 static const double price_gain = 5e-3, price_most = 100, price_keep = 0.98;
-static const double over_most = 3;    /* a factor of 20 */
-static const double launch_lasts = 8; /* ticks for which a launch is paid to be cold */
+static const double over_most = 3;    /* limits the price to a factor of 20 */
+static const double launch_lasts = 8; /* ticks over which the cost of a cold start is spread */
 
-struct ahead { /* one of the ticks that a choice matters for */
+struct ahead { /* a future tick that the choice affects */
     double load[SPOT_FLEET_LOADS * SPOT_MIXED_BUCKETS_MAX], weight[SPOT_FLEET_LOADS];
     size_t n_load;
-    double *lasts; /* [n_spot][PER_OFFER_MAX] P(at least that many machines are still there) */
-    int32_t ready[SPOT_MIXED_OFFERS_MAX]; /* of what runs now: those that answer by then */
+    double *lasts; /* [n_spot][PER_OFFER_MAX] P(at least so many machines still exist) */
+    int32_t ready[SPOT_MIXED_OFFERS_MAX]; /* machines running now that will answer by then */
 };
 
 struct mixed {
     const struct spot_mixed_play *play;
     struct spot_mixed_run *run;
     size_t t, n_ahead;
-    size_t *born[SPOT_MIXED_OFFERS_MAX]; /* [n[k]] rising */
+    size_t *born[SPOT_MIXED_OFFERS_MAX]; /* [n[k]] tick of launch, rising */
     int32_t n[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
-    struct spot_trace trace; /* of the counts */
+    struct spot_trace trace; /* trace of the counts */
     struct spot_seen_trace *seen;
-    const struct spot_forecast *forecast; /* of now; NULL: there is no spot */
+    const struct spot_forecast *forecast; /* the current forecast; NULL: there is no spot */
     struct spot_fleet_season *season;
     struct spot_fleet_route *route;
     struct ahead ahead[HORIZON_MAX];
-    double price, price_least, price_sure; /* of a request; of one on demand */
+    /* per request: current, least, and that of a machine on demand */
+    double price, price_least, price_sure;
     double chance,
-        chances;       /* of the last machine, its logarithm summed, discounted; and how many */
-    double came, over; /* so far; of unserved requests, the logarithm of what the price rose */
+        /* logarithm of the probability that the last machine is needed, discounted sum; its weight
+         */
+        chances;
+    /* requests so far; log of the factor on the price due to unserved requests */
+    double came, over;
 };
 
-/* Zones that have less room take the newest. */
+/* In zones with less room than machines, the newest machines are lost. */
 static void preempt(struct mixed *m)
 {
     const int32_t *room = m->play->count + m->t * m->play->n_spot;
@@ -60,8 +66,8 @@ static void preempt(struct mixed *m)
         }
 }
 
-/* P(at least that many machines of an offer are there) by the forecast, none above what was before
- * it. */
+/* P(at least so many machines of an offer exist) by the forecast, never higher than at the tick
+ * before. */
 static void fill_lasts(const struct mixed *m, size_t k, size_t h, double *lasts)
 {
     const struct spot_forecast_series *s = &m->forecast->series[k];
@@ -85,7 +91,7 @@ static void look_ahead(struct mixed *m)
 
         if (m->t) {
             a->n_load = spot_fleet_season_next(m->season, h + 1, a->load, a->weight);
-        } else { /* of the first tick nothing is known: it is told, as to an autoscaler */
+        } else { /* the load of the first tick is known, as it is to an autoscaler */
             memcpy(a->load, play->load_per_s, play->n_bucket * sizeof(double));
             a->weight[0] = 1;
             a->n_load = 1;
@@ -100,8 +106,8 @@ static void look_ahead(struct mixed *m)
     }
 }
 
-/* The chance that a tick brings more than leaves unserved what is aimed at, by its loads that rise.
- */
+/* The probability that a tick needs the last machine, when the expected unserved share is the one
+ * aimed at; loads are in ascending order. */
 static double chance_of_more(const struct mixed *m, const struct ahead *a)
 {
     double sum[SPOT_FLEET_LOADS] = { 0 }, mean = 0, chance = 0, above = 0;
@@ -120,7 +126,7 @@ static double chance_of_more(const struct mixed *m, const struct ahead *a)
     return chance;
 }
 
-/* Requests a second expected to stay unserved at a capacity. */
+/* Expected requests per second that stay unserved with this capacity. */
 static double left_at(const struct mixed *m, const struct ahead *a, const double *capacity)
 {
     double left = 0;
@@ -138,7 +144,7 @@ static int32_t answers(const struct mixed *m, size_t h, const int32_t *want, siz
     return h >= m->play->cold || want[k] < ready ? want[k] : ready;
 }
 
-/* The same over what spot may lose by then. */
+/* The same, averaged over the possible losses of spot until then. */
 static double left_ahead(const struct mixed *m, size_t h, const int32_t *want)
 {
     const struct spot_mixed_play *play = m->play;
@@ -175,11 +181,12 @@ static void set_price(struct mixed *m)
     m->price = fmin(price_most * m->price_least, fmax(m->price_least, m->price));
 }
 
-/* The subject of a choice: the fleet for the last tick ahead, or the machines kept for earlier
+/* What a choice is about: the fleet for the last future tick, or the machines to keep for earlier
  * ones. */
 struct choice {
-    size_t from, until; /* ticks ahead that count */
-    double launch;      /* of its price for a tick, that a machine costs more which does not run */
+    size_t from, until; /* the future ticks that count */
+    /* extra cost of a machine that does not run yet, as a part of its cost per tick */
+    double launch;
     int32_t least[SPOT_MIXED_OFFERS_MAX], most[SPOT_MIXED_OFFERS_MAX];
 };
 
@@ -202,7 +209,7 @@ static bool may_change(const struct choice *c, const int32_t *want, size_t k, in
     return want[k] + by >= c->least[k] && want[k] + by <= c->most[k];
 }
 
-/* The best of one machine more or less, or one for another; false: none is better. */
+/* Apply the best change of one machine: add, remove or exchange one. False: no change helps. */
 static bool improve(const struct mixed *m, const struct choice *c, int32_t *want, double *cost)
 {
     const size_t n = m->play->n_offer;
@@ -217,7 +224,7 @@ static bool improve(const struct mixed *m, const struct choice *c, int32_t *want
 
             if (up == down || (down < n && !may_change(c, want, down, -1)))
                 continue;
-            want[up] += 1; /* [n] belongs to none */
+            want[up] += 1; /* index n stands for no offer */
             want[down] -= 1;
             now = cost_of(m, c, want);
             want[up] -= 1;
@@ -237,7 +244,7 @@ static bool improve(const struct mixed *m, const struct choice *c, int32_t *want
     return true;
 }
 
-/* The pool of prices must know the loads at the fleet that it made us choose. */
+/* Add cuts for the loads at the fleet chosen last to the pool of fleet_route. */
 static void learn_prices(struct mixed *m, const int32_t *want)
 {
     double capacity[SPOT_MIXED_TYPES_MAX] = { 0 };
@@ -249,13 +256,13 @@ static void learn_prices(struct mixed *m, const int32_t *want)
         spot_fleet_route_left(m->route, a->load + i * m->play->n_bucket, capacity);
 }
 
-/* Machines of an offer that may be had in this tick. */
+/* Machines of an offer that are available in this tick. */
 static int32_t room_of(const struct mixed *m, size_t k)
 {
     return k < m->play->n_spot ? m->play->count[m->t * m->play->n_spot + k] : INT32_MAX;
 }
 
-/* The fleet for the last tick ahead. */
+/* Choose the fleet for the last future tick. */
 static void choose(struct mixed *m, int32_t *want)
 {
     const struct spot_mixed_play *play = m->play;
@@ -276,7 +283,7 @@ static void choose(struct mixed *m, int32_t *want)
     }
 }
 
-/* Keep running machines that are needed until then. */
+/* Keep running machines that earlier ticks need. */
 static void keep(struct mixed *m, int32_t *want)
 {
     struct choice c = { .until = m->n_ahead - 1 };
@@ -307,7 +314,8 @@ static void take(struct mixed *m, const int32_t *want)
     }
 }
 
-/* A fleet that ends at the bound of an offer is not the one that the policy would choose. */
+/* If the fleet reaches the limit of an offer it may not be what the policy would choose: an error.
+ */
 static int check_bound(const struct mixed *m, const int32_t *want, struct spot_err *err)
 {
     for (size_t k = 0; k < m->play->n_offer; k++) {
@@ -324,7 +332,7 @@ static int check_bound(const struct mixed *m, const int32_t *want, struct spot_e
     return 0;
 }
 
-/* Observe the load, and adjust the price. */
+/* Observe the load and adjust the price. */
 static void saw(struct mixed *m)
 {
     const struct spot_mixed_play *play = m->play;
@@ -341,8 +349,8 @@ static void saw(struct mixed *m)
     spot_fleet_season_step(m->season, load);
 }
 
-/* A request of the size that costs most, on the offer on which it costs least; `first`: the first
- * such offer that counts. */
+/* The cost of the most expensive size of request on the offer that is cheapest for it; offers
+ * before `first` do not count. */
 static double dearest_request(const struct spot_mixed_play *play, size_t first)
 {
     double most = 0;
@@ -399,7 +407,8 @@ int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *r
 {
     struct mixed *m = spot_xcalloc(1, sizeof(*m));
     int32_t want[SPOT_MIXED_OFFERS_MAX + 1];
-    size_t of[SPOT_MIXED_OFFERS_MAX]; /* all have a row from the start: their own numbers */
+    /* all offers have rows from the start, so each keeps its number */
+    size_t of[SPOT_MIXED_OFFERS_MAX];
     int rc = 0;
 
     m->play = play;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The least cost of a fleet with the trace known. What answers in a tick of a zone is the least
- * that ran in it and in the `cold` ticks before; so a state is, for each zone and on demand, the
- * least of the last tick, of the last two, ... of the last `cold`: a row that never rises. For a
- * price of a missed tick the cheapest path is a dynamic program, and price * (misses - allowed) +
- * cost of that path is below the cost of every fleet that misses no more than allowed: the bound of
- * the integer program's Lagrangian, not weaker than that of its relaxation. Exact for each price,
- * whatever the cold start, as long as there are few states. */
+/* The least cost of a fleet when the trace is known. The number of replicas that answer in a zone
+ * in a tick is the minimum of those that ran in it and in the `cold` ticks before. So a state is,
+ * for each zone and on demand, the minimum over the last tick, over the last two, ... over the last
+ * `cold`: a row that never rises. For a given price of a missed tick the cheapest path is a dynamic
+ * program, and price * (misses - allowed) + cost of that path is at most the cost of every fleet
+ * that misses no more than allowed: the Lagrangian bound of the integer program, at least as strong
+ * as that of its linear relaxation. It is exact for each price and for any cold start, as long as
+ * there are few states. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +20,20 @@ enum { STEPS_MAX = 1 << 18, CELLS_MAX = 1 << 27, HALVINGS = 24, ROWS_MAX = 4096 
 struct zone {
     int most;
     size_t n_row;
-    int *row;     /* [n_row][cold], each never rising; the first has nothing */
+    int *row;     /* [n_row][cold], each row never rising; the first is all zero */
     size_t *next; /* [n_row][most + 1] the row after one more tick */
 };
 
 struct program {
     const struct spot_fleet_play *play;
-    struct zone *zone; /* [n_zone + 1], the last is on demand */
+    struct zone *zone; /* [n_zone + 1], the last one is on demand */
     size_t n_state, n_fleet;
-    int *fleet;      /* [n_fleet][n_zone + 1] that run in a tick */
-    double *usd;     /* [n_fleet] a tick */
+    int *fleet;      /* [n_fleet][n_zone + 1] replicas that run in a tick */
+    double *usd;     /* [n_fleet] per tick */
     uint32_t *next;  /* [n_state][n_fleet] the state after it */
-    uint16_t *ready; /* [n_state][n_fleet] that answer */
-    uint32_t *from;  /* [n_tick][n_state] state before * n_fleet + fleet */
-    size_t *path;    /* [n_tick] state before * n_fleet + fleet */
+    uint16_t *ready; /* [n_state][n_fleet] replicas that answer */
+    uint32_t *from;  /* [n_tick][n_state] previous state * n_fleet + fleet */
+    size_t *path;    /* [n_tick] previous state * n_fleet + fleet */
     double misses, cost;
 };
 
@@ -48,14 +49,14 @@ static bool fits(const struct program *p, size_t fleet, size_t t)
 
 /* --- states --- */
 
-/* The row of least counts after a tick with `now`: `to` [cold]. */
+/* The row of minima after a tick with `now` replicas: `to` [cold]. */
 static void push(const int *row, size_t cold, int now, int *to)
 {
     for (size_t j = 0; j < cold; j++)
         to[j] = j && row[j - 1] < now ? row[j - 1] : now;
 }
 
-/* All rows of `cold` numbers up to most that never rise, by counting; false: too many. */
+/* Enumerate all rows of `cold` numbers up to `most` that never rise; false: too many. */
 static bool list_rows(struct zone *zone, size_t cold)
 {
     size_t cap = 0;
@@ -67,7 +68,7 @@ static bool list_rows(struct zone *zone, size_t cold)
         memcpy(zone->row + zone->n_row++ * cold, row, cold * sizeof(int));
         if (zone->n_row > ROWS_MAX)
             break;
-        for (j = cold; j-- > 0;) /* the last that may rise: below its neighbour */
+        for (j = cold; j-- > 0;) /* the last entry that may rise: it is below its neighbour */
             if (row[j] < (j ? row[j - 1] : zone->most))
                 break;
         if (j >= cold)
@@ -200,13 +201,13 @@ static void close_program(struct program *p)
 
 /* --- the program --- */
 
-/* Replicas that serve a tick's load. */
+/* The least number of replicas that serves the load of a tick. */
 static int least_at(const struct program *p, size_t t)
 {
     return p->play->load ? (int)ceil(p->play->load[t] - 1e-9) : p->play->wanted;
 }
 
-/* State 0 has nothing: what was before the first tick. */
+/* State 0, with no replicas, is the one before the first tick. */
 static void walk_back(struct program *p, const double *best)
 {
     size_t at = 0;
@@ -224,7 +225,7 @@ static void walk_back(struct program *p, const double *best)
     }
 }
 
-/* Every fleet of a tick from every state. */
+/* Try every fleet of a tick from every state. */
 static void relax(struct program *p, size_t t, double price, const double *best, double *next)
 {
     const int least = least_at(p, t);
@@ -244,7 +245,7 @@ static void relax(struct program *p, size_t t, double price, const double *best,
         }
 }
 
-/* The cheapest path where a missed tick costs `price`. */
+/* Find the cheapest path if a missed tick costs `price`. */
 static void solve(struct program *p, double price)
 {
     const size_t n = p->n_state;
@@ -292,7 +293,7 @@ static void report(const struct program *p, struct spot_fleet_result *r,
 {
     const struct spot_fleet_play *play = p->play;
     const size_t n = play->n_zone;
-    const int *old = p->fleet; /* nothing */
+    const int *old = p->fleet; /* a fleet of no replicas */
     double backlog = 0;
 
     for (size_t t = 0; t < play->n_tick; t++) {

@@ -11,20 +11,22 @@
 enum {
     SEEN_LEAST = 16,
     RECENT = 192
-}; /* ticks for which a lag must have predicted; of the distribution */
+}; /* observations needed for a lag; errors in the distribution */
 static const size_t level[] = { 4, 16, 64 }; /* lengths of windows whose means are used */
 enum { LEVELS = sizeof(level) / sizeof(level[0]) };
-static const double keep = 0.9892280131939755; /* of an error: half after 64 ticks */
+static const double keep = 0.9892280131939755; /* discount of errors: half after 64 ticks */
 
-enum { PAST = 2048 }; /* ticks among which those like the last are looked for */
-static const double keep_cost = 0.9963963; /* of a distribution's cost: half after 192 ticks */
-static const double better = 0.98;    /* of a cost: needed for a distribution to be preferred */
+enum { PAST = 2048 }; /* number of past ticks that are searched for similar ones */
+/* discount of a distribution's cost: half after 192 ticks */
+static const double keep_cost = 0.9963963;
+/* a distribution is preferred if its cost is below this part of the other */
+static const double better = 0.98;
 static const double above_most = 1.1; /* forecasts are limited to the observed maximum */
 
-/* Sources for the distribution of a future tick. */
+/* Ways to obtain the distribution of a future tick. */
 enum { BY_ERRORS, BY_LIKE, WAYS };
 
-/* The loads that may come in a tick, all sizes together. */
+/* The possible loads of a tick, all sizes together. */
 struct law {
     size_t n;
     double sum[SPOT_FLEET_LOADS], weight[SPOT_FLEET_LOADS];
@@ -32,15 +34,18 @@ struct law {
 
 struct spot_fleet_season {
     size_t n_bucket, n_ahead, n;
-    double *load; /* [n][n_bucket] */
-    double *sum;  /* [n] */
-    double *all;  /* [n + 1] of sum before a tick */
-    double most;  /* of sum */
+    double *load; /* [n][n_bucket] loads */
+    double *sum;  /* [n] over sizes */
+    double *all;  /* [n + 1] sum of sum[] before a tick */
+    double most;  /* maximum of sum[] */
     size_t cap_load, cap_sum, cap_all;
-    double off[SPOT_FLEET_LAGS + 1], seen[SPOT_FLEET_LAGS + 1]; /* by lag, discounted */
-    struct law *law;  /* [WAYS][n_ahead][n_ahead + 1] the last ones, by the tick they are of */
-    double *may_come; /* [WAYS][n_ahead][SPOT_FLEET_LOADS][n_bucket] of the newest */
-    double *cost;     /* [WAYS][n_ahead] cost of fleets chosen by each distribution, discounted */
+    /* by lag, discounted: sum of errors, number */
+    double off[SPOT_FLEET_LAGS + 1], seen[SPOT_FLEET_LAGS + 1];
+    /* [WAYS][n_ahead][n_ahead + 1] the last distributions, by the tick that they are for */
+    struct law *law;
+    /* [WAYS][n_ahead][SPOT_FLEET_LOADS][n_bucket] loads of the newest distributions */
+    double *may_come;
+    double *cost; /* [WAYS][n_ahead] cost of fleets chosen by each distribution, discounted */
 };
 
 void spot_fleet_season_parts(size_t n, size_t from[SPOT_FLEET_LOADS + 1])
@@ -76,13 +81,13 @@ void spot_fleet_season_free(struct spot_fleet_season *s)
     free(s);
 }
 
-/* The predictor of a tick: the mean of this many in a row, the last of them `lag` ticks before
- * it. */
+/* A predictor: the mean of `width` consecutive ticks, of which the last is `lag` ticks before the
+ * predicted one. */
 struct teller {
     size_t lag, width;
 };
 
-/* A tick, which has as many before it as that takes. */
+/* The prediction for tick t, which must have enough ticks before it. */
 static double told(const struct spot_fleet_season *s, struct teller teller, size_t t)
 {
     const size_t end = t - teller.lag + 1;
@@ -90,7 +95,7 @@ static double told(const struct spot_fleet_season *s, struct teller teller, size
     return (s->all[end] - s->all[end - teller.width]) / (double)teller.width;
 }
 
-/* off [RECENT]: recent forecast errors, observed minus forecast. */
+/* off[RECENT]: recent errors, observed minus predicted. Returns their number. */
 static size_t recent(const struct spot_fleet_season *s, struct teller teller, double *off)
 {
     size_t n = 0;
@@ -126,7 +131,7 @@ static struct teller best_teller(const struct spot_fleet_season *s, size_t ahead
     return best;
 }
 
-/* The mean load of some ticks, scaled up for all sizes. */
+/* The mean load of ticks [from, until) plus `more`, divided among the sizes as in these ticks. */
 static void spread(const struct spot_fleet_season *s, size_t from, size_t until, double more,
                    double *load)
 {
@@ -142,7 +147,7 @@ static void spread(const struct spot_fleet_season *s, size_t from, size_t until,
     }
 }
 
-/* Scale the load by recent ratios of observed to forecast loads. */
+/* The distribution from the recent errors of the best predictor. */
 static void by_errors(const struct spot_fleet_season *s, size_t ahead, struct law *law,
                       double *load)
 {
@@ -172,11 +177,11 @@ static void by_errors(const struct spot_fleet_season *s, size_t ahead, struct la
     law->weight[law->n++] = 1;
 }
 
-/* --- what came after ticks like the last --- */
+/* --- what followed similar ticks --- */
 
 struct like {
-    size_t tick;     /* that came `ahead` ticks later */
-    double far, sum; /* from the last tick; of that tick */
+    size_t tick;     /* tick number `ahead` ticks after the similar one */
+    double far, sum; /* distance from the last tick; sum of that later tick */
 };
 
 static int by_far(const void *a, const void *b)
@@ -194,8 +199,7 @@ static int by_sum(const void *a, const void *b)
     return spot_num_compare(&x->sum, &y->sum);
 }
 
-/* The ticks whose load that long before was nearest to the current one: an eighth of all, and
- * equally near ones. */
+/* The ticks whose load was nearest to the current one: an eighth of all, and those equally near. */
 static size_t find_like(const struct spot_fleet_season *s, size_t ahead, struct like *like)
 {
     const double now = s->sum[s->n - 1];
@@ -237,7 +241,7 @@ static void by_like(const struct spot_fleet_season *s, size_t ahead, struct law 
     free(like);
 }
 
-/* --- which of them --- */
+/* --- choosing the distribution --- */
 
 static struct law *law_of(const struct spot_fleet_season *s, int way, size_t ahead, size_t tick)
 {
@@ -251,8 +255,8 @@ static double *loads_of(const struct spot_fleet_season *s, int way, size_t ahead
     return s->may_come + ((size_t)way * s->n_ahead + ahead - 1) * SPOT_FLEET_LOADS * s->n_bucket;
 }
 
-/* The cost of fleets sized for exactly one load of the distribution: for what they serve, and for
- * what came in excess, by as much as makes that load the optimal choice. */
+/* The cost of fleets sized for each load of the distribution: what they can serve, plus the excess
+ * load weighted so that this size would be the optimal choice. */
 static double cost_of(const struct law *law, double came)
 {
     double cost = 0, above = 1;

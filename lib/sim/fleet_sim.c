@@ -72,7 +72,7 @@ size_t spot_fleet_ready(const struct spot_fleet_state *s)
     return n;
 }
 
-/* Zones that have less room than replicas take the newest. */
+/* In zones with less room than replicas, the newest replicas are lost. */
 static void preempt(struct spot_fleet_state *s)
 {
     for (size_t z = 0; z < s->play->n_zone; z++)
@@ -92,15 +92,15 @@ static double load_at(const struct spot_fleet_play *play, size_t t)
     return play->load ? play->load[t] : play->wanted;
 }
 
-/* A queue without limit: what does not fit waits, and is answered when there is room. Its mean
- * length over what comes is the mean wait (Little). */
+/* An unlimited queue: requests that do not fit wait until there is room. Its mean length divided by
+ * the arrival rate is the mean wait (Little). */
 static void queue(struct spot_fleet_state *s, double load, double ready)
 {
     s->backlog = fmax(0, s->backlog + load - ready);
     s->total->wait_s += s->backlog * s->play->tick_s;
 }
 
-/* Count replicas, which serve from `wait` ticks after their launch on. */
+/* Count the replicas that serve from `wait` ticks after their launch on. */
 static void count_serving(const struct spot_fleet_state *s, double wait,
                           struct spot_fleet_step *step)
 {
@@ -111,7 +111,7 @@ static void count_serving(const struct spot_fleet_state *s, double wait,
         step->on_demand_ready += (double)s->on_demand[i] + wait <= (double)s->t;
 }
 
-/* Of the tick, what a part of it served: `share` of it, by those that are ready then. */
+/* What the replicas that are ready serve in `share` of a tick. */
 static double serve(struct spot_fleet_state *s, double wait, double share,
                     struct spot_fleet_step *step)
 {

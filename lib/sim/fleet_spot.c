@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ours: in every tick the forecast that spot-predict makes of what was seen, and the decision that
- * spot-plan makes by it (plan/decision.h). */
+/* The policy spot: in every tick the forecast that spot-predict would make from the observations,
+ * and the decision that spot-plan makes from it (plan/decision.h). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,12 +10,12 @@
 #include "sim/seen.h"
 
 struct ours {
-    struct spot_trace own; /* of the counts, where the play has no trace */
+    struct spot_trace own; /* trace of the counts, if the play has none */
     struct spot_seen_trace *seen;
     struct spot_decider *decider;
-    size_t *of; /* [n_zone] the zone of each series of the forecast */
+    size_t *of; /* [n_zone] the zone of each series */
     double *usd_per_h;
-    int *spot, *ready; /* [n_zone] by series of the forecast */
+    int *spot, *ready; /* [n_zone] in the order of the series */
 };
 
 void spot_fleet_ours_open(struct spot_fleet_state *s)
@@ -52,7 +52,7 @@ void spot_fleet_ours_close(struct spot_fleet_state *s)
     free(o);
 }
 
-/* Launches come last: what a zone frees is not had again in the same tick. */
+/* Launches come last: room that a zone frees cannot be used in the same tick. */
 static void carry_out(struct spot_fleet_state *s, const struct spot_hold_step *step, size_t n)
 {
     const struct ours *o = s->own;
@@ -68,7 +68,7 @@ static void carry_out(struct spot_fleet_state *s, const struct spot_hold_step *s
     spot_fleet_set_on_demand(s, (size_t)step->on_demand);
 }
 
-/* The running replicas by series of the forecast, and the load of past ticks. */
+/* The running replicas in the order of the series, and the load of past ticks. */
 static struct spot_hold_now look(struct spot_fleet_state *s, size_t n)
 {
     struct ours *o = s->own;

@@ -41,7 +41,7 @@ static size_t n_members(const struct spot_live *l, size_t series)
     return n;
 }
 
-/* Take on one machine, `name` NULL for a new name; false where --max forbids it. */
+/* Add one machine; `name` NULL: with a new name. False if --max forbids it. */
 static bool hire(struct spot_live *l, size_t k, const char *name, double time_s)
 {
     const struct spot_trace_series *s = &l->trace->series[k];
@@ -77,7 +77,8 @@ static int dismiss(struct spot_live *l, size_t member, double time_s, struct spo
     return spot_supervisor_leave(&l->supervisor, member, time_s, has_notice, "trace", err);
 }
 
-/* Count form: draw the leaving machines, then fill up every series as far as --max allows. */
+/* Count form: choose the machines that leave at random, then fill every series up as far as --max
+ * allows. */
 static int apply_row(struct spot_live *l, size_t k, double time_s, struct spot_err *err)
 {
     for (size_t n = n_members(l, k); n > l->n_wanted[k]; n--)
@@ -108,7 +109,7 @@ static int apply_event(struct spot_live *l, size_t k, const struct spot_trace_ev
             return spot_supervisor_leave(&l->supervisor, i, e->time_s, true, "trace", err);
         return dismiss(l, i, e->time_s, err);
     }
-    return 0; /* beyond --max, or it left at its notice */
+    return 0; /* beyond --max, or the machine left at its notice */
 }
 
 /* Time of the next change of series k, infinity at its end. */
@@ -146,15 +147,15 @@ static int apply_changes(struct spot_live *l, double until_s, struct spot_err *e
             l->n_wanted[k] = (size_t)s->available[i];
         if (is_by_name(s) ? apply_event(l, k, &s->event[i], err) : apply_row(l, k, time_s, err))
             return -1;
-        /* Even when we are late, everybody the trace wanted for a while is started:
-         * the log must not depend on how fast this machine is. */
+        /* Even if we are late, every machine that the trace had for a while is started, so that the
+         * log does not depend on the speed of this machine. */
         if (first_change_s(l, &k) > time_s && spot_supervisor_start_due(&l->supervisor, err))
             return -1;
     }
     return 0;
 }
 
-/* Everybody gets the notice. */
+/* Give every machine the notice. */
 static int dismiss_all(struct spot_live *l, const char *why, struct spot_err *err)
 {
     const double time_s =
@@ -199,7 +200,7 @@ int spot_live_play(struct spot_live *l, struct spot_err *err)
                               supervisor->speedup);
         got = supervisor->host->wait(supervisor->self, next_s - spot_supervisor_now_s(supervisor));
         if (got && got != SIGCHLD && l->signal_got)
-            return 0; /* second request: do not wait */
+            return 0; /* a second request: stop without waiting */
         if (got && got != SIGCHLD)
             l->signal_got = got;
     } while (true);

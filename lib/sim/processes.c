@@ -80,7 +80,7 @@ static void become(const struct spot_processes *p, const struct spot_instance *m
         dup2(null_fd, STDIN_FILENO);
     if (null_fd > STDERR_FILENO)
         close(null_fd);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is for the log alone */
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is reserved for the log */
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &p->child_mask, NULL);
     execvp(words[0], words);
@@ -89,7 +89,8 @@ static void become(const struct spot_processes *p, const struct spot_instance *m
     _exit(127);
 }
 
-/* From here on it goes down with us. There is a seat for each that may run. */
+/* Enter the process into the guard's table: it is killed if this program dies. There is a seat for
+ * every process that may run. */
 static void take_seat(struct spot_processes *p, pid_t pid)
 {
     size_t seat = 0;
@@ -110,7 +111,7 @@ static bool leave_seat(struct spot_processes *p, pid_t pid)
     return false;
 }
 
-/* fork and exec; -1 where the command does not run. */
+/* Fork and exec; -1 if the command cannot be run. */
 static pid_t spawn(void *self, const struct spot_instance *m, struct spot_err *err)
 {
     struct spot_processes *p = self;
@@ -132,7 +133,7 @@ static pid_t spawn(void *self, const struct spot_instance *m, struct spot_err *e
         close(fd[0]);
         return spot_err_sys(err, "cannot start a process");
     }
-    setpgid(pid, pid); /* child or parent, whichever comes first */
+    setpgid(pid, pid); /* in child and parent, whichever runs first */
     do
         got = read(fd[0], &child_errno, sizeof(child_errno));
     while (got < 0 && errno == EINTR);
@@ -152,8 +153,8 @@ static void signal_group(void *self, pid_t group, int number)
     kill(-group, number);
 }
 
-/* A child is looked at, its group killed, and only then reaped: until then
- * its process id cannot be reused. */
+/* A child that has ended is first examined, then its group is killed, and only then is it reaped:
+ * until then its process id cannot be reused. */
 static pid_t reap(void *self, int *status)
 {
     struct spot_processes *p = self;
@@ -187,7 +188,8 @@ const struct spot_host spot_processes_host = {
     .now_s = now_s, .spawn = spawn, .signal = signal_group, .reap = reap, .wait = wait_for_signal
 };
 
-/* Signals are taken in sigtimedwait alone; those a parent made us ignore stay so. */
+/* Block the signals, which are only received in sigtimedwait; those that the parent ignored stay
+ * ignored. */
 static void hold_signals(struct spot_processes *p)
 {
     static const int stop[] = { SIGINT, SIGTERM, SIGHUP };
@@ -202,7 +204,8 @@ static void hold_signals(struct spot_processes *p)
             sigaddset(&p->wait_for, stop[i]);
     }
     sigprocmask(SIG_BLOCK, &p->wait_for, &p->child_mask);
-    signal(SIGPIPE, SIG_IGN); /* a closed log must not leave copies behind */
+    /* if the reader of the log is gone, processes must not be left behind */
+    signal(SIGPIPE, SIG_IGN);
 }
 
 int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
@@ -217,8 +220,8 @@ int spot_processes_init(struct spot_processes *p, char **command, size_t n_max,
     return spot_guard_start(&p->guard, n_max, err);
 }
 
-/* Kill and reap what we adopted: descendants that left their group and lost
- * their parent. Returns how many there were. */
+/* Kill and reap adopted processes: descendants that left their group and whose parent ended.
+ * Returns their number. */
 static size_t kill_adopted(pid_t guard)
 {
     FILE *in = fopen("/proc/thread-self/children", "re");

@@ -10,17 +10,17 @@
 #include "forecast/forecast_make.h"
 #include "sim/train_sim.h"
 
-enum { HORIZON = 12 }; /* of spot-predict */
-/* As of a grid of counts: a row this part of an interval late counts at its point. */
+enum { HORIZON = 12 }; /* as in spot-predict */
+/* As in count_grid.c: a row late by this part of an interval still counts at its point. */
 static const double slack = 0.05;
 
-/* A series on the grid of the rows seen: points that no later row can change are kept. */
+/* A series on the grid of the rows seen so far: points that no later row can change are kept. */
 struct series {
     const struct spot_trace_series *of;
-    size_t n_row;     /* of them seen */
-    size_t n_settled; /* points */
-    size_t row, flow; /* first row after the settled points' values, flows */
-    int most;         /* of the settled points */
+    size_t n_row;     /* rows seen */
+    size_t n_settled; /* points that are settled */
+    size_t row, flow; /* first row, and first flow, after the settled points */
+    int most;         /* maximum of the settled points */
     int *y, *lost, *gained;
     size_t cap_y, cap_lost, cap_gained;
 };
@@ -30,12 +30,12 @@ struct spot_seen_trace {
     const struct spot_job_doc *job;
     struct series *series; /* [n] */
     size_t n;
-    struct spot_count_grids grids; /* room for n */
+    struct spot_count_grids grids; /* with room for n */
     struct spot_trackeds trackeds;
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
     struct spot_forecast forecast;
-    int *cap; /* [n] that was asked for a tick ago, where the trace says that; else 0 */
+    int *cap; /* [n] what was requested one tick ago, if the trace says so; else 0 */
 };
 
 static struct spot_seen_trace *open_trace(const struct spot_trace *trace, double tick_s,
@@ -90,7 +90,7 @@ void spot_seen_free(struct spot_seen_trace *s)
     free(s);
 }
 
-/* --- the grid of a series by now: count_grid.c of the rows seen --- */
+/* --- the grid of a series up to now: as count_grid.c computes it from the rows seen --- */
 
 static void place(struct series *s, double tick_s, double now_s, struct spot_count_grid *g)
 {
@@ -107,7 +107,7 @@ static void place(struct series *s, double tick_s, double now_s, struct spot_cou
     g->n += g->is_open;
 }
 
-/* The interval whose end a row counts for. */
+/* The interval that a row belongs to. */
 static double cell_of(const struct spot_count_grid *g, double time_s)
 {
     return ceil((time_s - g->start_s) / g->interval_s - slack);
@@ -145,7 +145,7 @@ static void settle(struct series *s, const struct spot_count_grid *g, double now
     }
 }
 
-/* The points that are not settled; the rows of settled ones are not looked at again. */
+/* Compute the points that are not settled; rows of settled points are not read again. */
 static int fill_rest(struct series *s, const struct spot_count_grid *g)
 {
     const size_t row = s->row, flow = s->flow;
@@ -198,15 +198,16 @@ static void look(struct spot_seen_trace *t, size_t k, double now_s, struct spot_
     if (g->has_cap || g->cap == SPOT_FC_CAP_MAX)
         cut(s, g);
     if (g->has_cap && t->cap[k] != g->cap)
-        spot_trackeds_release(&t->trackeds); /* what was learned was of other counts */
+        spot_trackeds_release(&t->trackeds); /* what was learned is for other counts */
     t->cap[k] = g->has_cap ? g->cap : 0;
     g->y = s->y, g->lost = s->lost, g->gained = s->gained;
-    /* a row that comes within the slack still changes the newest point: it is looked at alone */
+    /* a row within the slack can still change the newest point, so that point stays open */
     g->is_unsettled = g->is_open || (s->n_row < s->of->n &&
                                      cell_of(g, s->of->time_s[s->n_row]) <= (double)(g->n - 1));
 }
 
-/* The grids of the rows up to a time, false: there is none. of (NULL: not wanted) as in seen.h. */
+/* Compute the grids of the rows up to a time; false: there is none. of (NULL: not wanted) as in
+ * seen.h. */
 static bool look_all(struct spot_seen_trace *t, double time_s, size_t *of)
 {
     t->grids.n = 0;

@@ -3,13 +3,13 @@
 
 #include "common/rng.h"
 
-/* A static batch is padded to its longest. Pass by pass each has its own context, and what they
- * cost adds up: the mean. */
+/* The lengths of a batch. A static batch is padded to its longest request. Pass by pass each
+ * request has its own context and the costs add up, so the mean is used. */
 static struct spot_serve_length length_of(const struct spot_serve_batches *b, const size_t *request,
                                           size_t n)
 {
     struct spot_serve_length most = { 1, 1, 0 }, sum = { 0 };
-    int64_t work = 0; /* the most that one of them computes of its prompt */
+    int64_t work = 0; /* the longest part of a prompt that has to be computed */
 
     for (size_t i = 0; i < n; i++) {
         const size_t k = request[i];
@@ -53,7 +53,7 @@ static struct spot_batch_time time_of(const struct spot_serve_batches *b,
     };
 }
 
-/* A number of (0, 1) for the request. */
+/* A number in (0, 1) for the request. */
 static double draw(const struct spot_serve_batches *b, size_t request)
 {
     return ((double)(spot_rng_mix(b->seed, request) >> 11) + 0.5) * 0x1p-53;

@@ -10,10 +10,10 @@
 
 enum { EFFORT = 300, NAME = 24 };
 
-/* Instances as nodes. */
+/* Instances as nodes of a migration. */
 struct nodes {
     struct spot_cluster cluster;
-    char (*name)[NAME]; /* of nodes, and of caches: "i0", "i1", ... */
+    char (*name)[NAME]; /* names of nodes and caches: "i0", "i1", ... */
 };
 
 static void nodes_init(struct nodes *n, const struct spot_serve_moves *m,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches that form pass by pass. Between two moments at which a batch changes all passes take the
- * same time, so that they are one event. */
+/* Batches that form pass by pass. Between two changes of a batch all passes take the same time, so
+ * they are one event. */
 #include <math.h>
 
 #include "common/xalloc.h"
@@ -31,7 +31,7 @@ static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 
 /* --- a pass --- */
 
-/* A token of each that has its prompt. */
+/* Time of one token for each request whose prompt is done. */
 static double decode_s(const struct spot_queue_replica *r)
 {
     const size_t n = r->n_batch - r->n_join;
@@ -39,7 +39,7 @@ static double decode_s(const struct spot_queue_replica *r)
     return n ? r->law.time(r->law.user, r->batch, n).each_s : 0;
 }
 
-/* The prompt of the i-th of the batch, which those before it have company in. */
+/* Time of the prompt of the i-th request in the batch; those before it share the pass. */
 static double prompt_s(const struct spot_queue_replica *r, size_t i)
 {
     const struct spot_batch_time t = r->law.time(r->law.user, &r->batch[i], 1);
@@ -71,7 +71,7 @@ static uint32_t left_of(const struct spot_serve_queue *q, size_t request)
     return (uint32_t)q->load->output_token[request] - q->served[request].token;
 }
 
-/* Passes up to the one in which the first of them ends. */
+/* The number of passes until the first of the requests ends. */
 static uint32_t passes_to_end(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     uint32_t least = UINT32_MAX;
@@ -110,7 +110,7 @@ static void let_in(struct spot_serve_queue *q, struct spot_queue_replica *r)
         r->end_s = INFINITY;
 }
 
-/* Passes that are under way end with the one that runs now. */
+/* Cut the current passes short: they end with the pass that runs now. */
 static void end_soon(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     const double run_s = q->now_s - r->begin_s;
@@ -122,7 +122,7 @@ static void end_soon(struct spot_serve_queue *q, struct spot_queue_replica *r)
     r->end_s = fmax(r->begin_s + n * r->time.each_s, q->now_s);
 }
 
-/* Another is at work, or one less: passes after those that run now take another time. */
+/* The number of busy replicas changed: passes after the current ones take a different time. */
 static void note_busy(struct spot_serve_queue *q)
 {
     const size_t n = count_busy(q);
@@ -146,7 +146,7 @@ void spot_serve_passes_dispatch(struct spot_serve_queue *q)
         if (r->n_batch)
             end_soon(q, r);
     }
-    for (size_t i = 0; i < q->n_live; i++) { /* together, those that came at once */
+    for (size_t i = 0; i < q->n_live; i++) { /* requests that came at the same time join together */
         r = &q->replica[q->live[i]];
         if (r->state == SPOT_REPLICA_RUNS && !r->n_batch && r->n_pool)
             let_in(q, r);
@@ -155,7 +155,8 @@ void spot_serve_passes_dispatch(struct spot_serve_queue *q)
         note_busy(q);
 }
 
-/* `n` passes have given a token each. Finished requests leave, the others keep their order. */
+/* `n` passes have produced a token for each request. Finished requests leave; the others keep their
+ * order. */
 static void count_tokens(struct spot_serve_queue *q, struct spot_queue_replica *r, uint32_t n)
 {
     size_t kept = 0;
@@ -206,7 +207,7 @@ void spot_serve_passes_stop(struct spot_serve_queue *q, struct spot_queue_replic
     q->busy_s += run_s;
     if (n)
         count_tokens(q, r, n);
-    else /* prompts of the pass that was cut are not there */
+    else /* a pass that was cut short has no prompts */
         for (size_t i = 0; i < n_join; i++)
             spot_serve_queue_give_back(q, r->batch[--r->n_batch]);
     r->n_join = 0;

@@ -52,7 +52,7 @@ size_t spot_serve_queue_unassigned(const struct spot_serve_queue *q)
     return q->n_back + q->next - q->first;
 }
 
-/* The one that is taken next. */
+/* The request that is taken next. */
 static size_t head(const struct spot_serve_queue *q)
 {
     return q->n_back ? q->back[q->n_back - 1] : q->first;
@@ -65,7 +65,7 @@ size_t spot_serve_queue_take(struct spot_serve_queue *q)
     return q->first++;
 }
 
-/* --- prompts that are kept --- */
+/* --- cached prompts --- */
 
 static double share_found(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
@@ -93,7 +93,7 @@ void spot_serve_queue_find(struct spot_serve_queue *q, struct spot_queue_replica
         spot_load_cache_use(r->cache, r->batch[i]);
 }
 
-/* In order of arrival: few are given back at once, and near the end of the list. */
+/* Insert in order of arrival: few are given back at once, and near the end of the list. */
 void spot_serve_queue_give_back(struct spot_serve_queue *q, size_t request)
 {
     size_t i;
@@ -113,8 +113,8 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
     spot_serve_queue_give_back(q, request);
 }
 
-/* The batch keeps its first n_kept; the others ask again in the order in which they stood, or,
- * pass by pass, go on with the tokens that they have. */
+/* The batch keeps its first n_kept requests. The others return to the queue in their order or, pass
+ * by pass, continue with the tokens that they have. */
 static void drop_from(struct spot_serve_queue *q, struct spot_queue_replica *r, size_t n_kept)
 {
     for (size_t i = n_kept; i < r->n_batch; i++)
@@ -137,10 +137,10 @@ static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_q
     return most;
 }
 
-/* Time the batch, from its step on. The first token comes with the prompts. */
+/* Set the times of the batch from its current step on. The first token comes with the prompts. */
 static void begin_batch(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
-    /* of a batch that lost its longest, all may have been told */
+    /* if a batch lost its longest request, all tokens may have been produced */
     const double tokens = fmax((double)last_token(q, r) - fmax((double)r->step, 1), 0);
 
     r->time = r->law.time(r->law.user, r->batch, r->n_batch);
@@ -166,7 +166,7 @@ static bool has_to_wait(const struct spot_serve_queue *q, const struct spot_queu
     return q->pace_s > 0 && n < r->law.max_batch && q->now_s < q->began_s + q->pace_s;
 }
 
-/* An idle replica takes what waits for it. */
+/* An idle replica takes the requests that wait for it. */
 static void fill(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED;
@@ -188,7 +188,7 @@ static void fill(struct spot_serve_queue *q, struct spot_queue_replica *r)
     begin_batch(q, r);
 }
 
-/* The replica with the least load that has room; NULL: none has. */
+/* The least loaded replica that has room; NULL: none has. */
 static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
 {
     struct spot_queue_replica *best = NULL;
@@ -208,7 +208,7 @@ static struct spot_queue_replica *least_filled(struct spot_serve_queue *q)
     return best;
 }
 
-/* To one that waits, or in bursts to as many as are a batch. */
+/* Give the replica one waiting request or, in bursts, as many as a batch. */
 static void hand_out(struct spot_serve_queue *q, struct spot_queue_replica *r)
 {
     size_t n = q->rule.batching == SPOT_BATCH_BURSTS
@@ -220,7 +220,8 @@ static void hand_out(struct spot_serve_queue *q, struct spot_queue_replica *r)
         r->pool[r->n_pool++] = spot_serve_queue_take(q);
 }
 
-/* With one queue: the idle replica that finds most of the next prompt; NULL: none is better. */
+/* With one queue: the idle replica whose cache holds most of the next prompt; NULL: none holds any
+ * of it. */
 static struct spot_queue_replica *best_idle(struct spot_serve_queue *q)
 {
     const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED && q->rule.cache_token;
@@ -250,10 +251,10 @@ static void dispatch(struct spot_serve_queue *q)
     }
     while (has_pools(&q->rule) && spot_serve_queue_unassigned(q) && (r = least_filled(q)))
         hand_out(q, r);
-    while ((r = best_idle(q))) /* one queue: it takes a batch each time, or has to wait */
+    while ((r = best_idle(q))) /* one queue: the replica takes a batch, or has to wait */
         if (fill(q, r), !r->n_batch)
             break;
-    for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
+    for (size_t i = 0; i < q->n_live; i++) /* replicas with pools start their requests together */
         fill(q, &q->replica[q->live[i]]);
 }
 
@@ -271,7 +272,7 @@ static void note_first_tokens(struct spot_serve_queue *q, const struct spot_queu
     for (size_t i = 0; i < r->n_batch && !r->step; i++) {
         struct spot_served *s = &q->served[r->batch[i]];
 
-        if (isnan(s->first_token_s)) /* what was said before a loss was said */
+        if (isnan(s->first_token_s)) /* keep the time of a first token from before a loss */
             s->first_token_s = r->begin_s + r->time.first_s;
     }
 }
@@ -306,7 +307,7 @@ static struct spot_queue_replica *next_to_end(struct spot_serve_queue *q)
     return first;
 }
 
-/* When a batch that is held back may begin; INFINITY: none is. */
+/* When a batch that is held back for pacing may begin; INFINITY: there is none. */
 static double next_to_begin(const struct spot_serve_queue *q)
 {
     if (!(q->pace_s > 0) || !spot_serve_queue_unassigned(q) || q->began_s + q->pace_s <= q->now_s)
@@ -347,7 +348,7 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
                 q->next++;
                 q->n_in++;
             } while (q->rule.batching == SPOT_BATCH_PASSES && q->next < q->load->n &&
-                     q->load->time_s[q->next] <= q->now_s); /* together into one pass */
+                     q->load->time_s[q->next] <= q->now_s); /* arrivals at one time join one pass */
         }
         dispatch(q);
     }
@@ -376,7 +377,7 @@ size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replic
     return q->n_replica - 1;
 }
 
-/* Whole tokens that the batch has by now; 0: its prompts are not done. */
+/* Whole tokens that the batch has produced so far; 0: its prompts are not done. */
 static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct spot_queue_replica *r)
 {
     const double run_s = q->now_s - r->begin_s - (r->step ? 0 : r->time.first_s);
@@ -510,7 +511,7 @@ const struct spot_served *spot_serve_queue_finish(struct spot_serve_queue *q,
 
         t->in_system_s += end_s - fmax(q->load->time_s[i], 0);
     }
-    /* Little: the mean number in the system is the rate times the mean time in it. */
+    /* Little's law: the mean number in the system is the rate times the mean time in it */
     assert(fabs(t->in_system_s - q->area_s) <= 1e-6 * (1 + q->area_s));
     return q->served;
 }

@@ -9,9 +9,9 @@
 #include "sim/serve_spot_state.h"
 #include "trace/load_cache.h"
 
-enum { INTERVAL_S = 60 }; /* of spot-predict */
+enum { INTERVAL_S = 60 }; /* interval of spot-predict's grid */
 
-/* --- one place handed over --- */
+/* --- handing over one place --- */
 
 static size_t find_free(const struct spot_serve_run *r)
 {
@@ -28,8 +28,8 @@ static size_t find_free(const struct spot_serve_run *r)
     return best;
 }
 
-/* A spare takes the place of a member that leaves: its weights come while the others answer, and
- * the answers under way in a short pause at the end. */
+/* A spare takes the place of a leaving member: its weights are loaded while the others answer, and
+ * the current answers move in a short pause at the end. */
 static bool replace(struct spot_serve_run *r, size_t leaver)
 {
     const struct spot_serve_play *p = r->play;
@@ -61,7 +61,7 @@ static void replace_doomed(struct spot_serve_run *r)
     }
 }
 
-/* --- what happens --- */
+/* --- events --- */
 
 static void on_task(struct spot_serve_run *r, const struct spot_task *t)
 {
@@ -144,7 +144,7 @@ static void on_gain(struct spot_serve_run *r, size_t k)
 
 /* --- time --- */
 
-/* Those that left, and are in no unit any more, are not looked at again. */
+/* Members that left and belong to no unit are not examined again. */
 static void forget_gone(struct spot_serve_run *r)
 {
     size_t n = 0;
@@ -177,7 +177,7 @@ static void advance(struct spot_serve_run *r, double to_s)
     r->now_s = to_s;
 }
 
-/* The task that is due first, of equals that which was set first; NULL: none is. */
+/* The task that is due first, of equal ones the one set first; NULL: none. */
 static struct spot_task *first_task(struct spot_serve_run *r)
 {
     struct spot_task *first = NULL;
@@ -284,7 +284,7 @@ static void play_all(struct spot_serve_run *r)
         note_step(r);
     }
     advance(r, p->end_s);
-    while ((task = first_task(r))) { /* what is on its way still comes */
+    while ((task = first_task(r))) { /* tasks in progress still finish */
         if (task->time_s > r->now_s)
             advance(r, task->time_s);
         if (task->kind == SPOT_TASK_BOOTED || task->kind == SPOT_TASK_DRAIN)
@@ -295,7 +295,7 @@ static void play_all(struct spot_serve_run *r)
     }
 }
 
-/* --- all of it --- */
+/* --- the whole run --- */
 
 static void start(struct spot_serve_run *r)
 {

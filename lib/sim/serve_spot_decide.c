@@ -19,9 +19,9 @@ static int64_t count_there(const struct spot_serve_run *r)
     return n;
 }
 
-/* --- what is asked --- */
+/* --- input of the decision --- */
 
-/* The joint losses that spot-predict would give now. */
+/* Compute the joint losses that spot-predict would give now. */
 static void see_places(struct spot_serve_run *r)
 {
     const struct spot_forecast *f = r->seen ? spot_seen_shocks_at(r->seen, r->now_s) : NULL;
@@ -68,7 +68,7 @@ static struct spot_serve_seen see(struct spot_serve_run *r)
     return seen;
 }
 
-/* The last decision up to the next interval of the steps stands in their place. */
+/* Add the decision to the steps; a later one in the same interval replaces it. */
 static void note_decision(struct spot_serve_run *r, const struct spot_serve_seen *seen,
                           int64_t there, const char *state, bool is_made)
 {
@@ -94,7 +94,7 @@ static void note_decision(struct spot_serve_run *r, const struct spot_serve_seen
     snprintf(d->state, sizeof(d->state), "%s", state);
 }
 
-/* False: nothing of what is there holds the model. */
+/* Ask for a decision. False: the instances present cannot hold the model. */
 static bool ask(struct spot_serve_run *r)
 {
     const struct spot_serve_seen seen = see(r);
@@ -145,7 +145,7 @@ static void ask_for(struct spot_serve_run *r, int64_t n)
     }
 }
 
-/* Give n of the free back: those first that leave first, where that is known. */
+/* Return n free members, first those that leave first, if that is known. */
 static void give_back(struct spot_serve_run *r, int64_t n)
 {
     while (n-- > 0) {
@@ -165,7 +165,7 @@ static void give_back(struct spot_serve_run *r, int64_t n)
 }
 
 struct census {
-    int64_t free, boots, healthy; /* members; members of units that will stay */
+    int64_t free, boots, healthy; /* free and booting members; members of units that will stay */
 };
 
 static bool is_doomed(const struct spot_serve_run *r, const struct spot_unit *u)
@@ -241,7 +241,8 @@ static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
 
     r->now = *o;
     spot_serve_queue_pace(r->queue, o->pace_s);
-    ask_for(r, (target - has) * each - c.free - c.boots); /* those that just came are here now */
+    /* those that just arrived are included now */
+    ask_for(r, (target - has) * each - c.free - c.boots);
     for (; has < target && (take_back_a_drained(r) || spot_serve_run_form(r)); has++)
         ;
     for (; has > target; has--)
@@ -253,9 +254,10 @@ static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
         give_back(r, -lacks);
 }
 
-/* --- another shape --- */
+/* --- a new shape --- */
 
-/* Members of all units are its own to place, and the free. True if there are enough. */
+/* Change the shape: all units are dissolved, and their members and the free ones are placed again.
+ * True if there are enough. */
 static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
 {
     const struct spot_grid to = { o->D, o->shape.P, o->shape.M };

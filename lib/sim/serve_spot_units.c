@@ -106,7 +106,7 @@ void spot_serve_run_set_up(struct spot_serve_run *r, size_t k)
     }
 }
 
-/* Those that are to take a place in it too. */
+/* Also frees members that are about to take a place in the unit. */
 static void free_members(struct spot_serve_run *r, size_t unit)
 {
     struct spot_unit *u = &r->unit[unit];
@@ -175,7 +175,7 @@ static size_t add_unit(struct spot_serve_run *r, const size_t *member, size_t n_
     return r->n_unit++;
 }
 
-/* n free members: those that stay longest first, if known. False: too few. */
+/* Pick n free members, first those that stay longest, if that is known. False: too few. */
 static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
 {
     size_t found = 0;
@@ -277,7 +277,7 @@ void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t f
     r->result->changes++;
 }
 
-/* --- another shape for all --- */
+/* --- a new shape for all --- */
 
 void spot_serve_run_stop_all(struct spot_serve_run *r)
 {
@@ -338,7 +338,7 @@ void spot_serve_run_reshape(struct spot_serve_run *r)
     while (spot_serve_run_live_units(r) < target && spot_serve_run_form(r)) {
         struct spot_unit *u = &r->unit[r->n_unit - 1];
 
-        r->n_task--; /* its weights are there */
+        r->n_task--; /* the task's weights have arrived */
         u->state = SPOT_UNIT_UP;
         for (size_t i = 0; i < u->n_replica; i++) {
             if (used < n) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrivals and losses: the events of a trace, for the policies of serving. */
+/* Arrivals and losses from a trace, as events for the serving policies. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static int by_time(const void *a, const void *b)
     return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-/* A node that comes back is another instance: nothing is left on it. Events are in order. */
+/* A node that comes back counts as a new instance without state. Events are in order. */
 static void name_again(struct spot_serve_play *play, uint32_t n_named)
 {
     uint32_t *now =

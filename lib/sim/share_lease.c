@@ -67,7 +67,7 @@ static bool can_stay(const struct spot_share_state *s, const struct spot_share_p
     return true;
 }
 
-/* The lowest that are free; side by side where there is room, but as released. */
+/* The lowest free workers; adjacent ones where possible, except as released. */
 static int64_t first_worker(const struct spot_share_state *s, const struct spot_share_pick *pick,
                             const bool *taken)
 {
@@ -81,7 +81,7 @@ static int64_t first_worker(const struct spot_share_state *s, const struct spot_
     return 0;
 }
 
-/* Its last lease has ended; the new one has no workers yet. */
+/* The last lease has ended; the new one has no workers yet. */
 static void begin_lease(struct spot_share_state *s, const struct spot_share_pick *pick)
 {
     struct spot_share_run *job = &s->job[pick->job];
@@ -99,7 +99,7 @@ static void begin_lease(struct spot_share_state *s, const struct spot_share_pick
     job->lease_s = s->now_s;
     job->ready_s = s->now_s + s->play->switch_s;
     job->lease_left = job->left;
-    /* Checkpoints keep their own time, not that of the rounds. */
+    /* checkpoints are timed independently of rounds */
     job->checkpoint_s =
         s->now_s +
         s->play->checkpoint_s *
@@ -107,7 +107,7 @@ static void begin_lease(struct spot_share_state *s, const struct spot_share_pick
     o->lost_s += s->play->switch_s * (double)pick->scale;
 }
 
-/* Assign workers of one type, after those of other types. */
+/* Assign workers of one type, following those of other types. */
 static void claim(struct spot_share_state *s, const struct spot_share_pick *pick, int64_t *worker,
                   bool *taken)
 {
@@ -135,8 +135,8 @@ static void stay(struct spot_share_state *s, const struct spot_share_pick *pick,
     s->outcome->kept++;
 }
 
-/* As released: larger scales first, and at equal scale continuing jobs. Ours: continuing jobs
- * first. */
+/* Order as released: larger scales first, and at equal scale continuing jobs. Order of spot:
+ * continuing jobs first. */
 static void place_type(struct spot_share_state *s, int type, bool *taken)
 {
     const bool ours = s->player->policy || !s->play->is_released;

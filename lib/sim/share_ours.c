@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Ours: the decision that spot-plan makes (plan/decision.h, kind share), before each round. */
+/* The policy spot: the decision that spot-plan makes (plan/decision.h, kind share), before each
+ * round. */
 #include <stdlib.h>
 
 #include "plan/decision.h"

@@ -79,7 +79,7 @@ static void count_isolated(struct spot_share_state *s)
     spot_share_view_release(&v);
 }
 
-/* Least number of workers of each type that are there from from_s to to_s. */
+/* Count, for each type, the least number of workers between from_s and to_s. */
 static void count_workers(const struct spot_share_state *s, double time_s, int64_t *count)
 {
     for (size_t j = 0; j < s->n_type; j++) {
@@ -149,7 +149,7 @@ static void account(struct spot_share_state *s, size_t i, double held_s)
         s->outcome->step[job->step + k].end_s = s->now_s + held_s;
 }
 
-/* As released: every worker has its part of the steps, and one without any fails the round. */
+/* As released: every worker does its part of the steps, and a round fails if one has none. */
 static void run_released(struct spot_share_state *s, const struct running *r)
 {
     struct spot_share_run *job = &s->job[r->job];
@@ -169,7 +169,7 @@ static void run_released(struct spot_share_state *s, const struct running *r)
         finish(s, r->job, r->end_s, false);
 }
 
-/* When the trace first leaves a type without its worker of this number, before end_s. */
+/* When the trace first has too few workers of the type for this worker number, before end_s. */
 static double gone_s(const struct spot_share_state *s, size_t type, int64_t worker, double end_s)
 {
     double first_s = end_s;
@@ -180,7 +180,7 @@ static double gone_s(const struct spot_share_state *s, size_t type, int64_t work
 
         if (strcmp(series->instance_type, s->play->cluster->type[type].name) != 0)
             continue;
-        while (lo < hi) { /* the first row after now */
+        while (lo < hi) { /* binary search for the first row after now */
             const size_t mid = (lo + hi) / 2;
 
             if (series->time_s[mid] > s->now_s)
@@ -201,7 +201,8 @@ static double gone_s(const struct spot_share_state *s, size_t type, int64_t work
     return first_s;
 }
 
-/* The trace takes workers away in the middle of a round: the jobs on them go back at once. */
+/* The time at which the trace takes workers away in the middle of a round; their jobs go back to
+ * the queue at once. */
 static double cut_s(const struct spot_share_state *s, size_t i, double end_s)
 {
     const int64_t *worker = s->job[i].worker;
@@ -267,7 +268,7 @@ static void run_round(struct spot_share_state *s)
     free(running);
 }
 
-/* Nothing runs: to the next arrival, or a round on. */
+/* Nothing runs: advance to the next arrival, or by one round. */
 static void wait_for_more(struct spot_share_state *s)
 {
     const bool has_more = s->n_arrived < s->n_job;
@@ -280,7 +281,7 @@ static void wait_for_more(struct spot_share_state *s)
         s->now_s += s->play->is_released ? 0 : s->play->round_s;
 }
 
-/* --- what is told of a round --- */
+/* --- output of a round --- */
 
 static struct spot_share_step *add_step(struct spot_share_state *s, size_t i,
                                         const struct spot_share_job_now *was)
@@ -300,7 +301,7 @@ static struct spot_share_step *add_step(struct spot_share_state *s, size_t i,
     return &o->step[o->n_step++];
 }
 
-/* A row for each run of workers of a type side by side. */
+/* Add a row for each run of adjacent workers of one type. */
 static void add_steps(struct spot_share_state *s, size_t i, const struct spot_share_job_now *was)
 {
     const int64_t *worker = s->job[i].worker;
@@ -322,7 +323,7 @@ static void add_steps(struct spot_share_state *s, size_t i, const struct spot_sh
     }
 }
 
-/* was: before the round. */
+/* was: the state before the round. */
 static void tell_round(struct spot_share_state *s, const struct spot_share_job_now *was)
 {
     for (size_t i = 0; i < s->n_arrived; i++) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The clairvoyant optimum over a whole trace: no policy that pays the same prices does better.
+/* The optimum with the whole trace known: no policy that pays the same costs does better.
  *
- * Forward dynamic programming over (grid, unfinished migration). Of two ways into one grid the one
- * with fewer samples and more left to migrate can be forgotten: more left is never better, because
- * what is left only matters if it is above zero and then delays what follows. The rest is kept, so
- * the optimum is exact.
- */
+ * Forward dynamic programming over (grid, unfinished migration). Of two ways into one grid, one
+ * with fewer samples and more left to migrate can be dropped: more left is never better, since what
+ * is left only delays what follows. Everything else is kept, so the optimum is exact. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,7 @@ enum { INTERVALS_MAX = 100000 };
 struct label {
     double samples, left_s;
     int grid;   /* or SPOT_GRID_NONE */
-    int parent; /* index among the labels of the interval before */
+    int parent; /* index among the labels of the previous interval */
 };
 
 struct front {
@@ -25,8 +23,8 @@ struct front {
     size_t n, cap;
 };
 
-/* Keep `more` unless something at least as good is there; drop what it makes useless. start[] are
- * chained lists by grid: head and next are indices + 1. */
+/* Labels that no other dominates. Adding one drops those that it dominates. start[] are linked
+ * lists by grid: head and next are indices + 1. */
 struct frontier {
     struct front *front;
     int *head; /* [n_grid + 1] */
@@ -64,7 +62,7 @@ static void offer(struct frontier *f, const struct label *more)
     *head = (int)f->front->n;
 }
 
-/* Remove the dead. */
+/* Remove dominated labels. */
 static void settle(struct frontier *f, int n_grid)
 {
     size_t n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The policy `spot`: at every interval the forecast that spot-predict makes of what was seen, and
- * the decision that spot-plan makes by it (plan/decision.h). */
+/* The policy `spot`: at every interval the forecast that spot-predict would make from the
+ * observations, and the decision that spot-plan makes from it (plan/decision.h). */
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -10,7 +10,7 @@
 
 enum { KNOWN_MAX = 64 };
 
-/* The knowledge before interval i: the announced changes of the coming intervals. */
+/* What is known before interval i: the announced changes of the coming intervals. */
 struct news {
     int n, change[KNOWN_MAX];
 };
@@ -20,13 +20,14 @@ static bool is_told(const struct spot_sim_train *sim, double notice_s, int k)
     return notice_s > 0 && (k == 0 || k * sim->interval_s < notice_s);
 }
 
-/* A change is told `notice` before it happens: that of this interval, which happens now, and those
- * of later intervals that begin before the notice is over. An interval is known where both kinds
- * would be told or one is; one before a change that is told counts as still. */
+/* A change is announced `notice` before it happens. Announced are the change of this interval,
+ * which happens now, and those of later intervals that begin within the notice. An interval is
+ * known if both kinds of change are announced or if it has an announced one; an interval before an
+ * announced change counts as still. */
 static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *row, size_t i,
                    struct news *news)
 {
-    int n = row[i - 1].available; /* by the announced changes */
+    int n = row[i - 1].available; /* according to the announced changes */
 
     *news = (struct news){ 0 };
     for (int k = 0; k < KNOWN_MAX && i + (size_t)k < sim->n_interval; k++) {
@@ -37,7 +38,7 @@ static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *
         if (!loss && !gain)
             return;
         news->change[k] = (gain ? r->gained : 0) - (loss ? r->lost : 0);
-        if (news->change[k] < -n) /* arrivals are unannounced, losses announced */
+        if (news->change[k] < -n) /* gains are not announced, losses are */
             news->change[k] = -n;
         n += news->change[k];
         if (news->change[k])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two yardsticks of training: changes for nothing, and machines that are never lost. */
+/* Two reference policies for training: one with free changes, one with machines that are never
+ * lost. */
 #include "sim/sim_policy.h"
 
 int spot_sim_ideal(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err)

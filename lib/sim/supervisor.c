@@ -11,8 +11,8 @@
 #include "common/xalloc.h"
 #include "model/event.h"
 
-/* A copy that ends by itself is started again after this pause, which doubles
- * up to the maximum; one that lived for the maximum starts afresh. */
+/* A copy that ends by itself is restarted after this pause, which doubles up to the maximum. After
+ * running for the maximum, a copy starts with the shortest pause again. */
 static const double BACKOFF_MIN_S = 0.1, BACKOFF_MAX_S = 10;
 
 double spot_supervisor_now_s(const struct spot_supervisor *s)

@@ -55,7 +55,7 @@ int spot_sim_clip(const struct spot_cost_table *t, int grid, int n)
     return spot_cost_grid(t, 1, n);
 }
 
-/* Draw the victims, uniformly: the number in each stage. */
+/* Draw the victims uniformly; gives their number in each stage. */
 static void draw(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                  int *dead)
 {
@@ -89,7 +89,7 @@ static double charge(const struct spot_sim_train *sim, const struct spot_sim_sta
     return spot_cost_drawn_s(sim->table, state->grid, lost, dead, to);
 }
 
-/* Run `to` in this interval after `total_s` of waiting. */
+/* Account for running `to` in this interval after a wait of `total_s`. */
 static void settle(const struct spot_sim_train *sim, struct spot_sim_state *state, int to,
                    double total_s, struct spot_sim_row *row)
 {
@@ -103,7 +103,7 @@ static void settle(const struct spot_sim_train *sim, struct spot_sim_state *stat
     if (to != SPOT_GRID_NONE)
         spot_sim_account(sim, row, t->d[to], t->p[to], t->samples_per_s[to], total_s,
                          SPOT_SIM_RECONFIGURE);
-    else /* suspended: the state is safe, the machines wait */
+    else /* suspended: the state is safe, and the machines wait */
         spot_sim_account(sim, row, 0, 0, 0, 0, SPOT_SIM_IDLE);
 }
 
@@ -157,7 +157,7 @@ int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_p
     memset(row, 0, sim->n_interval * sizeof(*row));
     for (size_t i = 0; i < sim->n_interval; i++)
         most = sim->available[i] > most ? sim->available[i] : most;
-    if (policy->is_on_demand) { /* what its grid leaves idle need not be rented */
+    if (policy->is_on_demand) { /* instances that the grid does not use need not be rented */
         spot_throughput_best(sim->throughput, most, &d, &p);
         most = d * p;
     }
