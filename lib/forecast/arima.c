@@ -40,8 +40,8 @@ static double minus_loglik(const double *x, void *user)
     return -t->arma.loglik;
 }
 
-/* Start 0 is white noise, the next a process close to a unit root, where a trend can hide; the
- * others are corners, more moderate than the bounds. */
+/* Start 0 is white noise, the next one a process close to a unit root, where a trend can hide; the
+ * others are corners, less extreme than the bounds. */
 static void make_start(int k, int n, double *x)
 {
     static const double size[] = { 0.55, 1.5 };
@@ -55,7 +55,8 @@ static void make_start(int k, int n, double *x)
     }
 }
 
-/* A moving average with a unit root is a flat, infinitely long ridge here: jump to its end. */
+/* For a moving average with a unit root the likelihood is a flat, infinitely long ridge in these
+ * parameters: jump to its end. */
 static double try_bounds(struct target *t, int n, double *x, double value)
 {
     for (int i = 0; i < n; i++)
@@ -158,7 +159,7 @@ static int joint_transition(const struct spot_arima *fit, double *matrix)
 
 enum { M_MAX = SPOT_ARMA_STATE_MAX + SPOT_ARIMA_DIFF_MAX };
 
-/* The joint state on its way into the future: mean a [m], covariance cov [m * m]. */
+/* The joint state at a future step: mean a [m], covariance cov [m * m]. */
 struct outlook {
     int m, d;
     double a[M_MAX], cov[M_MAX * M_MAX];
@@ -184,7 +185,7 @@ static void outlook_init(struct outlook *o, const struct spot_arima *fit, const 
     }
 }
 
-/* One step on; `drift` is added to every difference. */
+/* Advance by one step; `drift` is added to every difference. */
 static void outlook_advance(struct outlook *o, double drift)
 {
     double half[M_MAX * M_MAX] = { 0 }, a[M_MAX] = { 0 };
@@ -210,8 +211,8 @@ static void outlook_advance(struct outlook *o, double drift)
         }
 }
 
-/* The filter's state is a prediction for the next time, so at step h the process part speaks of
- * w_h while the differences are those of h - 1: y_h is the sum of the first d + 1 entries. */
+/* The filter's state is a prediction for the next time. So at step h the process part is that of
+ * w_h, while the differences are those of step h - 1: y_h is the sum of the first d + 1 entries. */
 void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n, int horizon,
                          double *mean, double *se)
 {

@@ -7,7 +7,7 @@
 
 enum { R_MAX = SPOT_ARMA_STATE_MAX };
 
-static const double STEADY = 1e-13; /* of the one-step variance, relative */
+static const double STEADY = 1e-13; /* relative change of the one-step variance */
 
 int spot_arma_transition(const struct spot_arma *arma, double *matrix)
 {
@@ -23,7 +23,7 @@ int spot_arma_transition(const struct spot_arma *arma, double *matrix)
     return r;
 }
 
-/* c = a b, or a b' with is_transposed */
+/* c = a b, or a b' if is_transposed */
 static void multiply(const double *a, const double *b, int r, bool is_transposed, double *c)
 {
     for (int i = 0; i < r; i++)
@@ -72,8 +72,8 @@ static int stationary_cov(const double *transition, const double *v, int r, doub
     return -1;
 }
 
-/* The filter's running state: the series and a column of ones go through the same gains, so that
- * the mean is the generalised least squares one. */
+/* The filter's state. The series and a column of ones go through the same gains, so that the mean
+ * is the generalised least squares estimate. */
 struct filter {
     int r;
     double transition[R_MAX * R_MAX], v[R_MAX * R_MAX], load[R_MAX];
@@ -127,8 +127,8 @@ static void update(struct filter *f, double y)
     f->n++;
 }
 
-/* Steady: the state is known but for the newest noise, so the gain is the noise's load and the
- * variance 1; the covariance then stays what it is. */
+/* Once steady, the state is known except for the newest noise: the gain is the load of the noise
+ * and the variance 1. The covariance then stays constant. */
 static void run(struct filter *f, const double *w, size_t n, bool has_gap)
 {
     for (size_t t = 0; t < n; t++) {

@@ -36,7 +36,8 @@ static void score_origin(const struct spot_backtest *b, size_t origin, const dou
     }
 }
 
-/* The cost of reading the clock twice, about a microsecond, which is not counted for the model. */
+/* The time to read the clock twice, about a microsecond, which is subtracted from that of the
+ * model. */
 static double clock_cost_s(void)
 {
     double least_s = 1;
@@ -49,7 +50,7 @@ static double clock_cost_s(void)
     return least_s;
 }
 
-/* Of up to `cap` counts, the rest are not expected. */
+/* Write a distribution over up to `cap` counts with zeros for the rest. */
 static void widen(const struct spot_backtest *b, int cap, double *prob)
 {
     const size_t narrow = (size_t)cap + 1, wide = (size_t)b->grid->cap + 1;
@@ -60,7 +61,7 @@ static void widen(const struct spot_backtest *b, int cap, double *prob)
     }
 }
 
-/* A model at an origin: it has observed the values up to then, and its cap is their maximum unless
+/* A model at an origin. It has observed the values up to there, and its cap is their maximum unless
  * the grid's cap was given. */
 struct view {
     struct spot_predictor *predictor;

@@ -9,14 +9,14 @@
 
 enum { S = SPOT_CAPACITY_STATES, EACH_MIN = 8, EACH_MAX = 4096, FIRM_LEAST = -1, FIRM_MOST = 8 };
 static const double RATE_MIN = 1e-4 / 3600, RATE_MAX = 120.0 / 3600;
-/* Answers that the start values of the noise are worth, events that those of the rates are. */
+/* Weights of start values: those of the noise in answers, those of the rates in events. */
 static const double NOISE_FIRM = 100, RATE_FIRM = 1, SCORE_SPREAD = 0.5, ADVICE_MEAN = 0.5;
 
 struct matrix {
     double at[S][S];
 };
 
-/* A matrix and its derivative in some direction. */
+/* A matrix and its derivative in one direction. */
 struct dual {
     struct matrix value, slope;
 };
@@ -49,8 +49,8 @@ static struct dual dual_times(const struct dual *a, const struct dual *b)
     return (struct dual){ times(&a->value, &b->value), plus(&left, &right, 1) };
 }
 
-/* exp of a generator times the time, by scaling and squaring; the slope is the integral over the
- * time of exp(u) direction exp(time - u). */
+/* exp of a generator times the time, by scaling and squaring. The derivative is the integral over
+ * the time of exp(u) direction exp(time - u). */
 static struct dual exponential(struct dual x)
 {
     static const int TERMS = 8;
@@ -79,7 +79,7 @@ static struct dual exponential(struct dual x)
     return sum;
 }
 
-/* The chain of a place while its score is that. */
+/* The generator of a place's chain while its score has this value. */
 static struct matrix generator(const struct spot_capacity *m,
                                const struct spot_capacity_place *place, double score)
 {
@@ -97,7 +97,7 @@ static struct matrix generator(const struct spot_capacity *m,
     return q;
 }
 
-/* Where the chain is when nothing is known of it. */
+/* The distribution over states if nothing is known. */
 static void stationary(const struct spot_capacity *m, const struct spot_capacity_place *place,
                        double score, double *p)
 {
@@ -118,7 +118,7 @@ static double chance(const struct spot_capacity *m, int state, bool is_granted)
     return is_granted ? yes : 1 - yes;
 }
 
-/* Returns the probability of the answer. */
+/* Update the distribution with an answer; returns the probability of that answer. */
 static double hear(const struct spot_capacity *m, bool is_granted, double *p)
 {
     double sum = 0;
@@ -270,7 +270,7 @@ struct spot_capacity_stats spot_capacity_expect(const struct spot_capacity *mark
         t.on_refused += is_granted ? 0 : on;
         t.off += 1 - on;
         t.off_granted += is_granted ? 1 - on : 0;
-        for (int s = 0; s < S; s++) /* scaled, or a long past would vanish */
+        for (int s = 0; s < S; s++) /* rescaled, or a long past would underflow */
             after[s] *= chance(market, s, is_granted) / sum;
     }
     free(p);
@@ -279,7 +279,7 @@ struct spot_capacity_stats spot_capacity_expect(const struct spot_capacity *mark
 
 void spot_capacity_start(struct spot_capacity *market)
 {
-    /* Of the nine zones of a public trace, 2023 (docs/design/32-probes.md). */
+    /* Fitted to the nine zones of a public trace of 2023 (docs/design/32-probes.md). */
     *market = (struct spot_capacity){ .loss_per_s = { 0, 3.0 / 3600, 0.15 / 3600 },
                                       .gain_per_s = 0.6 / 3600,
                                       .lasting = 0.4,
@@ -295,7 +295,7 @@ static double within(double x, double least, double most)
     return fmin(fmax(x, least), most);
 }
 
-/* The weight of the gamma prior under which `seen` events of `expected` are the likeliest. */
+/* The weight of the gamma prior that makes `seen` events, with `expected` ones, most likely. */
 static double firm_of(const double *seen, const double *expected, const double *mean, size_t n)
 {
     double best = 4, most = -INFINITY;
@@ -316,7 +316,7 @@ static double firm_of(const double *seen, const double *expected, const double *
     return best;
 }
 
-/* Events and what the rates of all foretold, by place. */
+/* By place: observed events, and those predicted from the common rates. */
 struct events {
     double *lost, *risk_loss, *gained, *risk_gain, *mean, *one;
 };
@@ -335,7 +335,7 @@ static void take_levels(struct spot_capacity *m, struct spot_capacity_place *pla
     }
 }
 
-/* How far the level follows the provider's word: a step of Newton's on a Poisson likelihood. */
+/* How strongly the level follows the provider's advice: one Newton step on a Poisson likelihood. */
 static void take_advice(struct spot_capacity *m, const struct spot_capacity_place *place, size_t n,
                         const struct events *e)
 {
@@ -348,7 +348,7 @@ static void take_advice(struct spot_capacity *m, const struct spot_capacity_plac
     m->by_advice = within(m->by_advice + slope / bend, 0, 2);
 }
 
-/* The next rates from what is expected under these. */
+/* The next rates from the events expected under the current ones. */
 static void step(struct spot_capacity *m, const struct spot_capacity *start,
                  struct spot_capacity_place *place, size_t n, struct events *e, bool is_firm_due)
 {

@@ -22,8 +22,8 @@ static void note_count(struct spot_count_grid *g, size_t cell, int count)
         g->lowest = count;
 }
 
-/* What moves inside an interval nets out in the counts; the rows still show it. Lost is how far
- * the count fell below that at the interval's start, gained what came back since. */
+/* Changes inside an interval cancel out in the counts, but not in the rows. lost: how far the count
+ * fell below that at the start of the interval; gained: how far it rose again afterwards. */
 static void find_flows(const struct spot_trace_series *series, const struct spot_tracked *known,
                        struct spot_count_grid *g)
 {
@@ -77,7 +77,7 @@ static int check_cap(const struct spot_count_grid *g, struct spot_err *err)
                         g->cap, SPOT_FC_CAP_MAX);
 }
 
-/* Bring the counts into 0..cap, and note what changed. */
+/* Limit the counts to 0..cap, and record what that changed. */
 static void finish(struct spot_count_grid *g)
 {
     for (size_t i = 0; i < g->n; i++) {
@@ -117,7 +117,7 @@ static void fill(struct spot_count_grid *g, const struct spot_trace_series *seri
             g->y[i] = known->newest;
 }
 
-/* A peak between two points of the grid is in no count that the models see. */
+/* Warn if a peak between two grid points appears in no count that the models see. */
 static void warn_of_peak(const struct spot_count_grid_ask *ask,
                          const struct spot_trace_series *series, const struct spot_count_grid *g)
 {
@@ -128,7 +128,7 @@ static void warn_of_peak(const struct spot_count_grid_ask *ask,
                   (int)spot_trace_peak(series));
 }
 
-/* `series` or `known` may be NULL, not both. */
+/* `series` or `known` may be NULL, but not both. */
 static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_trace *trace,
                      const struct spot_trace_series *series, const struct spot_tracked *known,
                      struct spot_count_grid *g, struct spot_err *err)
@@ -163,7 +163,7 @@ static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_tr
     return 0;
 }
 
-/* All of them, before the first one takes memory. */
+/* Check all grids before memory is allocated for the first one. */
 static int check_grids(const struct spot_count_grid_ask *ask, const struct spot_trace *trace,
                        const struct spot_trackeds *known, struct spot_err *err)
 {

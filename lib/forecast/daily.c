@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The precision of the prior of a cell; chosen on the tuned series of docs/results/forecast.md. */
+/* Precision of the prior of a cell; chosen on the tuning series of docs/results/forecast.md. */
 static const double FIRM = 8;
 
 struct spot_daily_time spot_daily_time_at(uint64_t n, double day, bool is_high)
@@ -28,8 +28,8 @@ double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_tim
     return by;
 }
 
-/* One step of Newton's for each of the cells alone, which share the error: the information of a
- * cell counts as often as there are tilings. */
+/* One Newton step for each cell separately. The cells share the error, so the information of a cell
+ * counts as often as there are tilings. */
 void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
                       bool came, double weight)
 {

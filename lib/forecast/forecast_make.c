@@ -49,7 +49,7 @@ static void forecast_series(const struct spot_tracked *t, size_t horizon, bool h
     *out->chain = t->law;
 }
 
-/* How each loses together, for which those of its type are looked at. */
+/* Fill in the shocks of each series; they depend on all series of its type. */
 static void fill_shocks(struct spot_forecast *forecast, const struct spot_neighbours *seen,
                         double interval_s)
 {
@@ -77,7 +77,7 @@ static void fill_shocks(struct spot_forecast *forecast, const struct spot_neighb
     free(shock);
 }
 
-/* Take what is new of a grid; *newest is to be let go with drop_newest(). */
+/* Take in the new points of a grid; *newest must be released with drop_newest(). */
 static struct spot_tracked *look(const struct spot_forecaster *model,
                                  const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                                  const struct spot_count_grid *grid, struct spot_tracked *newest)
@@ -117,8 +117,8 @@ void spot_forecast_make_shocks(struct spot_forecast *forecast, const struct spot
     free(seen);
 }
 
-/* Tables that are not kept are freed at once, so that those of many zones are not in memory at the
- * same time. */
+/* Tables that are not kept are freed at once, so that those of many zones are not in memory
+ * together. */
 void spot_forecast_make(struct spot_forecast *forecast, const struct spot_forecaster *model,
                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
                         const struct spot_count_grids *grids, bool keeps, bool is_instances)

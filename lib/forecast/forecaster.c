@@ -124,7 +124,7 @@ static void refuse_unknown(const char *text, struct spot_err *err)
     spot_err_set(err, SPOT_EUSAGE, "unknown model '%.40s'; there are %s", text, list);
 }
 
-/* A small number at *text, then *text is past it. */
+/* Read a small number at *text and advance *text past it. */
 static bool take_int(const char **text, int max, int *out)
 {
     char *end;
@@ -137,7 +137,7 @@ static bool take_int(const char **text, int max, int *out)
     return true;
 }
 
-/* ":p:d:q[:c]" and "@history" */
+/* Read the suffixes ":p:d:q[:c]" and "@history". */
 static bool take_suffix(const char *at, struct spot_fc_spec *spec)
 {
     if (*at == ':') {

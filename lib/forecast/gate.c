@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chosen on the tuned series of docs/results/forecast.md and generated ones; how large a difference
- * of CRPS is goes with the cap. */
+/* Chosen on the tuning series of docs/results/forecast.md and on generated ones. RATE_CAP:
+ * differences of CRPS grow with the cap, so the rate falls with it. */
 static const double FIRST[SPOT_GATE_EXPERTS] = { 0.97, 0.02, 0.01 };
 static const double RATE = 0.12, RATE_CAP = 16, FORGET = 0.9995, MOST = 7;
 
@@ -22,11 +22,11 @@ static float *kept(struct spot_fc_gate *gate, int cap, uint64_t at, int h)
            ((size_t)(at % SPOT_GATE_STEPS) * SPOT_GATE_STEPS + (size_t)(h - 1)) * ((size_t)cap + 1);
 }
 
-/* The newest intervals until some time ago, by their counts. */
+/* Counts of the newest intervals up to some time. */
 struct usual {
-    size_t end, n; /* past->y[end - n .. end - 1] */
+    size_t end, n; /* the intervals are past->y[end - n .. end - 1] */
     int of[SPOT_FC_CAP_FINE + 1];
-    double share[SPOT_GATE_USUAL + 1]; /* of as many of the n */
+    double share[SPOT_GATE_USUAL + 1]; /* by number of intervals: their share of the n */
 };
 
 static void fill_share(struct usual *usual)
@@ -45,7 +45,7 @@ static struct usual usual_until(const struct spot_fc_past *past, size_t end)
     return usual;
 }
 
-/* The same an interval before; n > 1. */
+/* The same, one interval earlier; n > 1. */
 static void usual_back(struct usual *usual, const struct spot_fc_past *past)
 {
     usual->of[past->y[--usual->end]]--;
@@ -57,14 +57,14 @@ static void usual_back(struct usual *usual, const struct spot_fc_past *past)
     }
 }
 
-/* How often each count was there; sums to 1. */
+/* The frequency of each count; sums to 1. */
 static void usual_dist(const struct usual *usual, int cap, double *dist)
 {
     for (int k = 0; k <= cap; k++)
         dist[k] = usual->share[usual->of[k]];
 }
 
-/* `forget`: the share of what was before that stays. */
+/* `forget`: factor on the earlier losses. */
 static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past,
                   const struct usual *usual, double forget)
 {
@@ -90,7 +90,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
         loss[i] = forget * loss[i] + rate * crps[i];
         least = fmin(least, loss[i] - log(FIRST[i]));
     }
-    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) /* limit of the distance to the best */
+    for (int i = 0; i < SPOT_GATE_EXPERTS; i++) /* limit the distance to the best */
         loss[i] = fmin(loss[i] - least, MOST + log(FIRST[i]));
 }
 
@@ -98,7 +98,8 @@ void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
                           const struct spot_fc_past *past)
 {
     struct usual usual = usual_until(past, past->n);
-    double weight = 0, forget = 1; /* one follows from the other, and takes as long as the rest */
+    /* forget follows from weight and is slow to compute, so it is kept */
+    double weight = 0, forget = 1;
 
     gate->n++;
     for (int h = 1; h <= horizon && (size_t)h < past->n && (uint64_t)h < gate->n; h++) {

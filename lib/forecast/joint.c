@@ -4,14 +4,15 @@
 #include <stdlib.h>
 
 static const double PROB_MIN = 1e-9;
-static const double PRIOR_EVENTS = 2; /* turnovers that the whole is worth to a class */
+/* weight of the overall distribution in a class, in turnovers */
+static const double PRIOR_EVENTS = 2;
 
 static int least(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* No net change, a change by one, by more. */
+/* The class of a net change: none, by one, by more. */
 static int class_of(int net)
 {
     return net == 0 ? 0 : net == 1 || net == -1 ? 1 : 2;
@@ -24,8 +25,9 @@ void spot_turnover_observe(struct spot_turnover *turnover, int lost, int gained)
     turnover->seen[class_of(lost - gained)][turned] += 1;
 }
 
-/* What is known of turnovers whatever the net change: the share of intervals that have one, one in
- * twenty before any was seen, and the factor by which each size is rarer than the one below. */
+/* The overall distribution of turnovers, for any net change: `some`: the share of intervals that
+ * have one (one in twenty before any data); `keep`: the factor by which each size is rarer than the
+ * one below. */
 struct whole {
     double some, keep;
 };
@@ -43,9 +45,10 @@ static struct whole whole_of(const struct spot_turnover *turnover)
     return (struct whole){ (n_some + 0.05) / (n + 1), 1 - (n_some + 1) / (total + 2) };
 }
 
-/* dist[e], e = 0..most, summing to 1: what was seen after net changes like this one, and as many
- * intervals of the whole, geometric in size, as hold PRIOR_EVENTS turnovers: a class that has seen
- * none must not be sure of none while others see some. */
+/* dist[e], e = 0..most, sums to 1: the observations after net changes of this class, plus a prior
+ * of intervals from the overall distribution, geometric in size, that contain PRIOR_EVENTS
+ * turnovers. So a class without any turnover is not certain of none while other classes have seen
+ * some. */
 static void turnover_dist(const double *seen, const struct whole *whole, int most, double *dist)
 {
     const double n_prior = PRIOR_EVENTS / whole->some;

@@ -6,17 +6,17 @@
 
 static const double DAY_S = 86400, OWN_PER_H = 0.05, SHOCK_PER_H = 0.05, REACH = 0.5, LOSSES = 2;
 
-/* Per window: a shock, its reach, the loss of one alone. */
+/* Probabilities per window: of a shock; that it takes an instance; of a single loss. */
 struct law {
     double shock, reach, own;
 };
 
-/* What laws are told by, of one series or several. */
+/* Observed statistics of one or several series, to which a law is fitted. */
 struct moments {
     double windows[2], share[2], lost, together;
 };
 
-/* Intervals to a window. */
+/* Number of intervals in a window. */
 static int width_of(double interval_s)
 {
     return (int)fmax(1, round(SPOT_NEIGHBOURS_WINDOW_S / interval_s));
@@ -34,7 +34,8 @@ static void close_window(struct spot_neighbours *s)
     }
 }
 
-/* A loss of several is together; one of one is with the loss before or after, if that is near. */
+/* Losses of several instances count as joint; a single one does if the previous or next loss is
+ * near. */
 static void see_together(struct spot_neighbours *s, double interval_s, int before, int lost)
 {
     const bool is_near = s->since && s->since * interval_s <= SPOT_NEIGHBOURS_WINDOW_S;
@@ -111,7 +112,7 @@ static struct law solve(const struct moments *m)
     return law;
 }
 
-/* Chances per window of rates per hour, and back. */
+/* Conversions between rates per hour and probabilities per window. */
 static double in_window(double per_h, double s)
 {
     return -expm1(-per_h * s / 3600);

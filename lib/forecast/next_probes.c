@@ -9,7 +9,7 @@
 
 enum { HOUR_S = 3600 };
 
-/* A value that a place may come to have. */
+/* A value that a place may have later. */
 struct atom {
     double usd, chance;
     size_t place;
@@ -24,8 +24,8 @@ static int dearest_first(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* The mean of the largest value: values in falling order, each with the probability that a place
- * has it and no place has a larger one. */
+/* The expected largest value: values in descending order, each with the probability that a place
+ * has it and none has a larger one. */
 static double mean_of_best(struct atom *atom, size_t n_atom, double floor_usd, double *left,
                            size_t n)
 {

@@ -13,8 +13,8 @@ void spot_pmf_point(double *p, int cap, int k)
     p[k < 0 ? 0 : k > cap ? cap : k] = 1;
 }
 
-/* Phi by Taylor's series of degree 5 around the nearest of a table of points 1/32 apart: to 1e-12,
- * and several times as fast as erfc, which was most of the cost of a normal forecast. */
+/* Phi by Taylor series of degree 5 around the nearest of a table of points 1/32 apart: accurate to
+ * 1e-12, and several times as fast as erfc, which took most of the time of a normal forecast. */
 enum { REACH = 8, PER_UNIT = 32, POINTS = 2 * REACH * PER_UNIT + 1, TERMS = 6 };
 
 static double series_at[POINTS][TERMS]; /* coefficients of t^0 .. t^5 */
@@ -63,8 +63,10 @@ static int clamp(double x, int lo, int hi)
 void spot_pmf_normal(double *p, int cap, double mean, double sd)
 {
     const double s = sd > SD_MIN ? sd : SD_MIN, scale = 1 / s;
-    const int first = clamp(mean - REACH * s - 0.5, 0, cap); /* no mass to speak of before */
-    const int end = clamp(mean + REACH * s + 1.5, 0, cap);   /* nor from here on, but the tail */
+    /* below this count there is no noticeable probability */
+    const int first = clamp(mean - REACH * s - 0.5, 0, cap);
+    /* and none from here on, except the tail */
+    const int end = clamp(mean + REACH * s + 1.5, 0, cap);
 
     pthread_once(&table_once, fill_table);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));

@@ -9,8 +9,8 @@
 #include "common/xalloc.h"
 #include "forecast/pmf.h"
 
-/* Values lie in a buffer of twice the past, which is moved back when it is full, so that the
- * newest ones are always consecutive. */
+/* The values are in a buffer of twice the past; when it is full they are moved back, so that the
+ * newest ones are always contiguous. */
 struct spot_predictor {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec; /* as asked */
@@ -77,8 +77,8 @@ void spot_predictor_observe(struct spot_predictor *predictor, int y)
         p->model->observe(&p->own, p->state, &past);
 }
 
-/* Give each coarse cell back to the counts it stands for, shifted so that the cell of the newest
- * value is centred on it; that cell is "no change" and stays a point. */
+/* Divide each coarse cell among the counts that it stands for, shifted so that the cell of the
+ * newest value is centred on it. That cell means "no change" and stays a single count. */
 static void refine(const struct spot_predictor *p, const double *coarse, double *prob)
 {
     const int now = p->kept[p->n_kept - 1], cap = p->spec.cap, width = p->scale;
@@ -110,9 +110,10 @@ void spot_predictor_predict(struct spot_predictor *predictor, double *prob)
     }
 }
 
-/* --- bytes --- */
+/* --- serialisation --- */
 
-/* Pairs (zeros, then others) of 32-bit words: counts, then the others themselves. */
+/* Write 32-bit words as pairs (number of zeros, number of others): the numbers, then the others
+ * themselves. */
 static size_t put_folded(const uint32_t *word, size_t n, FILE *out)
 {
     size_t i = 0, n_byte = 0;

@@ -94,7 +94,8 @@ double spot_price_dist_at_most(const struct spot_price_dist *d, double usd_per_h
 
 double spot_price_dist_crps(const struct spot_price_dist *d, double y)
 {
-    double sum = 0, crps = fmax(0, d->point[0].usd_per_h - y); /* F is 0 and y has been */
+    /* between y and the first point F is 0 and the step at y is 1 */
+    double sum = 0, crps = fmax(0, d->point[0].usd_per_h - y);
 
     for (size_t i = 0; i < d->n; i++) {
         const double from = d->point[i].usd_per_h;

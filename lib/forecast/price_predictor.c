@@ -15,7 +15,7 @@ static void predict_changes(const double *y, size_t n, size_t horizon, struct sp
     for (size_t h = 1; h <= horizon; h++) {
         struct spot_price_dist *d = &dist[h - 1];
 
-        for (size_t i = h; i < n; i++) /* a ratio of 1 is exact: the price of now */
+        for (size_t i = h; i < n; i++) /* a ratio of 1 is exact: the current price */
             spot_price_dist_add(d, fmin(1e9, y[n - 1] * (y[i] / y[i - h])), 1);
         if (!d->n)
             spot_price_dist_add(d, y[n - 1], 1);
@@ -41,7 +41,7 @@ static void predict_by(const struct spot_price_predictor *predictor, enum spot_p
         spot_price_dist_settle(&dist[h]);
 }
 
-/* Trials are half a horizon apart, so that two in a row share half of their future. */
+/* Trials are half a horizon apart, so that consecutive ones share half of their future. */
 static size_t trial_origin(const struct spot_price_predictor *predictor, size_t k)
 {
     return SPOT_PRICE_ORIGIN_MIN + k * ((predictor->horizon + 1) / 2);
@@ -56,7 +56,7 @@ static double score_trial(struct spot_price_predictor *predictor, enum spot_pric
     for (size_t h = 0; h < predictor->horizon; h++)
         crps += spot_price_dist_crps(&predictor->scratch[h], predictor->y[o + h + 1]);
     return crps / (double)predictor->horizon /
-           predictor->y[o]; /* a share of the price: levels change */
+           predictor->y[o]; /* as a ratio of prices, since levels change */
 }
 
 static void grow_trials(struct spot_price_predictor *predictor, size_t n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A price as a semi-Markov chain: first the number of moves, from the hazard of a price by the time
- * it has been constant; then the result of that many moves, class by class, on a grid of
- * logarithms. Moves and their times are taken as independent; both distributions are exact sums,
- * nothing is sampled. */
+ * since its last move; then the result of so many moves, by class, on a grid of logarithms. Moves
+ * are taken as independent of their times. Both distributions are exact sums; nothing is sampled.
+ */
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
@@ -15,9 +15,9 @@
 
 enum {
     CLASSES = 4, /* down small, down large, up small, up large */
-    HALF = 256,  /* cells of the grid below and above the price of now */
+    HALF = 256,  /* cells of the grid below, and above, the current price */
     CELLS = 2 * HALF + 1,
-    AGES = 48, /* classes of age: each of 0..16, then four to a doubling */
+    AGES = 48, /* classes of age: one for each of 0..16, then four for each doubling */
     AGES_EACH = 16,
 };
 
@@ -27,11 +27,11 @@ static const double prior_exposure = 3, prior_next = 4, prob_least = 1e-12, cell
 /* Statistics of moves in a window. */
 struct moves {
     size_t n;
-    double *log_ratio;             /* [n], none 0 */
+    double *log_ratio;             /* [n] never 0 */
     int *class;                    /* [n] */
-    double next[CLASSES][CLASSES]; /* probability of a class after one */
+    double next[CLASSES][CLASSES]; /* probability of a class after another */
     double share[CLASSES];
-    size_t age; /* intervals that the newest price has stood */
+    size_t age; /* intervals since the last move */
     double hazard[AGES];
 };
 
@@ -42,8 +42,8 @@ static size_t age_class(size_t age)
     return (size_t)fmin(AGES - 1, AGES_EACH + 1 + floor(4 * log2((double)age / AGES_EACH)));
 }
 
-/* The age of the run before the first move is not known: it does not count for any age, but in the
- * mean of all intervals, to which `prior_exposure` of them pull each class. */
+/* The age of the run before the first move is unknown. It only counts in the mean over all
+ * intervals, towards which each age class is shrunk with a weight of `prior_exposure` intervals. */
 static void learn_hazard(struct moves *m, const double *y, size_t n)
 {
     double exposed[AGES] = { 0 }, moved[AGES] = { 0 }, mean;
@@ -108,13 +108,13 @@ static void learn_moves(struct moves *m, const double *y, size_t n)
             m->next[c][d] = (m->next[c][d] + prior_next * m->share[d]) / (count[c] + prior_next);
 }
 
-/* --- how many moves --- */
+/* --- number of moves --- */
 
 void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t horizon,
                       double *prob)
 {
     const size_t wide = horizon + 1;
-    /* by age of the newest move within the horizon; none: `none`; next [k][age] */
+    /* by age of the newest move within the horizon; without a move: `none`; next[k][age] */
     double *now = spot_xcalloc(wide * wide, sizeof(double)), none = 1;
 
     for (size_t h = 0; h < horizon; h++) {
@@ -125,7 +125,7 @@ void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t 
         memset(row, 0, wide * sizeof(double));
         none -= first;
         row[0] = none;
-        for (size_t k = 1; k <= h + 1; k++) { /* those that move now go to k + 1, age 0 */
+        for (size_t k = 1; k <= h + 1; k++) { /* those that move now go to k + 1 and age 0 */
             double *of = now + k * wide, moved = 0;
 
             for (size_t a = h; a-- > 0;) {
@@ -143,16 +143,16 @@ void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t 
     free(now);
 }
 
-/* --- where they lead --- */
+/* --- sizes of moves --- */
 
-/* Cells of the moves of each class: taps [n], cell and probability. */
+/* The cells of the moves of each class: taps[n], with cell and probability. */
 struct taps {
     size_t n[CLASSES];
     int *cell[CLASSES];
     double *prob[CLASSES];
 };
 
-/* Fine enough for the median move, wide enough for three of the largest. */
+/* The cell size: fine enough for the median move; the grid must hold three of the largest. */
 static double cell_size(const struct moves *m)
 {
     double *size = spot_xcalloc(m->n, sizeof(double)), cell;
@@ -165,7 +165,7 @@ static double cell_size(const struct moves *m)
     return cell;
 }
 
-/* A move is at least one cell, never 0. */
+/* Every move is at least one cell. */
 static void make_taps(const struct moves *m, double cell, struct taps *taps)
 {
     double sum[CLASSES][CELLS];
@@ -189,8 +189,8 @@ static void make_taps(const struct moves *m, double cell, struct taps *taps)
     }
 }
 
-/* One move more: `from` [CLASSES][CELLS] by class of the newest move. What leaves the grid stays at
- * its edge. */
+/* One more move: `from` [CLASSES][CELLS] is by class of the newest move. What leaves the grid stays
+ * at its edge. */
 static void move_on(const struct moves *m, const struct taps *taps, double (*from)[CELLS],
                     double (*to)[CELLS])
 {
@@ -223,7 +223,7 @@ static size_t most_moves(const double *prob, size_t horizon)
     return most;
 }
 
-/* total [horizon][CELLS]: of all numbers of moves. */
+/* total[horizon][CELLS]: the sum over all numbers of moves. */
 static void add_up(const struct moves *m, const struct taps *taps, const double *prob,
                    size_t horizon, double *total)
 {
@@ -251,7 +251,7 @@ static void add_up(const struct moves *m, const struct taps *taps, const double 
     free(then);
 }
 
-/* Within what a document may say, however wild the past. */
+/* The price, limited to what a document may contain. */
 static double price_at(double now, double log_ratio)
 {
     return fmin(1e9, fmax(1e-12, now * exp(log_ratio)));

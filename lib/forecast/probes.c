@@ -9,7 +9,7 @@
 #include "trace/region.h"
 
 enum { HOUR_S = 3600 };
-static const double GUESS = 0.3; /* weight of scores without any answer */
+static const double GUESS = 0.3; /* weight of scores if there are no answers */
 
 /* --- answers --- */
 
@@ -69,7 +69,7 @@ static struct answers answers_of(const struct spot_probe_series *s, const struct
 
 /* --- scores --- */
 
-/* What scores lie around: no score is 0 in these units. */
+/* The centre of the scores, in units in which no score is 0. */
 struct scale {
     double mean, spread;
 };
@@ -92,7 +92,8 @@ static struct scale scale_of(const struct spot_probe_trace *trace)
     return (struct scale){ n > 0 ? sum / n : 0, fmax(spread, 0.5) };
 }
 
-/* A score of the place, or of its region, holds from its time on; the newest one counts. */
+/* True if the entry is a score of the place or of its region. A score holds from its time on; the
+ * newest counts. */
 static bool scores(const struct spot_probe_series *told, const struct spot_probe_series *place)
 {
     const size_t n = spot_region_length(place->zone);
@@ -103,7 +104,7 @@ static bool scores(const struct spot_probe_series *told, const struct spot_probe
            (strlen(told->zone) == n && !strncmp(told->zone, place->zone, n));
 }
 
-/* The score that holds at each answer, and the newest. */
+/* Add the score that holds at each answer; returns the newest. */
 static double add_scores(struct answers *a, const struct spot_probe_trace *trace,
                          const struct spot_probe_series *place, const struct scale *scale)
 {
@@ -135,7 +136,8 @@ static double add_scores(struct answers *a, const struct spot_probe_trace *trace
     return newest;
 }
 
-/* A region whose zones are there, too, has scores for them, and is no place itself. */
+/* True for a region whose zones are listed too: it only gives scores for them and is no place
+ * itself. */
 static bool is_region_of_others(const struct spot_probe_trace *trace, size_t i)
 {
     for (size_t k = 0; k < trace->n_series; k++)
@@ -155,7 +157,7 @@ static double end_of(const struct spot_trace *counts)
     return end_s;
 }
 
-/* Logarithms around their mean. */
+/* Take the logarithms of the scores, relative to their mean. */
 static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
 {
     double sum = 0, n = 0;
@@ -175,7 +177,7 @@ static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
     }
 }
 
-/* is_score: there are no answers to fit the weight of scores. */
+/* is_score: there are no answers to fit the weight of scores to. */
 static void fit(struct spot_probes *p, bool is_score)
 {
     struct spot_capacity_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
@@ -242,9 +244,10 @@ void spot_probes_release(struct spot_probes *probes)
     memset(probes, 0, sizeof(*probes));
 }
 
-/* --- what is told --- */
+/* --- output --- */
 
-/* is_score: of a place of which a score is all that is known there is none, of one. */
+/* Add the expected counts as a series. is_score: a place known only by its score counts as 0 of 1.
+ */
 static int count_series(struct spot_trace_builder *builder, size_t series,
                         const struct spot_probe_series *s, bool is_score, struct spot_err *err)
 {

@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Start values of the odds of a change on (1, age, restlessness) and of the tails; how firm they
- * are: the precision of the normal priors. All were chosen on the tuned series of
+/* Start values of the coefficients for the odds of a change, on (1, age, restlessness), and of the
+ * tails; and the precisions of their normal priors. All were chosen on the tuning series of
  * docs/results/forecast.md. */
 static const double START[SPOT_RECAL_TERMS] = { -0.12, -0.10, -0.12 }, FIRM = 400;
 static const double TAIL = 0.15, TAIL_FIRM = 100;
-static const double FIFTH = 0.2; /* what is a tail */
+static const double FIFTH = 0.2; /* largest probability of a tail */
 
 static const uint64_t RECENT = ((uint64_t)1 << SPOT_RECAL_RECENT) - 1;
 
@@ -20,7 +20,7 @@ static double clamp(double x, double most)
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* The probability whose odds are those of p, times exp(by). */
+/* The probability whose odds are those of p times exp(by). */
 static double tilt(double p, double by)
 {
     const double up = p * exp(by);
@@ -28,7 +28,7 @@ static double tilt(double p, double by)
     return up / (1 - p + up);
 }
 
-/* Tails are too light far ahead and about right at the next step. */
+/* Tails of the forecast are too light far ahead and about right at the next step. */
 static double tail_start(int h)
 {
     return TAIL * (1 - 1.0 / h);
@@ -36,9 +36,9 @@ static double tail_start(int h)
 
 /* --- learning --- */
 
-/* One step of the filter for the coefficients on x: with the covariance C = I / FIRM - known, the
- * precision gains v x x', so `known` gains C x x'C v / (1 + v x'C x), and the coefficients move by
- * the new C times x times the error (Sherman and Morrison 1950). */
+/* One filter step for the coefficients on x. With the covariance C = I / FIRM - known the precision
+ * grows by v x x', so `known` grows by C x x'C v / (1 + v x'C x), and the coefficients move by the
+ * new C times x times the error (Sherman and Morrison 1950). */
 static void learn_change(struct spot_recal_step *s, const double *x, double p, bool came,
                          double weight)
 {
@@ -113,7 +113,7 @@ void spot_recal_observe(struct spot_recal *recal, int y)
     }
 }
 
-/* Values to a distribution that is learned from: doubles with every doubling of n. */
+/* Values between two distributions that are learned from: doubles with every doubling of n. */
 static uint64_t stride(const struct spot_recal *recal)
 {
     uint64_t every = 1;
@@ -135,8 +135,8 @@ double spot_recal_weight(const struct spot_recal *recal)
 
 /* --- correcting --- */
 
-/* 1, and in units of the mean run between changes: the age of the count, and the changes of the
- * newest intervals over those expected, one added to both. */
+/* The terms: 1; and, in units of the mean run between changes, the age of the count; and the
+ * changes in the newest intervals divided by the expected ones, with one added to both. */
 static void find_terms(const struct spot_recal *recal, double x[SPOT_RECAL_TERMS])
 {
     const double rate = ((double)recal->n_change + 1) / ((double)recal->n + 20);
@@ -154,7 +154,7 @@ static void scale_range(double *p, int first, int end, double by)
         p[k] *= by;
 }
 
-/* `by`: what to add to the log odds of a change. */
+/* `by`: added to the log odds of a change. */
 static void correct_change(double by, int cap, int now, double *p, struct spot_recal_event *event)
 {
     const double stay = p[now];
@@ -171,7 +171,7 @@ static void correct_change(double by, int cap, int now, double *p, struct spot_r
     scale_range(p, now + 1, cap + 1, wanted / change);
 }
 
-/* The widest tails of at most a fifth. */
+/* Find the widest tails with a probability of at most a fifth. */
 static void find_tails(const double *p, int cap, struct spot_recal_event *event)
 {
     double sum = 0;
@@ -215,7 +215,8 @@ void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon
 {
     const int now = (int)recal->newest;
     const struct spot_daily_time time =
-        spot_daily_time_at(recal->n, cap > 1 ? 0 : day, now > 0); /* no gain on counts */
+        /* for counts above one the time of day does not help */
+        spot_daily_time_at(recal->n, cap > 1 ? 0 : day, now > 0);
     struct spot_recal_moment *m = &recal->moment[recal->n % SPOT_RECAL_STEPS];
     double x[SPOT_RECAL_TERMS];
 
@@ -235,7 +236,7 @@ void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon
         struct spot_recal_event event = { .low = -1, .high = cap + 1 };
 
         correct_change(change_by(s, x, &time), cap, now, p, &event);
-        if (cap > 1) /* of two values one is the change */
+        if (cap > 1) /* with two values the tail is the change */
             correct_tails(s, at, cap, p, &event);
         if (learn && h <= SPOT_RECAL_STEPS)
             m->event[h - 1] = event;

@@ -9,12 +9,12 @@
 #include "forecast/shock.h"
 #include "trace/region.h"
 
-/* A series by its region and type; of equal ones the first comes first. */
+/* A series sorted by its region and type; of equal ones the first comes first. */
 struct zone {
     const struct spot_count_grid *grid;
     size_t rank;
-    long from;      /* interval 0 on the clock of the region's first */
-    size_t *before; /* [n + 1] losses in intervals 1 to i - 1 */
+    long from;      /* index of its interval 0 in the time of the region's first series */
+    size_t *before; /* [n + 1] losses in intervals before i, from 1 on */
 };
 
 static int compare(const struct zone *a, const struct zone *b)
@@ -45,7 +45,7 @@ static void count_losses(struct zone *z, const struct zone *first)
         z->before[i + 1] = z->before[i] + (g->lost[i] > 0);
 }
 
-/* Pairs of zones that lose in one interval: of k that do, k (k - 1) / 2. */
+/* Pairs of zones with losses in the same interval: k zones give k (k - 1) / 2. */
 static double count_together(const struct zone *zone, size_t n)
 {
     long low = 0, high = 0;
@@ -65,7 +65,7 @@ static double count_together(const struct zone *zone, size_t n)
     return together;
 }
 
-/* The same if each lost on its own, over the intervals that both have. */
+/* The number of such pairs if losses were independent, over the intervals that both have. */
 static double expect_together(const struct zone *a, const struct zone *b)
 {
     const long end_a = a->from + (long)a->grid->n, end_b = b->from + (long)b->grid->n;

@@ -6,7 +6,7 @@
 
 #include "forecast/pmf.h"
 
-/* The share of [lo, hi] that lies in [from, to]; a point counts if it is inside. */
+/* The part of [lo, hi] that lies in [from, to]; if it is a point, 1 if inside. */
 static double share_inside(double lo, double hi, double from, double to)
 {
     if (hi - lo < 1e-12)

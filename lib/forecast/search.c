@@ -66,7 +66,7 @@ static double line_search(spot_search_fn *f, void *user, int n, double *x, doubl
 
     for (int i = 0; i < n; i++)
         length = fmax(length, fabs(d[i]));
-    t = length > reach ? reach / length : 1; /* a longer step leaves the hill we are on */
+    t = length > reach ? reach / length : 1; /* a longer step could leave the current basin */
     for (int k = 0; k < HALVINGS; k++, t *= 0.5) {
         double value;
 
@@ -81,8 +81,8 @@ static double line_search(spot_search_fn *f, void *user, int n, double *x, doubl
     return f_x;
 }
 
-/* Values near the minimum are equal to the last bits long before the gradient is: go on with bare
- * quasi-Newton steps while they shrink it. */
+/* Near the minimum the values agree to the last bits long before the gradient vanishes: continue
+ * with plain quasi-Newton steps while these reduce the gradient. */
 static void polish(spot_search_fn *f, void *user, int n, double *x, double *g, double *h)
 {
     for (int turn = 0; turn < 12; turn++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "forecast/shock.h"
 
-static const double PRIOR_LIFT = 3.2, PRIOR_PAIRS = 2; /* expected joint losses it is worth */
+/* weight of the prior, in expected joint losses */
+static const double PRIOR_LIFT = 3.2, PRIOR_PAIRS = 2;
 static const double CALM = 0.5;
 
 struct spot_shock spot_shock_fit(double together, double expected)

@@ -57,8 +57,8 @@ static struct spot_tracked *insert(struct spot_trackeds *trackeds, const char *z
     return &trackeds->series[at];
 }
 
-/* The counting models are as wide as the cap: when that changes they start again, with all values
- * that were taken if the grid still has them, else with the newest that are kept. */
+/* The tables of the counting models depend on the cap. When it changes they start again: with all
+ * values seen, if the grid still has them, else with the newest ones that are kept. */
 static void change_cap(struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const struct spot_count_grid *g, size_t taken)
 {
@@ -75,8 +75,8 @@ static void change_cap(struct spot_tracked *t, const struct spot_forecaster *mod
     spot_predictor_free(old);
 }
 
-/* The chain's chances move ever less: they are taken down ever more seldom, so that what is planned
- * by them can be kept meanwhile. The context is always the newest. */
+/* The probabilities of the chain change less and less, so they are stored less and less often;
+ * plans based on them can be reused meanwhile. The context is always the newest. */
 static void learn_chain(struct spot_tracked *t, int y)
 {
     enum { BETWEEN = 16 };
@@ -93,15 +93,15 @@ static void learn_chain(struct spot_tracked *t, int y)
     t->law.context = t->chain.context;
 }
 
-/* Of the point that comes next. The grid of a call that goes on from a state begins at the newest
- * point and not at the first: a time from there would be rounded in another way. */
+/* The time of the next point. If a call continues from a state its grid begins at the newest point
+ * instead of the first, and times from there would be rounded differently. */
 static double next_point_s(const struct spot_tracked *t, const struct spot_count_grid *g, size_t i)
 {
     return t->n ? t->past.since_s + (double)t->n * g->interval_s
                 : g->start_s + (double)i * g->interval_s;
 }
 
-/* Point i of the grid, which lies at time_s. */
+/* Take in point i of the grid, at time_s. */
 static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, size_t i,
                        double time_s)
 {
@@ -192,7 +192,7 @@ void spot_trackeds_release(struct spot_trackeds *trackeds)
     memset(trackeds, 0, sizeof(*trackeds));
 }
 
-/* --- the file: a line that says what it is, the payload, its hash --- */
+/* --- the file: a header line, the payload, its hash --- */
 
 static void head_line(const struct spot_tracked_key *key, char *line, size_t n_byte)
 {
@@ -270,7 +270,7 @@ int spot_trackeds_save(const struct spot_trackeds *trackeds, const char *path,
     return rc;
 }
 
-/* Counts and chances that a chain can have come to. */
+/* True if a chain can have reached these counts and probabilities. */
 static bool chain_is_sound(const struct spot_count_chain *c, const struct spot_count_law *law)
 {
     bool is_sound = !c->law && c->cap >= 0 && c->context >= 0 && c->recent >= 0 && c->calm >= 0 &&
@@ -345,7 +345,7 @@ static int take_record(struct spot_trackeds *trackeds, const struct spot_forecas
     t->law_at = (size_t)r.law_at;
     t->law_next = (size_t)r.law_next;
     *at += r.predictor_byte;
-    if (!t->n) /* it is made with the first value */
+    if (!t->n) /* it is created with the first value */
         return 0;
     t->predictor = spot_predictor_new(model, &spec);
     return spot_predictor_restore(t->predictor, *at - r.predictor_byte, (size_t)r.predictor_byte,
@@ -384,7 +384,7 @@ int spot_trackeds_load(struct spot_trackeds *trackeds, const char *path,
     size_t n = 0, cap = 0, got;
     int rc;
 
-    if (!in) /* without a file this is the first call */
+    if (!in) /* no file: this is the first call */
         return errno == ENOENT ? 0 : spot_err_sys(err, "cannot read the state '%s'", path);
     do {
         bytes = spot_xgrow(bytes, &cap, n + 65536, 1);

@@ -51,7 +51,7 @@ static double root_between(const struct moments *m, double lo, double hi)
     return x;
 }
 
-/* Where the cubic `slope` turns: its derivative is a quadratic. Roots inside (-1, 1), sorted. */
+/* The turning points of the cubic `slope`, roots of a quadratic. Those inside (-1, 1), sorted. */
 static int turning_points(const struct moments *m, double at[2])
 {
     /* slope = n b - (n c + a) x + (2 b - n b) x^2 + (n - 1) c x^3 */
@@ -88,7 +88,7 @@ struct spot_ar1 spot_ar1_fit(const double *w, size_t n)
     for (int i = 0; i < n_turn; i++)
         edge[n_edge++] = turn[i];
     edge[n_edge] = 1;
-    for (int i = 0; i < n_edge; i++) { /* between turns the slope is monotone */
+    for (int i = 0; i < n_edge; i++) { /* between turning points the slope is monotone */
         if (slope(&m, edge[i]) >= 0 && slope(&m, edge[i + 1]) <= 0) {
             const double phi = root_between(&m, edge[i], edge[i + 1]);
             const double loglik = fabs(phi) < 1 ? profile(&m, phi) : -INFINITY;
@@ -104,7 +104,7 @@ struct spot_ar1 spot_ar1_fit(const double *w, size_t n)
     return fit;
 }
 
-/* ARIMA(1,1,0) without constant: the changes are the autoregression. */
+/* ARIMA(1,1,0) without constant: an autoregression of the changes. */
 void spot_ar_predict(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                      double *prob)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Chains on the count: one matrix of transitions, iterated exactly. Their state is the table of
- * transitions ever seen, and the sums from which the distributions of jumps, deaths and births
- * follow. */
+/* Chains on the count: a transition matrix, iterated exactly. Their state is the table of all
+ * observed transitions; the distributions of jumps, deaths and births follow from it. */
 #include "forecast/models/fc_chain.h"
 
 #include <math.h>
@@ -53,7 +52,7 @@ void spot_chain_observe(const struct spot_fc_spec *spec, void *state,
             (size_t)past->y[past->n - 1]] += 1;
 }
 
-/* Jumps one way by k + 1: of just that size, or of that and more. */
+/* Probabilities of jumps in one direction by k + 1: of exactly that size, and of that or more. */
 struct sizes {
     double just[SPOT_FC_CAP_FINE + 1], least[SPOT_FC_CAP_FINE + 1];
 };
@@ -67,9 +66,9 @@ static void find_sizes(struct sizes *s, int cap, double prob, double keep)
     }
 }
 
-/* The jump chain: a change happens with prob (changes + 1/2)/(n + 1), is upward with
- * (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1); mass
- * beyond a bound stays on the bound, and on a bound no jump leads outside. */
+/* The jump chain: a change happens with probability (changes + 1/2)/(n + 1), is upward with
+ * probability (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1).
+ * Probability beyond a bound stays on the bound, and at a bound no jump leads outside. */
 SPOT_SIMD_INLINE void jump_rows(const struct jumps *c, int cap, double *matrix)
 {
     const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
@@ -93,8 +92,8 @@ SPOT_SIMD_INLINE void jump_rows(const struct jumps *c, int cap, double *matrix)
     }
 }
 
-/* to = from M, rows of little weight left out; four at a time, for speed: each sum in their order.
- */
+/* to = from M without the rows of negligible weight; four rows at a time for speed, each sum in the
+ * order of the rows. */
 SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
                            double *restrict to)
 {
@@ -118,7 +117,7 @@ SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict m
             to[k] += from[row[at]] * matrix[row[at] * width + k];
 }
 
-/* A whole number, in any order. */
+/* The count is a whole number, so the order of summation does not matter. */
 SPOT_SIMD_INLINE double count_of(const double *seen, size_t n)
 {
     double sum[4] = { 0 };
@@ -177,7 +176,7 @@ void spot_markov_predict(const struct spot_fc_spec *spec, void *state,
             spec->horizon, prob);
 }
 
-/* dist[k] = P(Binomial(n, share) = k), by recurrence from the likelier end. */
+/* dist[k] = P(Binomial(n, share) = k), by recurrence from the more likely end. */
 static void binomial(int n, double share, double *dist)
 {
     const bool flip = share > 0.5;
@@ -190,7 +189,7 @@ static void binomial(int n, double share, double *dist)
     }
 }
 
-/* p[s + b] += live[s] fill[b], which of likely s. */
+/* p[s + b] += live[s] fill[b] over the likely s. */
 SPOT_SIMD_INLINE void add_both_inline(const double *live, int n_live, const double *restrict fill,
                                       int n_fill, double *restrict p)
 {
@@ -214,8 +213,9 @@ void spot_places_dist(int cap, int now, double full, double empty, double *p)
     add_both(live, now, fill, cap - now, p);
 }
 
-/* Each instance dies with prob mu, then each empty place is filled with prob lambda: places are
- * independent two-state chains, so the count after h steps is the sum of two binomials. */
+/* Each instance is lost with probability mu, then each empty place is filled with probability
+ * lambda. Places are independent two-state chains, so the count after h steps is the sum of two
+ * binomials. */
 void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
                              const struct spot_fc_past *past, double *prob)
 {
@@ -233,7 +233,8 @@ void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
     for (int h = 1; h <= spec->horizon; h++) {
         const double lambda = fmin(born / missing, 1), stay = 1 - fmin(died / there, 1);
 
-        full = full * stay + (1 - full * stay) * lambda; /* P(a place is full | it was) */
+        /* P(a place is full, given that it was full) */
+        full = full * stay + (1 - full * stay) * lambda;
         empty = empty * stay + (1 - empty * stay) * lambda;
         spot_places_dist(cap, now, full, empty, spot_fc_row(spec, prob, h));
     }

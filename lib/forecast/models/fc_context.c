@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A back-off tree of contexts: for every step ahead, how the count moved after situations like
- * this one, from the broad (any) to the narrow (this level, this long after the last change).
+/* A back-off tree of contexts: for every step ahead, how the count changed after situations like
+ * the current one, from general (any) to specific (this level, this long after the last change).
  * Source: the escape method of context-tree models (Witten and Bell 1991), on h-step changes. */
 #include <math.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "forecast/pmf.h"
 
 enum {
-    LEVELS = 4, /* 0, below half, from half, cap */
+    LEVELS = 4, /* 0, below half of the cap, from half on, the cap */
     AGES = 8,   /* intervals since the last change: 1, 2, -4, -8, -16, -32, -64, more */
     MOVES = 7,  /* none yet, or down/up by 1, 2-3, 4 and more */
-    ORDERS = 5, /* contexts that hold at a time, broad to narrow */
-    KNOTS = 64, /* steps that have tables; those between are mixtures of neighbours */
+    ORDERS = 5, /* contexts that a situation belongs to, general to specific */
+    KNOTS = 64, /* steps that have tables; steps between are mixtures of their neighbours */
     ALL_KNOTS = 16,
 };
 
@@ -26,11 +26,11 @@ struct situation {
 struct context {
     struct situation now;
     size_t n;
-    struct situation past[SPOT_FC_HORIZON_MAX + 1]; /* ring by n */
-    float count[]; /* [knots * contexts * (2 cap + 1)], the change at offset cap */
+    struct situation past[SPOT_FC_HORIZON_MAX + 1]; /* ring buffer by n */
+    float count[]; /* [knots * contexts * (2 cap + 1)] of changes, offset by cap */
 };
 
-/* 1..16, then some 25 % apart, the last being the horizon. */
+/* The steps 1..16, then about 25 % apart; the last one is the horizon. */
 static int make_knots(int horizon, int knot[KNOTS])
 {
     int n = 0;
@@ -73,7 +73,7 @@ static size_t age_class(int age)
     return class;
 }
 
-/* Indices of the contexts a situation is in, broad to narrow. */
+/* Indices of the contexts of a situation, general to specific. */
 static void find_contexts(const struct spot_fc_spec *spec, const struct situation *s,
                           size_t id[ORDERS])
 {
@@ -154,7 +154,7 @@ SPOT_SIMD_INLINE void back_off(const float *restrict seen, size_t width, int h,
         dist[i] = ((double)seen[i] + escape * dist[i]) / (n + escape);
 }
 
-/* The changes from -*down to *up are all that were ever seen, and none. */
+/* All changes ever seen, and no change, lie in -*down..*up. */
 static void find_seen(const float *all, int cap, int *down, int *up)
 {
     *down = *up = cap;
@@ -164,7 +164,8 @@ static void find_seen(const float *all, int cap, int *down, int *up)
         --*up;
 }
 
-/* The tables of all contexts but the first, which is the same each time, lie far apart. */
+/* Prefetch the tables of all contexts except the first, which is always the same one: they are far
+ * apart in memory. */
 static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
                   const size_t id[ORDERS])
 {
@@ -175,14 +176,14 @@ static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
             __builtin_prefetch(table(spec, c, knot, id[k]) + i);
 }
 
-/* The step's distribution from its tables, broad to narrow. */
+/* The distribution of a step from its tables, general to specific. */
 SPOT_SIMD_INLINE void knot_dist_inline(const float *const at[ORDERS], int cap, int y, int h,
                                        double *p)
 {
     double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
     int down, up;
 
-    find_seen(at[0], cap, &down, &up); /* what any other has, this one has */
+    find_seen(at[0], cap, &down, &up); /* a change seen in any context is seen in this one */
     dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++)
         back_off(at[k] + cap - down, (size_t)(down + 1 + up), h, dist + cap - down);

@@ -3,8 +3,8 @@
 
 #include "forecast/models/models.h"
 
-/* Past h-step changes, applied to the newest value; half an observation says "no change", so
- * that a window without any is a distribution, too. What would leave 0..cap stays on the bound. */
+/* Past h-step changes, applied to the newest value. Half an observation of "no change" is added, so
+ * that an empty window gives a distribution too. Counts outside 0..cap are moved to the bound. */
 void spot_empirical_predict(const struct spot_fc_spec *spec, void *state,
                             const struct spot_fc_past *past, double *prob)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Analogs: what followed the moments most like this one. A moment is seven features: level, age,
- * last move, distance to the means of 12 and 60 intervals, and how restless those were. Their
- * weights were chosen by hand on public traces; see docs/design/05-forecast.md.
- * Source: nearest-neighbour prediction (Lorenz 1969); features and kernel are ours. */
+/* Analogs: what followed the past moments that are most similar to the current one. A moment has
+ * seven features: level, age, last move, distance to the means of 12 and of 60 intervals, and the
+ * share of changes in those. Their weights were chosen by hand on public traces; see
+ * docs/design/05-forecast.md. Source: nearest-neighbour prediction (Lorenz 1969); features and
+ * kernel are ours. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { NEAREST = 200, FEATURES = 7, SHORT = 12, LONG = 60, BLOCK = 32 };
 struct knn {
     size_t n;
     int age, move;
-    float feature[FEATURES][SPOT_FC_PAST]; /* ring by n */
+    float feature[FEATURES][SPOT_FC_PAST]; /* ring buffer by n */
 };
 
 size_t spot_knn_state_byte(const struct spot_fc_spec *spec)
@@ -26,7 +27,7 @@ size_t spot_knn_state_byte(const struct spot_fc_spec *spec)
     return sizeof(struct knn);
 }
 
-/* Mean of the newest `span` values, and the share of them that were changes. */
+/* Mean of the newest `span` values, and the share of them that changed. */
 static void look_back(const struct spot_fc_past *past, size_t span, double *mean, double *restless)
 {
     const size_t n = past->n < span ? past->n : span;
@@ -61,7 +62,7 @@ void spot_knn_observe(const struct spot_fc_spec *spec, void *state, const struct
     c->feature[6][at] = (float)sqrt(restless[1]);
 }
 
-/* A distance is kept as the bits of its float: they are ordered as floats >= 0 are. */
+/* A distance is stored as the bits of its float, which for floats >= 0 are in the same order. */
 SPOT_SIMD_INLINE int32_t bits_of(float x)
 {
     int32_t bits;
@@ -90,11 +91,11 @@ SPOT_SIMD_INLINE int32_t largest_until(const int32_t *x, size_t n, int32_t bound
     return most;
 }
 
-/* The k-th smallest of x [n], k < n: the range that holds it is halved until it holds no other. No
- * branch hangs on a value, as a sort's would. */
+/* The k-th smallest of x[n], k < n: its range is halved until one value is left. Unlike a sort, no
+ * branch depends on a value. */
 SPOT_SIMD_INLINE int32_t select_kth(const int32_t *x, size_t n, int32_t k)
 {
-    int32_t lo = 0, hi = largest_until(x, n, INT32_MAX); /* lo <= the k-th <= hi */
+    int32_t lo = 0, hi = largest_until(x, n, INT32_MAX); /* the k-th smallest is in [lo, hi] */
 
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
@@ -112,14 +113,14 @@ SPOT_SIMD_INLINE int32_t select_kth(const int32_t *x, size_t n, int32_t k)
     return lo;
 }
 
-/* The nearest moments: where, how far, and how far the farthest is. */
+/* The nearest moments: their positions, distances, and the largest distance. */
 struct nearest {
     size_t n;
     uint16_t at[SPOT_FC_PAST];
     int32_t near[SPOT_FC_PAST], reach;
 };
 
-/* distance[i] of the values [n] whose features begin at `first`. */
+/* Compute distance[i] of the [n] moments whose features begin at `first`. */
 SPOT_SIMD_INLINE void add_distances(const struct knn *c, size_t first, size_t n,
                                     int32_t *restrict distance)
 {
@@ -140,7 +141,7 @@ SPOT_SIMD_INLINE void add_distances(const struct knn *c, size_t first, size_t n,
     }
 }
 
-/* A bit for each of x [n], n <= BLOCK, that is at most `bound`. */
+/* A bit mask of the x[n], n <= BLOCK, that are at most `bound`. */
 SPOT_SIMD_INLINE uint32_t until(const int32_t *x, size_t n, int32_t bound)
 {
     uint32_t found = 0;
@@ -150,7 +151,7 @@ SPOT_SIMD_INLINE uint32_t until(const int32_t *x, size_t n, int32_t bound)
     return found;
 }
 
-/* Those of x [n] that are at most `bound`, in order. */
+/* Collect the x[n] that are at most `bound`, in order. */
 SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
                              struct nearest *restrict found)
 {
@@ -179,8 +180,9 @@ static void keep_until(struct nearest *found, int32_t reach)
     found->reach = reach;
 }
 
-/* Of the first n moments the k + 1 nearest, k < n, and all as near as the farthest of them, in
- * order: among those until a guess from every SAMPLE-th one, or among all where it was too near. */
+/* Of the first n moments, the k + 1 nearest (k < n) and all at the same distance as the farthest of
+ * these, in order. Searches those within a bound estimated from every SAMPLE-th one, or all if the
+ * estimate was too small. */
 SPOT_SIMD_INLINE void find_nearest_inline(const struct knn *c, size_t n_past, size_t n, size_t k,
                                           struct nearest *found)
 {
@@ -205,7 +207,7 @@ SPOT_SIMD_TWICE(find_nearest,
                 (const struct knn *c, size_t n_past, size_t n, size_t k, struct nearest *found),
                 (c, n_past, n, k, found))
 
-/* Add what followed at every step; the nearest weigh 1, the farthest a tenth. */
+/* Add what followed the moments, at every step; the nearest has weight 1, the farthest a tenth. */
 SPOT_SIMD_INLINE void add_moments_inline(const struct nearest *found, const int *past, int now,
                                          int cap, int horizon, double *prob)
 {
@@ -256,7 +258,7 @@ void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct
     for (int h = 1; h <= spec->horizon; h++) {
         double *p = spot_fc_row(spec, prob, h);
 
-        p[now] += 1; /* one more moment, after which nothing happened */
+        p[now] += 1; /* one more moment, after which nothing changed */
         spot_pmf_normalize(p, spec->cap, now);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Request arrivals per interval: negative binomials around levels, trends and windows that are
- * weighted by how well they told the past (fc_load_mix.h), half of the whole, and around a
- * regression on them, the other half (fc_load_regress.h), over a daily or weekly cycle where the
- * history shows one. */
+/* Request arrivals per interval. Half of the forecast is a mixture of negative binomials around
+ * levels, trends and windows, weighted by how well they predicted the past (fc_load_mix.h). The
+ * other half is one around a regression on these (fc_load_regress.h). Both are scaled by a daily or
+ * weekly cycle if the history shows one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static double factor_at(const struct cycle *c, double t)
     return c->factor[(int)(phase * c->n) % c->n];
 }
 
-/* Factors from y [n]: the mean of each slot, drawn to 1 by as much as two intervals. */
+/* Factors from y[n]: the mean of each slot, shrunk towards 1 with a weight of two intervals. */
 static void fit_cycle(const int *y, size_t n, double period, int slots, struct cycle *c)
 {
     double sum[SLOTS * WEEK_DAYS] = { 0 }, seen[SLOTS * WEEK_DAYS] = { 0 }, mean = 0;
@@ -48,8 +48,8 @@ static void fit_cycle(const int *y, size_t n, double period, int slots, struct c
         c->factor[k] = mean > 0 ? fmax((sum[k] + 2 * mean) / (seen[k] + 2) / mean, 0.05) : 1;
 }
 
-/* Keep the cycle if, fitted on all but the newest period, it tells that period better than the
- * mean does, by a tenth of the squared error. */
+/* Keep the cycle if, fitted on everything except the newest period, it predicts that period better
+ * than the mean does: by a tenth of the squared error. */
 static void keep_if_it_tells(const int *y, size_t n, double period, int slots, struct cycle *c)
 {
     const size_t held = (size_t)period, n_fit = n - held;
@@ -71,7 +71,7 @@ static void keep_if_it_tells(const int *y, size_t n, double period, int slots, s
         fit_cycle(y, n, period, slots, c);
 }
 
-/* (k + size) / (mean + size), and its logarithm; 1 for Poisson, whose size is without end. */
+/* (k + size) / (mean + size), and its logarithm; 1 for Poisson, which has infinite size. */
 static double grown(double k, double mean, double size)
 {
     return isinf(size) ? 1 : (k + size) / (mean + size);
@@ -82,8 +82,8 @@ static double log_grown(double k, double mean, double size)
     return isinf(size) ? 0 : log1p((k - mean) / (mean + size));
 }
 
-/* ln P(k) of the negative binomial of that mean and size. Gamma functions of a large size would
- * cancel to nothing: the product of k factors does not. */
+/* ln P(k) of the negative binomial with this mean and size. Gamma functions of a large size would
+ * cancel out numerically; the product of k factors does not. */
 static double log_density(int k, double mean, double size)
 {
     double sum = isinf(size) ? -mean : -size * log1p(mean / size);
@@ -93,7 +93,8 @@ static double log_density(int k, double mean, double size)
     return sum + k * log(mean) - lgamma(k + 1.0);
 }
 
-/* p += weight * negative binomial, by recurrence from its middle; beyond the cap on the cap. */
+/* p += weight * negative binomial, by recurrence from its middle; probability above the cap goes to
+ * the cap. */
 static void add_negbin(double *p, int cap, double mean, double var, double weight)
 {
     const double size = var > mean * (1 + 1e-9) ? mean * mean / (var - mean) : INFINITY;
@@ -120,7 +121,7 @@ static void add_negbin(double *p, int cap, double mean, double var, double weigh
     p[cap] += weight * fmax(0, 1 - sum);
 }
 
-/* Mean and spread of the window, the same at every step. */
+/* A negative binomial with the mean and spread of the window, the same at every step. */
 void spot_negbin_predict(const struct spot_fc_spec *spec, void *state,
                          const struct spot_fc_past *past, double *prob)
 {
@@ -137,7 +138,7 @@ void spot_negbin_predict(const struct spot_fc_spec *spec, void *state,
         add_negbin(spot_fc_row(spec, prob, h), spec->cap, mean, var, 1);
 }
 
-/* A part with less than that adds nothing that can be seen. */
+/* parts with less weight make no visible difference */
 static const double weight_min = 1e-6;
 
 void spot_load_predict(const struct spot_fc_spec *spec, void *state,

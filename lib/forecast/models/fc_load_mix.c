@@ -18,13 +18,15 @@ static const struct trend {
 };
 static const size_t window_len[WINDOWS] = { 12, 60 };
 
-/* The windows are what is safe where the past says little: most of what is believed at first. */
+/* Prior weights. Windows are the safe choice if the past says little, so they have most of the
+ * weight at first. */
 static const double level_prior = 0.3 / LEVELS, trend_prior = 0.1 / TRENDS;
 static const double window_prior[WINDOWS] = { 0.3, 0.3 };
 
-static const double keep_error = 0.95, keep_loss = 0.98; /* of a sum, per value */
-static const double prior_errors = 5; /* this many, as large as Poisson's, before the first */
-static const double near_share = 0.2; /* of the loss one step ahead, for longer steps */
+static const double keep_error = 0.95, keep_loss = 0.98; /* discount of sums, per value */
+/* the variance starts with this many errors of Poisson size */
+static const double prior_errors = 5;
+static const double near_share = 0.2; /* weight of the loss one step ahead, for longer steps */
 
 /* An expert's state at one time: level, and slope per step before damping. */
 struct opinion {
@@ -35,18 +37,18 @@ struct spot_load_mix {
     const double *x; /* [n] */
     size_t n;
     struct opinion *opinion; /* [n * EXPERTS] */
-    double *var;             /* [n * EXPERTS], of the lag that is played */
+    double *var;             /* [n * EXPERTS] for the current lag */
     int lag;
-    double loss[EXPERTS], near_loss[EXPERTS]; /* at that lag, and one step ahead */
+    double loss[EXPERTS], near_loss[EXPERTS]; /* at the current lag, and one step ahead */
 };
 
-/* --- what they say --- */
+/* --- predictions of the experts --- */
 
 static void tell_levels(struct spot_load_mix *m)
 {
     for (int k = 0; k < LEVELS; k++) {
         const double a = level_alpha[k];
-        double sum = 0, weight = 0; /* early on a mean of what there is */
+        double sum = 0, weight = 0; /* at first, a mean of the values there are */
 
         for (size_t t = 0; t < m->n; t++) {
             sum = sum * (1 - a) + a * m->x[t];
@@ -56,7 +58,7 @@ static void tell_levels(struct spot_load_mix *m)
     }
 }
 
-/* Damped trend, error correction form: Hyndman et al. 2008. */
+/* Damped trends in error correction form: Hyndman et al. 2008. */
 static void tell_trends(struct spot_load_mix *m)
 {
     for (int k = 0; k < TRENDS; k++) {
@@ -105,7 +107,7 @@ static double mean_of(const struct spot_load_mix *m, size_t t, int k, double rea
     return fmax(0, o->level + o->slope * reach);
 }
 
-/* --- how well they told --- */
+/* --- scores of the experts --- */
 
 static const double pi = 3.14159265358979323846;
 
@@ -124,7 +126,7 @@ static double median(const double x[EXPERTS])
     return sorted[EXPERTS / 2];
 }
 
-/* Score what was said `lag` steps before time t about it. */
+/* Score the predictions for time t that were made `lag` steps before. */
 static void score_all(struct spot_load_mix *m, size_t t, const double reach[EXPERTS],
                       double square[EXPERTS])
 {
@@ -143,7 +145,7 @@ static void score_all(struct spot_load_mix *m, size_t t, const double reach[EXPE
         m->loss[k] = m->loss[k] * keep_loss + crps[k] / unit;
 }
 
-/* Play the past `lag` steps ahead: m->var at each time, and m->loss at the end. */
+/* Replay the past `lag` steps ahead: sets m->var for each time, and m->loss at the end. */
 static void play(struct spot_load_mix *m, int lag)
 {
     double square[EXPERTS] = { 0 }, reach[EXPERTS], n_error = 0;

@@ -10,11 +10,11 @@
 enum { TERMS = 3 };
 
 static const double start[TERMS] = { 1, 0, 0 };
-static const double ridge = 80; /* squares of a Poisson spread, for the start */
-static const double keep_pair = 0.99, keep_error = 0.97; /* of a sum, per value */
+static const double ridge = 80; /* towards the start, in squares of a Poisson spread */
+static const double keep_pair = 0.99, keep_error = 0.97; /* discount of sums, per value */
 static const double prior_errors = 8;
 
-/* Normal equations of the pairs seen. */
+/* Normal equations of the pairs seen so far. */
 struct sums {
     double xx[TERMS][TERMS], xy[TERMS];
 };

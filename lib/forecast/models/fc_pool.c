@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The default: a linear pool of small models that err in different ways, then a correction of its
- * odds that is learned as the series goes on (recal.h), then what is believed of it beside the
- * usual level and the newest value (gate.h). The weights are fixed, chosen once on
- * public traces; weights learned on the series itself did worse there. What was tried and lost is
- * told in docs/design/05-forecast.md. */
+/* The default model: a linear pool of small models that err in different ways; then a correction of
+ * its odds, learned along the series (recal.h); then a mixture with the usual level and the newest
+ * value (gate.h). The weights of the pool are fixed and were chosen once on public traces; weights
+ * learned on the series itself did worse there. docs/design/05-forecast.md tells what else was
+ * tried. */
 #include <string.h>
 
 #include "common/simd.h"
@@ -14,7 +14,7 @@
 static const struct member {
     const char *name;
     int history;
-    double weight[2]; /* where the cap is more than one, where it is one; 0: is left out */
+    double weight[2]; /* with a cap above one, with a cap of one; 0: not used */
 } member[] = {
     { "knn", 0, { 0.32, 0.15 } },     { "renewal", 0, { 0, 0.38 } },
     { "context", 0, { 0.21, 0.10 } }, { "arima", 12, { 0.14, 0.12 } },
@@ -24,9 +24,9 @@ static const struct member {
 
 enum { MEMBERS = sizeof(member) / sizeof(member[0]) };
 
-/* State: the correction, the members' states one
- * after another, then room for two distributions: one member's, and the pool's own while it learns.
- * That room is zero between calls. */
+/* State: the correction, then the members' states one after another, then scratch for two
+ * distributions: a member's, and the pool's own while it learns. The scratch is zero between calls.
+ */
 struct part {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
@@ -41,7 +41,8 @@ static size_t align(size_t n_byte)
 
 static struct part part_of(const struct spot_fc_spec *spec, const struct member *m)
 {
-    static const struct spot_forecaster *_Atomic named[MEMBERS]; /* looking takes its time */
+    /* looking the names up takes time */
+    static const struct spot_forecaster *_Atomic named[MEMBERS];
     struct part part = { named[m - member], *spec, 0, 0 };
 
     if (!part.model)
@@ -80,7 +81,7 @@ size_t spot_pool_state_byte(const struct spot_fc_spec *spec)
     return sum;
 }
 
-/* Half an observation says that any count can be next: what was never seen is not impossible. */
+/* The weight of half an observation for any count: what was never seen is not impossible. */
 static double unseen_share(const struct spot_recal *recal)
 {
     return 0.5 / ((double)recal->n + 50);
@@ -96,8 +97,8 @@ SPOT_SIMD_INLINE void add_weighted_inline(double *restrict sum, const double *re
 SPOT_SIMD_TWICE(add_weighted, (double *restrict sum, const double *restrict x, size_t n, double by),
                 (sum, x, n, by))
 
-/* The weighted mean for `horizon` steps, at most those of spec; `distribution` is scratch for as
- * many. */
+/* Add the weighted mean over members for `horizon` steps, at most those of spec; `distribution` is
+ * scratch of that size. */
 static void add_members(const struct spot_fc_spec *spec, void *state,
                         const struct spot_fc_past *past, int horizon, double *dist, double *prob)
 {
@@ -128,7 +129,7 @@ static double *room_of(const struct spot_fc_spec *spec, void *state)
     return (double *)(void *)(end - steps * ((size_t)spec->cap + 1) * sizeof(double));
 }
 
-/* Make a forecast also at this moment, so that the correction learns from its outcome. */
+/* Keep the forecast made now, so that the correction can learn from its outcome. */
 static void remember_dist(const struct spot_fc_spec *spec, void *state,
                           const struct spot_fc_past *past)
 {

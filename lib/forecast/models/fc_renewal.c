@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of an unchanged count as renewals: the hazard of a change depends on how long the count has
- * stood, apart for empty, full and between; where it goes is the chain's transition given a
- * change. Age decides because gaps between changes are clustered: most runs are short, the rest
- * very long. Source: semi-Markov processes (Cox 1962); hazards of age classes are shrunk to
+ * been the same, separately for empty, full and between; the new count follows the transitions of a
+ * chain, given a change. Age matters because changes are clustered: most runs are short, the rest
+ * very long. Source: semi-Markov processes (Cox 1962). Hazards of age classes are shrunk towards
  * their neighbours', and follow the newest hundred or so exposures of a class. */
 #include <math.h>
 #include <stdint.h>
@@ -13,13 +13,14 @@
 
 enum {
     LEVELS = 3,   /* 0, between, cap */
-    CLASSES = 40, /* of age: two to a doubling */
-    LAGS = 64,    /* a new run's hazard stays what it is from this age on */
+    CLASSES = 40, /* classes of age: two for each doubling */
+    LAGS = 64,    /* from this age on the hazard of a new run is constant */
 };
 
-static const double KEEP = 0.99;                      /* of what a class knew, at an exposure */
-static const double PRIOR_EVENTS = 0.5, PRIOR_N = 20; /* of a level */
-static const double SHRINK = 2;                       /* events that the neighbours are worth */
+/* factor on what a class has learned, per exposure */
+static const double KEEP = 0.99;
+static const double PRIOR_EVENTS = 0.5, PRIOR_N = 20; /* prior of a level */
+static const double SHRINK = 2;                       /* weight of the neighbours, in events */
 
 struct renewal {
     int64_t age;
@@ -74,7 +75,8 @@ void spot_renewal_observe(const struct spot_fc_spec *spec, void *state,
     c->age++;
 }
 
-/* P(a change in the next interval | the count has stood for `age` intervals at that level). */
+/* P(a change in the next interval, given that the count has been the same for `age` intervals at
+ * this level). */
 static double hazard(const struct renewal *c, int level, int64_t age)
 {
     const int class = class_of(age);
@@ -90,10 +92,11 @@ static double hazard(const struct renewal *c, int level, int64_t age)
                           (c->exposure[level][class] + SHRINK * near_n / near));
 }
 
-/* Of a run that has just begun: it ends after i intervals, it lasts for i. */
+/* A run that has just begun: the probabilities that it ends after i intervals, and that it lasts
+ * for i. */
 struct run {
     double ends[LAGS + 1], lasts[LAGS + 1];
-    double late; /* hazard from LAGS on */
+    double late; /* hazard from age LAGS on */
 };
 
 static void fill_run(const struct renewal *c, int level, int horizon, struct run *run)
@@ -112,8 +115,9 @@ struct walk {
     const struct spot_fc_spec *spec;
     struct run run[LEVELS];
     const double *matrix;
-    double begun[LAGS][SPOT_FC_CAP_FINE + 1]; /* ring by step: a run began there, by count */
-    double old[SPOT_FC_CAP_FINE + 1];         /* in a run older than LAGS */
+    /* ring buffer by step: P(a run began there), by count */
+    double begun[LAGS][SPOT_FC_CAP_FINE + 1];
+    double old[SPOT_FC_CAP_FINE + 1]; /* P(in a run older than LAGS), by count */
 };
 
 /* The distribution of the next count given a change. */
@@ -129,7 +133,8 @@ static void spread(const struct walk *w, int from, double mass, double *to)
         to[k] += (int)k != from ? mass * row[k] / change : 0;
 }
 
-/* Step h: `ended` and `stood` are of the run at hand, which is at count `now`. */
+/* Step h: `ended` and `stood` are the probabilities for the current run, which is at count `now`.
+ */
 static void step(struct walk *w, int h, int now, double ended, double stood, double *p)
 {
     const int cap = w->spec->cap;
@@ -140,7 +145,7 @@ static void step(struct walk *w, int h, int now, double ended, double stood, dou
 
         leaves[y] = w->old[y] * run->late;
         w->old[y] -= leaves[y];
-        if (h > LAGS) { /* the slot that this step takes over */
+        if (h > LAGS) { /* the slot that this step reuses */
             leaves[y] += fresh[y] * run->ends[LAGS];
             w->old[y] += fresh[y] * run->lasts[LAGS];
         }

@@ -12,7 +12,7 @@ void spot_last_predict(const struct spot_fc_spec *spec, void *state,
         spot_pmf_point(spot_fc_row(spec, prob, h), spec->cap, past->y[past->n - 1]);
 }
 
-/* Mean and spread of the window, the same at every step. */
+/* A distribution with the mean and spread of the window, the same at every step. */
 void spot_ma_predict(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                      double *prob)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Exponential smoothing: its parameter by least squares over a grid, because the surface has
- * several minima and a forecast must not depend on where a search started. */
+/* Exponential smoothing. Its parameter is found by least squares over a grid, since the error has
+ * several minima and a forecast must not depend on where a search starts. */
 #include <math.h>
 
 #include "common/simd.h"
@@ -11,7 +11,7 @@ struct smooth {
     double alpha, level, sse;
 };
 
-/* All alphas side by side; of equal ones the largest. */
+/* Computes all alphas together; of equal ones takes the largest. */
 SPOT_SIMD_INLINE void fit_inline(const int *y, size_t n, struct smooth *best)
 {
     enum { ALPHAS = 20 };
