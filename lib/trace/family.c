@@ -5,7 +5,7 @@
 
 enum { ASKED, HAZARD, OS, COLUMNS };
 
-/* The header is known with the first row, which is enough. */
+/* Stops at the first row: the header is known then, and nothing else is needed. */
 static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     enum spot_family *family = user;

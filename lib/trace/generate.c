@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 
 static const double STEP_MAX_S = 60, WARM_UP_S = 86400;
-enum { REGION_STREAM = 1 << 20 }; /* streams below belong to zones */
+enum { REGION_STREAM = 1 << 20 }; /* random streams below this number belong to zones */
 
 #define FIELD(name, meaning, min, max)                                        \
     {                                                                         \
@@ -37,7 +37,7 @@ const struct spot_trace_model_field spot_trace_model_field[] = {
 int spot_trace_model_profile(const char *name, int32_t cap, struct spot_trace_model *model,
                              struct spot_err *err)
 {
-    /* loss_mean and gain_mean are 1 + share of the cap here. */
+    /* loss_mean and gain_mean are given as 1 + a share of the cap. */
     static const struct {
         const char *name;
         struct spot_trace_model model;
@@ -72,7 +72,7 @@ int spot_trace_model_check(const struct spot_trace_model *model, struct spot_err
     return 0;
 }
 
-/* A Pareto length of the given mean, cut at 50 times the mean. */
+/* A Pareto-distributed length with the given mean, truncated at 50 times the mean. */
 static double heavy_length_s(struct spot_rng *rng, double mean_s, double tail)
 {
     const double least_s = mean_s * (tail - 1) / tail;
@@ -100,7 +100,7 @@ static int32_t at_most(int32_t n, int32_t limit)
     return n < limit ? n : limit;
 }
 
-/* Alternate between on and off so that `share` of the time is on. */
+/* Alternate between on and off so that the source is on for `share` of the time. */
 static void advance_spell(struct spot_spell *spell, struct spot_rng *rng,
                           const struct spot_trace_model *model, double share, double time_s)
 {
@@ -151,7 +151,7 @@ static int32_t gain(const struct spot_generator *gen, struct spot_gen_zone *zone
     return at_most(geometric(&zone->rng, model->gain_mean), missing);
 }
 
-/* Each machine of a zone that is hit goes with the severity of the shock. */
+/* In a zone that is hit, each machine is lost with the probability `severity` of the shock. */
 static int32_t suffer(const struct spot_generator *gen, struct spot_gen_zone *zone, double severity)
 {
     int32_t n = 0;
@@ -165,8 +165,8 @@ static int32_t suffer(const struct spot_generator *gen, struct spot_gen_zone *zo
 
 static void advance(struct spot_generator *gen, double step_s, struct spot_gen_net *net)
 {
-    /* Of the quiet time, each of the two kinds of spell leaves its part: together
-     * they fill busy_share. */
+    /* each of the two kinds of spell leaves its share of the time quiet; together they fill
+     * busy_share */
     const double quiet = 1 - gen->model.busy_share;
     const double common = 1 - pow(quiet, gen->model.busy_common);
     const double own = 1 - pow(quiet, 1 - gen->model.busy_common);

@@ -38,14 +38,14 @@ static int read_aws_price(struct spot_import *imp, const struct spot_json_doc *d
         return spot_json_fail(doc, at, err, "expected a price, got '%.40s'", p.price);
     if (!p.zone && !p.zone_id)
         return spot_json_fail(doc, pointer, err, "lacks the key 'AvailabilityZone'");
-    /* Zone names are aliases of one account; the id, where it is given, is not. */
+    /* Zone names are aliases within one account; the id, if given, is not. */
     if (!strcmp(p.product, "Linux/UNIX"))
         spot_import_add(imp, time_s, p.zone_id ? p.zone_id : p.zone, p.type, "spot")->value[0] =
             usd;
     return 0;
 }
 
-/* A query is of one region: "" if the row does not say which. */
+/* The region of a query; "" if the row does not say it. */
 static void region_of(const struct spot_json_value *item, char *region, size_t n_byte)
 {
     const char *zone = spot_import_member(item, "AvailabilityZone");
@@ -63,7 +63,7 @@ int spot_import_aws_price(struct spot_import *imp, const struct spot_json_doc *d
     char region[64] = "";
 
     region_of(spot_json_entry(items, 0), region, sizeof(region));
-    if (*region || is_last) /* an empty page that announces others has nothing to miss */
+    if (*region || is_last) /* an empty page that announces more pages lacks nothing */
         spot_import_page(imp, region, is_last);
     return spot_import_items(imp, doc, "SpotPriceHistory", read_aws_price, err);
 }

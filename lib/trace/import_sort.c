@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The second half of an import: order, repetitions, traces and tables. */
+/* The second half of an import: sort the rows, drop repetitions, make traces and tables. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int compare_place(const char *const a[3], const char *const b[3])
     return 0;
 }
 
-struct ranked { /* makes qsort stable */
+struct ranked { /* a rank makes qsort stable */
     const void *item;
     size_t rank;
 };
@@ -44,7 +44,8 @@ static int compare_rows(const void *a, const void *b)
     return place ? place : (p->rank > q->rank) - (p->rank < q->rank);
 }
 
-/* At one moment and place in the order read: add and remove of one node stay so. */
+/* Nodes by time and place; at equal ones in the order read, so that add and remove of a node keep
+ * their order. */
 static int compare_nodes(const void *a, const void *b)
 {
     const struct ranked *p = a, *q = b;
@@ -81,7 +82,7 @@ static bool is_same_row(const struct spot_import_row *a, const struct spot_impor
            a->extra == b->extra;
 }
 
-/* Numbers for series and nodes, by first appearance. */
+/* Numbers of series and nodes, by first appearance. */
 struct numbers {
     struct spot_names zone, series, node;
     bool *is_there;     /* [node.n] */
@@ -110,9 +111,9 @@ static void release_numbers(struct numbers *n)
     free(n->available);
 }
 
-/* The kept events of a node at one time, by index + 1; 0: none. */
+/* The events kept for a node at one time, as index + 1; 0: none. */
 struct said {
-    size_t first, last, at; /* at: what the present reading has come to */
+    size_t first, last, at; /* at: the position that the current reading has reached */
     size_t newest;          /* the event read last, kept or not */
     unsigned long line;
     const char *source;
@@ -121,14 +122,15 @@ struct said {
 struct moments {
     struct numbers number;
     struct spot_import_node *kept; /* [n] */
-    size_t n, *next;               /* of the same node and moment */
-    size_t *node;                  /* [n_node] of the import */
+    size_t n, *next;               /* next: the next event of the same node and time */
+    size_t *node;                  /* [n_node] node of each event of the import */
     struct said *said;             /* [number.node.n] */
     size_t said_cap;
 };
 
-/* Is this what an earlier reading of that moment said, or this one just before? Files that overlap
- * say a moment again, each in its order: what of it is new comes behind the rest. */
+/* True if an earlier reading of that time had this event, or the current reading had it just
+ * before. Overlapping files repeat a time, each in its own order: their new events come after the
+ * rest. */
 static bool is_repeated(const struct moments *m, struct said *said,
                         const struct spot_import_node *e)
 {
@@ -157,8 +159,8 @@ static void keep(struct moments *m, struct said *said, const struct spot_import_
     said->last = said->at = m->n;
 }
 
-/* A node that comes, leaves and comes again at one moment has three events there; in the end it is
- * what was read last. */
+/* A node that comes, leaves and comes again at one time has three events there; the state read last
+ * is its final one. */
 static void keep_moment(struct moments *m, const struct spot_import_node *event, size_t from,
                         size_t to)
 {
@@ -212,7 +214,7 @@ void spot_import_sort(struct spot_import *imp)
     sort_stable(imp->row, imp->n_row, sizeof(*imp->row), compare_rows);
     for (size_t i = 0; i < imp->n_row; i++) {
         if (n && is_same_row(&imp->row[n - 1], &imp->row[i]))
-            n--; /* the later reading wins */
+            n--; /* the later reading replaces the earlier one */
         imp->row[n++] = imp->row[i];
     }
     imp->n_row = n;
@@ -220,7 +222,7 @@ void spot_import_sort(struct spot_import *imp)
     drop_repeated(imp);
 }
 
-/* Drop what has no effect, or refuse it: a node that comes twice or leaves twice. */
+/* Drop events without effect, or refuse them: a node that comes twice or leaves twice. */
 static int check_nodes(struct spot_import *imp, struct spot_err *err)
 {
     static const char *const word[] = { "", "add", "remove", "notice" };
@@ -303,7 +305,7 @@ static int build_nodes(const struct spot_import *imp, struct numbers *n,
     return 0;
 }
 
-/* Events after the last change show that nothing changed since: add a row there. */
+/* Events after the last change show that nothing changed until then: add a row for that time. */
 static int build_end(const struct spot_import *imp, struct spot_trace_builder *b,
                      struct spot_err *err)
 {

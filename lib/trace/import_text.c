@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats that are lines of text: node events, count logs, logs of runs. */
+/* Formats with one record per line: node events, count logs, logs of runs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static int read_nodes(struct spot_import *imp, const struct spot_json_doc *doc, 
 
         snprintf(at, sizeof(at), "/2/nodes/%zu", i);
         if (!name || !*name) {
-            imp->n_node -= i; /* all of a line, or nothing */
+            imp->n_node -= i; /* take all nodes of a line or none */
             return spot_json_fail(doc, at, err, "expected a node's name");
         }
         add_node(imp, time_s, kind, name, doc->source, line);
@@ -104,7 +104,7 @@ int spot_import_spotserve(struct spot_import *imp, const char *text, size_t n_by
         rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_ADD, line, err);
     else if (!strcmp(word, "remove"))
         rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_REMOVE, line, err);
-    spot_json_release(&doc); /* other events do not change the nodes */
+    spot_json_release(&doc); /* other events do not change nodes */
     return rc;
 }
 
@@ -126,7 +126,7 @@ static int on_spot_event(struct spot_import *imp, const struct spot_event_log *l
                               SPOT_TRACE_TIME_MAX_S);
     imp->end_s = fmax(imp->end_s, e->time_s);
     if (effect[e->kind] == SPOT_TRACE_COUNT)
-        return 0; /* other events do not change the nodes */
+        return 0; /* other events do not change nodes */
     if (!e->who && !e->member)
         return spot_json_fail(&log->doc, "", err, "%s names no worker (name or member)", e->name);
     snprintf(number, sizeof(number), "member%lld", (long long)e->member);
@@ -154,8 +154,8 @@ static int read_spot_events(struct spot_import *imp, FILE *in, const char *sourc
     return rc;
 }
 
-/* A run that was resumed greets workers again: lenient. Times never go back
- * within one log, so the sort keeps its order. */
+/* Read leniently, since a run that was resumed reports its workers again. Times never decrease
+ * within a log, so sorting keeps its order. */
 int spot_import_spot_event(struct spot_import *imp, FILE *in, const char *source,
                            struct spot_err *err)
 {
@@ -169,7 +169,7 @@ int spot_import_spot_event(struct spot_import *imp, FILE *in, const char *source
 
 /* --- count-log: date,time,count -------------------------------------------- */
 
-/* Column k counts machines that are there, or that are not. */
+/* Column k counts either available machines or missing ones. */
 static int add_count(struct spot_import *imp, const struct spot_csv_row *row, size_t k,
                      double time_s, const char *zone, const char *type, struct spot_err *err)
 {
@@ -196,8 +196,8 @@ static int on_count(const struct spot_csv_row *row, void *user, struct spot_err 
     return add_count(imp, row, 2, time_s, imp->ask.zone, imp->ask.instance_type, err);
 }
 
-/* Such logs note a state, say it again later with the time of its start, and then
- * go back: a record counts only if its time lies before all later ones. */
+/* Such logs record a state, repeat it later with the time of its start, and then continue from
+ * there: a record counts only if its time is before all later ones. */
 int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
                           struct spot_err *err)
 {
@@ -224,7 +224,7 @@ int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
 
 struct csv {
     struct spot_import *imp;
-    size_t at[SPOT_IMPORT_COLUMNS]; /* of the row; SIZE_MAX: the file has none */
+    size_t at[SPOT_IMPORT_COLUMNS]; /* column numbers; SIZE_MAX: the file has none */
 };
 
 static int read_csv_time(const struct csv *c, const struct spot_csv_row *row, double *time_s,
@@ -240,7 +240,7 @@ static int read_csv_time(const struct csv *c, const struct spot_csv_row *row, do
                          row->field[k]);
 }
 
-/* The name in a column, or the one of all. */
+/* The name in a column, or the one given for all rows. */
 static const char *csv_name(const struct csv *c, const struct spot_csv_row *row,
                             enum spot_import_column column, const char *of_all)
 {

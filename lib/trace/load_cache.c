@@ -11,9 +11,9 @@ enum { BLOCKS_MAX = 1 << 27 };
 
 #define NONE UINT32_MAX
 
-/* Blocks that are held, in buckets by their number and in a ring by their use. */
+/* The blocks in the cache, in hash buckets by number and in a ring by last use. */
 struct held {
-    uint32_t id, next; /* in its bucket */
+    uint32_t id, next; /* number; next block in its bucket */
     uint32_t newer, older;
 };
 
@@ -95,7 +95,7 @@ static void make_newest(struct spot_load_cache *c, uint32_t k)
     c->newest = k;
 }
 
-/* The place of one more: the oldest's, if there is no other. */
+/* A place for another block; if none is free, that of the least recently used. */
 static uint32_t take_place(struct spot_load_cache *c)
 {
     const uint32_t k = c->n < c->room ? c->n : c->oldest;

@@ -18,8 +18,8 @@ enum { STREAM_ARRIVALS, STREAM_PROMPTS, STREAM_OUTPUTS, STREAMS };
 struct spot_load_source {
     struct spot_load_dist dist;
     struct spot_rng rng[STREAMS];
-    bool is_on;         /* on-off: a burst */
-    double spell_end_s; /* of it, or of the pause, on the clock of a flat day */
+    bool is_on;         /* on-off: in a burst */
+    double spell_end_s; /* end of the burst or pause, in the time of a flat day */
 };
 
 double spot_arrival_cv(const struct spot_arrival_dist *dist)
@@ -48,7 +48,8 @@ static double draw_exponential(struct spot_rng *rng)
     return -log1p(-spot_rng_unit(rng));
 }
 
-/* Mean `shape`. Marsaglia and Tsang 2000; below 1 by the power of a uniform number. */
+/* Gamma-distributed with mean `shape`. Marsaglia and Tsang 2000; for shapes below 1 with a power of
+ * a uniform number. */
 static double draw_gamma(struct spot_rng *rng, double shape)
 {
     const double least = shape < 1 ? shape + 1 : shape;
@@ -110,8 +111,8 @@ static double next_arrival(struct spot_load_source *s, double time_s)
     }
 }
 
-/* A day: the clock of a flat one is what the rate has summed up to. This is when it says `flat_s`,
- * found by Newton's steps between bounds that hold. */
+/* Convert from the time of a flat day, which is the integral of the rate over a real day: the time
+ * at which the integral is `flat_s`, by Newton steps between valid bounds. */
 static double on_clock(const struct spot_arrival_dist *l, double flat_s)
 {
     const double turn = 2 * PI / l->period_s, most = l->swing / turn;

@@ -17,7 +17,7 @@
 
 enum { LINE_MAX_BYTE = 16 << 20, MINUTES = 1440 };
 
-/* A request as it was found; one that failed has no tokens. */
+/* Store a request as found; one that failed has no tokens. */
 static int keep(struct spot_load_import *imp, const char *source, unsigned long line, double time_s,
                 int64_t prompt, int64_t output, const char *id, struct spot_err *err)
 {
@@ -122,9 +122,11 @@ struct request {
         key, SPOT_F_INT, offsetof(struct request, member), "1", 0, SPOT_LOAD_TOKENS_MAX, true \
     }
 
-enum { MOONCAKE_BLOCK = 512 }; /* tokens of one of hash_ids, which name all up to their end */
+enum {
+    MOONCAKE_BLOCK = 512
+}; /* tokens of each entry of hash_ids; the entries cover the whole prompt */
 
-/* Fills *block, free() it, and *n. */
+/* Fills *block, which the caller frees, and *n. */
 static int read_hash_ids(const struct spot_json_doc *doc, int64_t prompt, uint32_t **block,
                          size_t *n, struct spot_err *err)
 {
@@ -182,8 +184,8 @@ static int read_mooncake(struct spot_load_import *imp, FILE *in, const char *sou
     return read_jsonl(&(struct lines){ imp, source, on_mooncake }, in, err);
 }
 
-/* The response within a line: the line itself, "response", or "response"."body", as OpenAI's batch
- * files have it. `at` becomes where it lies. */
+/* The response in a line: the line itself, its "response", or "response"."body" as in OpenAI's
+ * batch files. *at: its JSON pointer. */
 static const struct spot_json_value *find_response(const struct spot_json_doc *doc, const char **at)
 {
     const struct spot_json_value *response = spot_json_get(doc->root, "response");
@@ -195,7 +197,7 @@ static const struct spot_json_value *find_response(const struct spot_json_doc *d
     return spot_json_is_object(body) ? body : spot_json_is_object(response) ? response : doc->root;
 }
 
-/* Completions have "created", responses "created_at", in unix seconds. */
+/* Completions have "created", responses "created_at", in Unix seconds. */
 static int read_created(const struct spot_json_doc *doc, const struct spot_json_value *response,
                         const char *at, double *time_s, struct spot_err *err)
 {
@@ -245,7 +247,8 @@ static int read_openai(struct spot_load_import *imp, FILE *in, const char *sourc
 
 /* --- spot-serve: the log of a server --- */
 
-/* Choices are computed like requests of their own: each is one, with its part of the tokens. */
+/* Each of several choices is computed like a request of its own, so it becomes a request with its
+ * part of the tokens. */
 static int on_request(struct spot_load_import *imp, const struct spot_event_log *log,
                       const struct spot_event *e, struct spot_err *err)
 {
@@ -303,7 +306,7 @@ static int keep_call(struct spot_load_import *imp, const char *source, unsigned 
                : 0;
 }
 
-/* 2021: app,func,end_timestamp,duration: one row per call, by its end. */
+/* 2021: app,func,end_timestamp,duration: one row per call, by end time. */
 static int on_call(struct spot_load_import *imp, char **field, size_t n, const char *source,
                    unsigned long line, struct spot_err *err)
 {
@@ -321,7 +324,7 @@ static int on_call(struct spot_load_import *imp, char **field, size_t n, const c
 }
 
 /* 2019: HashOwner,HashApp,HashFunction,Trigger,1,..,1440: calls in each minute of a day; the n-th
- * file is the n-th day. When within the minute is drawn. */
+ * file is the n-th day. The time within the minute is drawn at random. */
 static int on_minutes(struct spot_load_import *imp, char **field, size_t n, const char *source,
                       unsigned long line, struct spot_err *err)
 {
@@ -345,7 +348,7 @@ static int on_minutes(struct spot_load_import *imp, char **field, size_t n, cons
     return 0;
 }
 
-/* Fields apart by commas; these files quote none. Returns how many there are. */
+/* Split at commas; these files have no quotes. Returns the number of fields. */
 static size_t split(char *text, char **field, size_t n_max)
 {
     size_t n = 0;

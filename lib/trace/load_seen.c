@@ -5,7 +5,7 @@
 
 enum { BIN_S = 60, BINS_MAX = 60, PRIOR_BINS = 5 };
 
-/* Requests up to and with time_s. */
+/* The number of requests up to time_s inclusive. */
 static size_t count_until(const struct spot_load *load, double time_s)
 {
     size_t low = 0, high = load->n;
@@ -53,7 +53,7 @@ double spot_load_dispersion_seen(const struct spot_load *load, double from_s, do
     return (n * square / mean + PRIOR_BINS) / (n + PRIOR_BINS);
 }
 
-/* A stage of all layers takes least, whether it fits or not. */
+/* A single stage with all layers takes the least time, whether it fits into memory or not. */
 static double least_s(const struct spot_job_serve *serve, const struct spot_serve_length *length)
 {
     double least = INFINITY;

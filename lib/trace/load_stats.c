@@ -19,7 +19,7 @@ static double mean_of(const double *x, size_t n)
     return n ? sum / (double)n : NAN;
 }
 
-/* Mean product of deviations `lag` apart, over n. */
+/* Mean product of deviations at distance `lag`, divided by n. */
 static double covariance(const double *x, size_t n, size_t lag, double mean)
 {
     double sum = 0;

@@ -31,7 +31,7 @@ void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
 {
     if (load->n == load->cap)
         grow(load);
-    if (id && *id && !load->id) { /* the first that has one */
+    if (id && *id && !load->id) { /* the first request with an id */
         load->id = spot_xcalloc(load->cap, sizeof(*load->id));
         for (size_t i = 0; i < load->n; i++)
             load->id[i] = spot_xstrdup("");
@@ -60,7 +60,7 @@ int spot_load_add_blocks(struct spot_load *load, int64_t block_token, const uint
     if (n > SPOT_LOAD_BLOCKS_MAX - load->n_block)
         return spot_err_set(err, SPOT_EDATA, "more than %d blocks", SPOT_LOAD_BLOCKS_MAX);
     load->block_token = (int32_t)block_token;
-    if (!load->block_end) /* the first that has any */
+    if (!load->block_end) /* the first request with blocks */
         load->block_end = spot_xcalloc(load->cap, sizeof(*load->block_end));
     load->block =
         spot_xgrow(load->block, &load->block_cap, load->n_block + n, sizeof(*load->block));
@@ -86,7 +86,8 @@ static void copy_row(struct spot_load *to, const struct spot_load *from, size_t 
     spot_load_add(to, from->time_s[k], from->prompt_token[k], from->output_token[k],
                   from->id ? from->id[k] : NULL);
     if (n)
-        spot_load_add_blocks(to, from->block_token, block, n, NULL); /* they were there */
+        /* these were added successfully before */
+        spot_load_add_blocks(to, from->block_token, block, n, NULL);
 }
 
 void spot_load_release(struct spot_load *load)
@@ -112,8 +113,8 @@ static const char *const want[N_WANT] = { "time_s", "prompt_tokens", "output_tok
 struct reader {
     struct spot_load *load;
     int64_t context;
-    int64_t prompt, output; /* the only lengths there may be; 0: any */
-    uint32_t *block;        /* of a row */
+    int64_t prompt, output; /* the only lengths that the profile has; 0: any */
+    uint32_t *block;        /* blocks of a row */
     size_t block_cap;
 };
 
@@ -129,7 +130,7 @@ static int check_id(const struct spot_csv_row *row, struct spot_err *err)
     return 0;
 }
 
-/* Parse "46-57" or "2000", up to a blank. Returns the text after it, NULL if it is neither. */
+/* Parse "46-57" or "2000" up to a blank. Returns the text after it, or NULL if it is neither. */
 static const char *take_range(const char *at, unsigned long *first, unsigned long *last)
 {
     char *end;
@@ -297,7 +298,7 @@ int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spo
     return 0;
 }
 
-/* In ranges of those that follow one another. */
+/* Written as ranges of consecutive numbers. */
 static void put_blocks(const struct spot_load *load, size_t k, FILE *out)
 {
     size_t n;

@@ -13,7 +13,7 @@
 
 struct reader {
     struct spot_probe_trace *trace;
-    struct spot_names zone, series; /* of a series the scope is the number of its zone */
+    struct spot_names zone, series; /* the scope of a series is the number of its zone */
     size_t n_row;
 };
 
@@ -39,7 +39,7 @@ static struct spot_probe_series *find(struct reader *r, const struct spot_csv_ro
     return &t->series[at];
 }
 
-/* A field that may be empty or absent: NaN. */
+/* Read a field that may be empty or absent: NaN. */
 static int optional(const struct spot_csv_row *row, size_t k, double max, double *out,
                     struct spot_err *err)
 {

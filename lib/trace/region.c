@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Digits from `at` on. */
+/* The number of digits from `at` on. */
 static size_t digits(const char *at)
 {
     return strspn(at, "0123456789");

@@ -81,7 +81,7 @@ static bool is_text(const char *text)
 typedef int line_fn(struct spot_share_import *imp, struct fields *f, void *user,
                     struct spot_err *err);
 
-/* on_header (NULL: there is none) takes the first line; without it nothing can be read. */
+/* on_header reads the first line; NULL: there is none. The file is an error if it fails. */
 static int each_line(struct spot_share_import *imp, FILE *in, const char *source, char separator,
                      line_fn *on_header, line_fn *on_line, void *user, struct spot_err *err)
 {
@@ -246,7 +246,7 @@ static int read_gavel(struct spot_share_import *imp, FILE *in, const char *sourc
     return each_line(imp, in, source, '\t', NULL, on_gavel, NULL, err);
 }
 
-/* --- jobs that are known by the seconds they ran --- */
+/* --- jobs of which only the run time in seconds is known --- */
 
 static struct spot_share_job *add_seconds(struct spot_share_import *imp, const char *id,
                                           const char *user, double submit_s, double run_s,
@@ -337,8 +337,8 @@ static int parse_elapsed(const char *text, double *run_s)
     return *run_s >= 0 && *run_s <= 1e9 ? 0 : -1;
 }
 
-/* "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=2": its GPUs; where a site counts them by type
- * only, those of all types; without any its nodes. 0: none, or more than there may be. */
+/* Parses "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=2": the number of GPUs; if only counted
+ * by type, the sum over types; if there are none, the number of nodes. 0: none, or too many. */
 static int64_t count_workers(const char *tres)
 {
     static const char gpu[] = "gres/gpu", node[] = "node";
@@ -434,7 +434,7 @@ static int read_sacct(struct spot_share_import *imp, FILE *in, const char *sourc
 
 enum { X_NAME, X_TIME, X_KIND, X_SCALE, X_WANT };
 
-/* A job asks for its best number of workers and may run on others, but one that asks for a single
+/* A job prefers its best number of workers and may run on others, but one that asks for a single
  * worker keeps to it, as in the artifact. A step is the whole training. */
 static int on_workload(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
@@ -478,7 +478,8 @@ static int add_training(void *user, const char *name, int64_t scale, double per_
 
 enum { A_NAME, A_GPUS, A_CREATED, A_DELETED, A_SCHEDULED, A_WANT };
 
-/* A part of a GPU is a worker. Those that were never scheduled, or still ran, are left out. */
+/* A part of a GPU counts as a worker. Pods that were never scheduled, or were still running, are
+ * left out. */
 static int on_pod(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct spot_share_import *imp = user;
@@ -512,7 +513,7 @@ static int read_alibaba(struct spot_share_import *imp, FILE *in, const char *sou
     return spot_csv_read_log(in, source, want, A_WANT, false, on_pod, imp, &imp->bad, err);
 }
 
-/* --- what is there more than once --- */
+/* --- repetitions --- */
 
 static void free_speed(struct spot_job_rates_row *speed)
 {

@@ -14,10 +14,10 @@ enum {
     EPOCHS_MAX = 100000,
     BATCH_MAX = 1 << 30,
     NAME_BYTE_MAX = 255,
-    BATCHES_TRIED = 50, /* geometric, as the release has it */
+    BATCHES_TRIED = 50, /* a geometric series, as in the release */
 };
 
-/* A step of one batch of `local` samples a worker, of which sync_s is what others are waited for.
+/* A step with `local` samples per worker; sync_s is the part of it spent waiting for other workers.
  */
 struct point {
     int64_t scale, local;
@@ -25,7 +25,8 @@ struct point {
 };
 
 struct epoch {
-    double progress, sqr, var; /* progress: in steps of the first batch size, at its end */
+    /* progress at the end of the epoch, in steps with the first batch size */
+    double progress, sqr, var;
 };
 
 struct batch {
@@ -36,7 +37,7 @@ struct batch {
 
 struct app {
     char *name;
-    struct point *point; /* [n_point]; of nodes that are full but for one: by scale, then local */
+    struct point *point; /* [n_point] on nodes that are all full except one; by scale, then local */
     size_t n_point, cap_point;
     struct batch *batch; /* [n_batch] by size */
     size_t n_batch, cap_batch;
@@ -49,8 +50,8 @@ struct spot_pollux {
 
 /* --- files --- */
 
-/* Workers of a placement like 144, a digit for each node, whose nodes are full but for the first;
- * 0: another. */
+/* The number of workers of a placement such as 144 (a digit for each node) in which all nodes
+ * except the first are full; 0 for other placements. */
 static int64_t packed_scale(int64_t placement)
 {
     int64_t scale = 0;
@@ -132,12 +133,13 @@ static struct app *app_of(struct spot_pollux *pollux, const char *name, size_t n
     return &pollux->app[pollux->n++];
 }
 
-/* DIR/NAME/FILE, FILE of one of three kinds; a suffix after .csv means that it is compressed. */
+/* A file DIR/NAME/FILE, where FILE is of one of three kinds; a suffix after .csv means compression.
+ */
 struct file {
-    const char *name; /* [n_byte]; NULL: it is none of these */
+    const char *name; /* [n_byte]; NULL: none of the kinds */
     size_t n_byte;
     enum { PLACEMENTS, SCALABILITY, VALIDATION } kind;
-    int64_t batch; /* VALIDATION: its size */
+    int64_t batch; /* for VALIDATION: the batch size */
 };
 
 static bool starts(const char *text, const char *with)
@@ -210,7 +212,7 @@ int spot_pollux_read(struct spot_pollux **pollux, FILE *in, const char *source,
     return spot_csv_read_log(in, source, placement, 4, false, on_placement, app, bad, err);
 }
 
-/* --- how long a training takes --- */
+/* --- duration of a training --- */
 
 static int by_scale(const void *a, const void *b)
 {
@@ -226,7 +228,8 @@ static double between(double x, double x0, double x1, double y0, double y1)
     return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y0;
 }
 
-/* At a measured scale, in between the measured numbers of samples. False outside of them. */
+/* Interpolate between the measured numbers of samples at a measured scale. False outside of them.
+ */
 static bool step_there(const struct app *app, int64_t scale, double local, struct point *out)
 {
     const struct point *low = NULL, *high = NULL;
@@ -248,7 +251,7 @@ static bool step_there(const struct app *app, int64_t scale, double local, struc
     return true;
 }
 
-/* In between the measured scales, too. */
+/* The same, also interpolating between the measured scales. */
 static bool step(const struct app *app, int64_t scale, double local, struct point *out)
 {
     int64_t low = 0, high = 0;
@@ -267,8 +270,8 @@ static bool step(const struct app *app, int64_t scale, double local, struct poin
     return true;
 }
 
-/* Steps of the first batch size that one step of `size` is worth (AdaScale, Pollux eq. 7), by the
- * noise of gradients in an epoch. */
+/* Steps with the first batch size that one step of `size` is worth (AdaScale, Pollux eq. 7), from
+ * the noise of gradients in an epoch. */
 static double gain(const struct app *app, double size, size_t epoch)
 {
     const double times = size / (double)app->batch[0].size;
@@ -291,7 +294,7 @@ static double gain(const struct app *app, double size, size_t epoch)
 }
 
 struct span {
-    double least, most; /* samples a worker that were measured */
+    double least, most; /* range of samples per worker that was measured */
 };
 
 static struct span local_span(const struct app *app)
@@ -305,9 +308,9 @@ static struct span local_span(const struct app *app)
     return s;
 }
 
-/* Steps of the first batch size a second, with a batch of `size` or the next that can be divided; a
- * worker that is alone takes more than the first size in two parts at least, as the release does,
- * whose estimate of the noise needs them. 0: it cannot. */
+/* Progress per second in steps with the first batch size, with a batch of `size` or the next
+ * divisible one. A single worker with more than the first size uses at least two accumulation
+ * steps, as in the release, which needs them to estimate the noise. 0: impossible. */
 static double goodput(const struct app *app, const struct span *span, int64_t scale, double size,
                       size_t epoch)
 {
@@ -340,7 +343,7 @@ static double best_goodput(const struct app *app, const struct span *span, int64
     return best;
 }
 
-/* An epoch is over when all batch sizes were at the end of it. */
+/* An epoch is over when the runs with all batch sizes have reached its end. */
 static double progress(const struct app *app, size_t n_epoch)
 {
     double least = INFINITY;

@@ -23,7 +23,7 @@ static struct spot_trace_series *take_series(struct spot_trace_builder *b,
     return &trace->series[row->series];
 }
 
-/* Room for one more row, in all arrays at once. */
+/* Make room for another row in all arrays. */
 static void grow(struct spot_trace_series *s)
 {
     const size_t cap = s->cap ? 2 * s->cap : 64;
@@ -39,7 +39,7 @@ static void grow(struct spot_trace_series *s)
     s->cap = cap;
 }
 
-/* Most traces know neither prices nor requests: those arrays come with their first value. */
+/* Most traces have neither prices nor requests: those arrays are allocated with the first value. */
 static void put_optional(struct spot_trace_series *s, size_t i, const struct spot_trace_row *row)
 {
     if (!s->price_usd_per_h && !isnan(row->price_usd_per_h)) {

@@ -7,7 +7,7 @@
 #include "common/xalloc.h"
 #include "trace/trace.h"
 
-/* Rows [from, from + n) of old at their times, appended to what is in s. */
+/* Append rows [from, from + n) of old to s, with their times. */
 static void append_row(struct spot_trace_series *s, double time_s,
                        const struct spot_trace_series *old, size_t row)
 {
@@ -21,8 +21,8 @@ static void append_row(struct spot_trace_series *s, double time_s,
     s->n++;
 }
 
-/* The rows of one series inside [from_s, to_s], in new arrays; the end of the
- * whole trace is end_s. */
+/* Keep the rows of a series within [from_s, to_s], in new arrays; end_s: the end of the whole
+ * trace. */
 static void cut_rows(struct spot_trace_series *s, double from_s, double to_s, double end_s)
 {
     const struct spot_trace_series old = *s;
@@ -48,7 +48,7 @@ static void cut_rows(struct spot_trace_series *s, double from_s, double to_s, do
     free(old.requested);
 }
 
-/* Nodes there at from_s arrive then; later events stay as they are. */
+/* Nodes present at from_s arrive at that time; later events are unchanged. */
 static void cut_events(struct spot_trace_series *s, double from_s, double to_s, size_t n_node)
 {
     bool *is_there = spot_xcalloc(n_node, sizeof(*is_there));

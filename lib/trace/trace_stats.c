@@ -9,8 +9,8 @@
 #include "common/num.h"
 #include "common/xalloc.h"
 
-/* By the bits of numbers above zero, which are ordered as they are, a byte at a time; bytes that
- * all have in common are passed over. */
+/* Radix sort by the bits of positive numbers, which are in the same order, one byte at a time;
+ * bytes common to all numbers are skipped. */
 static void sort_positive(double *x, size_t n)
 {
     enum { FEW = 512, BYTES = 8 };
@@ -47,7 +47,7 @@ static void sort_positive(double *x, size_t n)
     free(memory);
 }
 
-/* The nearest rank: the smallest x with at least p of all at or below. */
+/* The nearest rank: the smallest x with at least a share p of all values at or below it. */
 static double quantile(const double *sorted, size_t n, double p)
 {
     const double rank = ceil(p * (double)n);
@@ -55,7 +55,7 @@ static double quantile(const double *sorted, size_t n, double p)
     return n ? sorted[rank > 1 ? (size_t)rank - 1 : 0] : NAN;
 }
 
-/* Until when row i holds. */
+/* The time until which row i holds. */
 static double held_until_s(const struct spot_trace_series *s, size_t i, double end_s)
 {
     return i + 1 < s->n ? s->time_s[i + 1] : end_s;
@@ -160,7 +160,7 @@ double spot_trace_correlation(const struct spot_trace_series *a, const struct sp
 {
     double time_s = fmax(a->time_s[0], b->time_s[0]);
     size_t i = spot_trace_find(a, time_s), j = spot_trace_find(b, time_s);
-    /* Shifted by the first values: sums of small numbers lose nothing. */
+    /* Shifted by the first values, so that sums of small numbers keep their precision. */
     const double a0 = a->available[i - 1], b0 = b->available[j - 1];
     double w = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
 
@@ -196,7 +196,7 @@ static int compare_changes(const void *a, const void *b)
     return (x->time_s > y->time_s) - (x->time_s < y->time_s);
 }
 
-/* Every row of every series, by time. */
+/* List every row of every series, by time. */
 static struct change *sort_changes(const struct spot_trace *trace, size_t *n)
 {
     struct change *change;

@@ -20,11 +20,11 @@ static const char *const want[N_WANT] = {
     [TYPE] = "?instance_type",
     [PRICE] = "?price_usd_per_h",
     [REQUESTED] = "?requested",
-    [PROMPT] = "?prompt_tokens", /* only to say what the file is */
+    [PROMPT] = "?prompt_tokens", /* only to recognise the kind of the file */
 };
 
 struct series_state {
-    double time_s; /* of its last row; -1 before the first */
+    double time_s; /* time of the series' last row; -1 before the first */
     int32_t available;
 };
 
@@ -33,7 +33,7 @@ struct stream {
     void *user;
     unsigned long n_row;
     struct spot_names place; /* zones in scope 0, types in the scope of their zone + 1 */
-    size_t zone, type;       /* of the row before */
+    size_t zone, type;       /* of the previous row */
     size_t *series_of;       /* [place.cap]: series of a type */
     size_t series_of_cap;
     size_t n_series, series_cap;
@@ -43,8 +43,8 @@ struct stream {
     size_t is_there_cap;
 };
 
-/* A name goes back out as a CSV field and into tables and environments, so
- * control characters have no place in it. */
+/* Names are written to CSV fields, tables and environments, so control characters are not allowed.
+ */
 static int check_name(const struct spot_csv_row *row, size_t k, struct spot_err *err)
 {
     const char *text = row->field[k];
@@ -69,7 +69,7 @@ static int find_series(struct stream *s, const struct spot_csv_row *row, struct 
 {
     const size_t known = s->place.n;
     const char *in = text_or_empty(row->field[ZONE]), *of = text_or_empty(row->field[TYPE]);
-    size_t zone = s->zone, type = s->type; /* most often those of the row before */
+    size_t zone = s->zone, type = s->type; /* usually those of the previous row */
 
     if (!known || strcmp(s->place.text[zone], in) != 0 || strcmp(s->place.text[type], of) != 0) {
         if (check_name(row, ZONE, err) || check_name(row, TYPE, err))

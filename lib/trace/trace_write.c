@@ -49,7 +49,7 @@ static void put_place(const struct spot_trace_series *s, const struct columns *h
     }
 }
 
-/* Merge the series by time; a heap is not worth it below thousands of them. */
+/* Merge the series by time; below thousands of them a heap would not help. */
 static size_t earliest(const struct spot_trace *trace, const size_t *next, bool events)
 {
     size_t best = SIZE_MAX;
