@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* AlloX (Le et al., EuroSys 2020): the least sum of completion times as an assignment of jobs to
- * places in queues. A job that is k-th from the end of a worker's queue delays k jobs, itself
- * counted, so its cost there is k times its processing time; the first of each queue runs.
+/* AlloX (Le et al., EuroSys 2020): minimises the sum of completion times, as an assignment of jobs
+ * to places in queues. A job that is k-th from the end of a worker's queue delays k jobs, including
+ * itself, so its cost there is k times its processing time. The first job of each queue runs.
  *
- * Source: Gavel's policies/allox.py, which takes jobs of one worker. Here a job of several counts
- * as its worker-time in the queue of one, and those that are first take their workers in order of
- * the queue's length behind them; what is left over is filled with the shortest. Its parameter
- * alpha (the share of jobs that may compete) is 1: without the limit, which is for fairness, the
- * mean is least. A beginning elsewhere counts as time. */
+ * Source: Gavel's policies/allox.py, which handles jobs of one worker. Here a job of several
+ * workers is placed in one queue with its worker-time. The first jobs of the queues take their
+ * workers in the order of the length of the queue behind them; remaining workers go to the shortest
+ * jobs. The parameter alpha (the share of jobs that may compete) is 1: the limit is for fairness,
+ * and without it the mean is smallest. Starting a job on another type counts as time. */
 #include "peers/share_peers.h"
 
 #include <math.h>
@@ -16,13 +16,13 @@
 #include "common/xalloc.h"
 #include "plan/assign.h"
 
-enum { JOBS_MAX = 256 }; /* more wait for a later round: those with most left */
+enum { JOBS_MAX = 256 }; /* the others, with most work left, wait for a later round */
 
 struct queue {
     const struct spot_share_state *s;
     struct spot_share_view v;
     size_t n;    /* jobs that compete */
-    size_t *job; /* [n] of the view, least left first */
+    size_t *job; /* [n] jobs of the view, least work left first */
     int n_col;
     int *type, *place; /* [n_col]: place 1 is the last of a queue */
 };
@@ -73,7 +73,7 @@ static void choose_jobs(struct queue *q)
     free(entry);
 }
 
-/* As many places as jobs on each type: in as few rows as its workers allow. */
+/* As many places on each type as there are jobs, in as few rows as its workers allow. */
 static void make_places(struct queue *q)
 {
     q->type = spot_xcalloc(q->n * q->s->n_type, sizeof(*q->type));
@@ -116,7 +116,8 @@ static void take(struct spot_share_state *s, const struct queue *q, const struct
                                                      q->v.rate[e->k * s->n_type + e->type] };
 }
 
-/* First the jobs with the longest queues after them; then all others where they end first. */
+/* Start first the jobs with the longest queues behind them; then all others on the type where they
+ * end first. */
 static void run_first(struct spot_share_state *s, const struct queue *q,
                       const struct spot_assignment *answer)
 {

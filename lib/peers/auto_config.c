@@ -9,11 +9,11 @@
 #include "peers/pipe_sim.h"
 
 static const double US = 1e6;
-static const double ALLREDUCE_BYTE_PER_S = 1.25 * 1024 * 1024 * 1000; /* 10 Gb/s, as Parcae */
+static const double ALLREDUCE_BYTE_PER_S = 1.25 * 1024 * 1024 * 1000; /* 10 Gb/s, as in Parcae */
 
 struct cutpoints {
-    int first, n_layer; /* the run of equal layers */
-    int n;              /* K */
+    int first, n_layer; /* the range of equal layers */
+    int n;              /* the paper's K */
 };
 
 static struct cutpoints cutpoints_of(const struct spot_job_doc *job)
@@ -30,8 +30,9 @@ static struct cutpoints cutpoints_of(const struct spot_job_doc *job)
     return c;
 }
 
-/* Microseconds forward and backward of each of p equal cuts; returns the most parameters of one.
- * What lies before the run goes to the first stage, what lies after it to the last. */
+/* Microseconds of the forward and the backward pass of each of p equal cuts; returns the parameters
+ * of the largest. Layers before the range of equal layers belong to the first stage, those after it
+ * to the last. */
 static double stage_times(const struct spot_job_doc *job, const struct cutpoints *c, int p,
                           int64_t *forward, int64_t *backward)
 {
@@ -44,7 +45,7 @@ static double stage_times(const struct spot_job_doc *job, const struct cutpoints
     }
     for (int i = 0; i < (int)job->n_layer; i++) {
         const struct spot_job_layer *l = &job->layer[i];
-        const double share = l->params / all; /* a third of the work is forward */
+        const double share = l->params / all; /* a third of the work is the forward pass */
         const int in = i < c->first ? 0 : i - c->first;
         const int k = in < c->n_layer ? (int)((int64_t)in * p / c->n_layer) : p - 1;
 
@@ -57,7 +58,7 @@ static double stage_times(const struct spot_job_doc *job, const struct cutpoints
     return most;
 }
 
-/* A ring over the replicas of the largest stage, 4 bytes a parameter. */
+/* A ring all-reduce over the replicas of the largest stage, 4 bytes per parameter. */
 static double allreduce_s(double params, int d)
 {
     return d < 2 ? 0 : params * 4 / ALLREDUCE_BYTE_PER_S * 2 * (d - 1) / d;

@@ -9,25 +9,26 @@
 #include "common/xalloc.h"
 
 static const double MS_PER_H = 3600e3;
-static const double SLOWDOWN = 1.5; /* of all, while one node does the work of two */
+/* factor on the step time while one node does the work of two */
+static const double SLOWDOWN = 1.5;
 static const double AT_RISK =
     0.05; /* share of nodes without a backup above which all nodes meet again */
 
-/* In the order in which those of one millisecond are handled. */
+/* In the order in which events of one millisecond are handled. */
 enum kind { ADD, REMOVE, READY, GLOBAL_OVER, LOCAL_OVER, SAVED, STEP };
 
 struct event {
     int64_t ms;
     enum kind kind;
     uint64_t order;
-    uint64_t tag; /* node, step's version, or meeting */
+    uint64_t tag; /* node; version of the step; or meeting */
 };
 
 enum node_state { BOOTING, WAITING, MEMBER };
 
 struct node {
     int name;
-    uint64_t id; /* of this life */
+    uint64_t id; /* id of this life of the node */
     int64_t start_ms;
     enum node_state state;
     int n_place, place[2]; /* pipeline * P + stage */
@@ -44,9 +45,9 @@ struct run {
     struct event *heap;
     size_t n_event, cap;
     uint64_t n_order, n_id;
-    struct node *node; /* [n_node] that exist, in order of coming */
+    struct node *node; /* [n_node] existing nodes, in order of arrival */
     size_t n_node, node_cap;
-    uint64_t *member; /* [n_member] ids of those that meet */
+    uint64_t *member; /* [n_member] ids of the nodes in the meeting */
     size_t n_member, member_cap;
     enum spot_bamboo_state state;
     uint64_t version, meeting;
@@ -55,10 +56,10 @@ struct run {
     bool has_started, fell_back, fell_back_paid;
     int64_t fell_back_ms, fell_back_steps;
     int64_t saved_ms, saved_steps, steps, fatal, preemptions;
-    int64_t n_hit;                                 /* times at which nodes were lost */
-    struct list life, between, change_h, change_n; /* n nodes from h on */
+    int64_t n_hit;                                 /* number of times at which nodes were lost */
+    struct list life, between, change_h, change_n; /* change_n nodes from change_h on */
     int64_t last_loss_ms;
-    double samples_h, value_h; /* integrals */
+    double samples_h, value_h; /* integrals over time */
     struct spot_err *err;
     bool is_broken;
     int64_t span_ms, span_steps, span_lost;
@@ -72,7 +73,7 @@ static void put(struct list *l, double x)
     l->x[l->n++] = x;
 }
 
-/* --- events: Python's heapq, step by step, so that its order of equals is ours --- */
+/* --- events: follows Python's heapq exactly, so that equal events are in its order --- */
 
 static bool before(const struct run *r, const struct event *a, const struct event *b)
 {
@@ -182,7 +183,7 @@ static void fail(struct run *r, int64_t now)
     meet(r, now, true, load);
 }
 
-/* Deal out the stages, row by row. */
+/* Assign the stages to nodes, row by row. */
 static void assign(struct run *r)
 {
     size_t most = r->n_member / (size_t)r->job->stages, n;
@@ -209,7 +210,7 @@ static void meeting_over(struct run *r, const struct event *e)
     if (!r->job->is_released && (e->tag != r->meeting || r->state != SPOT_BAMBOO_MEETING))
         return;
     for (size_t i = 0; i < r->n_member; i++)
-        if (!find(r, r->member[i])) { /* it left meanwhile: once more */
+        if (!find(r, r->member[i])) { /* a member left meanwhile: start the meeting again */
             invite(r);
             set_timer(r, e->ms, e->kind == GLOBAL_OVER, 0);
             return;
@@ -279,7 +280,7 @@ static bool take_over(struct run *r, int place)
     const int search = place % p ? place - 1 : place + p - 1;
 
     if (!r->p && !(place % p))
-        return true; /* as released: a second rendezvous left members of no pipeline */
+        return true; /* as released: a second rendezvous left members outside of every pipeline */
     for (size_t i = 0; i < r->n_node; i++) {
         struct node *node = &r->node[i];
 
@@ -291,7 +292,7 @@ static bool take_over(struct run *r, int place)
                 return true;
             }
     }
-    return true; /* as released: no node holds it, and that is ignored */
+    return true; /* as released: no node holds the stage, which is ignored */
 }
 
 static void slow_down(struct run *r, int64_t now)
@@ -354,7 +355,7 @@ static bool should_meet(const struct run *r)
     return active > r->d;
 }
 
-/* USD from one step to the next: the price changes with the nodes. */
+/* USD from one step to the next: the cost per hour changes with the nodes. */
 static double spent(const struct run *r, double from_h, double to_h)
 {
     double usd = 0;
@@ -460,7 +461,7 @@ static void handle(struct run *r, const struct event *e)
     }
 }
 
-/* After the last event of a millisecond; what is there at 0 is told by the next one. */
+/* Called after the last event of a millisecond; the count at time 0 is recorded by the next one. */
 static void note_count(struct run *r, int64_t now)
 {
     const double n = (double)r->n_node;
@@ -533,7 +534,7 @@ static void sum_up(struct run *r, int64_t now, struct spot_bamboo_result *result
         .value = trained_h > 0 ? r->value_h / trained_h : 0,
         .end_h = end_h,
     };
-    /* as released, the median between losses is their mean */
+    /* as released, the median between losses is in fact their mean */
     result->preemption_median_h =
         r->job->is_released ? result->preemption_mean_h : median(&r->between) / MS_PER_H;
 }

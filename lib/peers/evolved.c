@@ -9,7 +9,7 @@
 struct memory {
     size_t at;
     bool begun;
-    double seen_s[SPOT_MARKET_PLACES_MAX]; /* when last watched */
+    double seen_s[SPOT_MARKET_PLACES_MAX]; /* time when each zone was last watched */
     bool had[SPOT_MARKET_PLACES_MAX];
     int yes[SPOT_MARKET_PLACES_MAX], no[SPOT_MARKET_PLACES_MAX];
     double mean[SPOT_MARKET_PLACES_MAX];
@@ -111,7 +111,8 @@ static void note(struct memory *w, const struct spot_market_now *now, size_t k)
     w->no[k] += !now->has_spot[k];
 }
 
-/* Is zone a asked before b: last seen with spot, latest first; never seen; more often with it. */
+/* True if zone a is asked before b: first zones that had spot when last seen, the latest first;
+ * then zones never seen; then by how often they had spot. */
 static bool is_before(const struct memory *w, size_t a, size_t b)
 {
     const int class_a = w->had[a]          ? 0
@@ -132,7 +133,8 @@ static bool is_before(const struct memory *w, size_t a, size_t b)
     return often_a != often_b ? often_a > often_b : w->seen_s[a] < w->seen_s[b];
 }
 
-/* The first zone with spot in that order, each asked on the way; n_place: none. */
+/* The first zone with spot in that order; the zones before it are asked on the way. n_place: none.
+ */
 static size_t scan(struct memory *w, const struct spot_market *m, const struct spot_market_now *now)
 {
     size_t order[SPOT_MARKET_PLACES_MAX], n = 0;
@@ -195,7 +197,7 @@ static struct spot_market_step gepa(const struct spot_market *m, const struct sp
     return spot_market_settle(m, now, on_demand(now, w));
 }
 
-/* The best zone to watch next. */
+/* The zone that is best to watch next. */
 static size_t best_zone(const struct memory *w, const struct spot_market *m,
                         const struct spot_market_now *now)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounds of Gavel as released: shares over what was received of them, greedily. */
+/* Gavel's rounds as released: jobs are placed greedily by their share divided by what they received
+ * of it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,12 @@
 
 enum { SHUFFLER_SEED = 5 };
 
-/* All but the last three [n_job][n_type]. */
+/* Arrays are [n_job][n_type], except where stated. */
 struct rounds {
     double *x, *time_s, *deficit_s, *priority;
-    bool *has_x;                         /* [n_job] */
-    size_t n_known;                      /* jobs whose time has begun with half a round */
+    bool *has_x; /* [n_job] */
+    /* number of jobs whose time has begun, with half a round */
+    size_t n_known;
     double *worker_time_s, last_reset_s; /* [n_type] */
     struct spot_python_random shuffler;
 };
@@ -24,7 +26,8 @@ static double *at(double *table, const struct spot_share_state *s, size_t job)
     return table + job * s->n_type;
 }
 
-/* The time that it should have had since the last reset, less the time that it had. */
+/* Record, for each job, the time that it was entitled to since the last reset less the time that it
+ * received. */
 static void reset(struct spot_share_state *s)
 {
     struct rounds *r = s->own;
@@ -120,12 +123,13 @@ static void pick_type(struct spot_share_state *s, size_t j, struct entry *entry,
             continue;
         there -= scale;
         is_picked[i] = true;
-        if (r->has_x[i] || !s->play->is_released) /* as released: it holds the room, and waits */
+        /* as released: the job keeps its place but waits */
+        if (r->has_x[i] || !s->play->is_released)
             s->pick[s->n_pick++] = (struct spot_share_pick){ i, (int)j, scale, rate };
     }
 }
 
-/* Those that do not look at speeds shuffle the types. */
+/* Policies that ignore speeds shuffle the types. */
 static bool is_blind(const struct spot_share_state *s)
 {
     return s->player->kind == SPOT_GAVEL_ISOLATED || s->player->kind == SPOT_GAVEL_PROPORTIONAL;

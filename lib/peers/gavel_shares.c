@@ -8,7 +8,7 @@
 #include "peers/gavel.h"
 #include "plan/share_level.h"
 
-/* --- parts without a program --- */
+/* --- shares computed directly --- */
 
 static void proportional_part(const struct spot_share_problem *p, double *x)
 {
@@ -31,7 +31,8 @@ void spot_gavel_proportional_rate(const struct spot_share_problem *p, double *pe
         per_s[i] = spot_share_rate(p, i, x);
 }
 
-/* The proportional part of several workers is more than there is: all shrink alike. */
+/* If the proportional shares of jobs with several workers exceed the capacity, all shrink by the
+ * same factor. */
 static void fit(const struct spot_share_problem *p, double *x)
 {
     double worst = 1;
@@ -62,8 +63,8 @@ static void parts(const struct spot_share_problem *p, bool is_isolated, struct s
         a->objective = fmin(a->objective, spot_share_rate(p, i, a->x + i * p->n_type));
 }
 
-/* A job that finds no room stops the queue; a job that finds room only where it cannot run is
- * skipped. */
+/* A job for which there is no room stops the queue; a job with room only on types where it cannot
+ * run is skipped. */
 static void fifo(const struct spot_share_problem *p, struct spot_share_answer *a)
 {
     int64_t *free_workers = spot_xcalloc(p->n_type, sizeof(*free_workers));
@@ -94,7 +95,7 @@ static void fifo(const struct spot_share_problem *p, struct spot_share_answer *a
     free(free_workers);
 }
 
-/* --- parts by a program --- */
+/* --- shares computed by a linear program --- */
 
 static int max_min(const struct spot_share_problem *p, bool all, struct spot_share_answer *a,
                    struct spot_err *err)
@@ -117,7 +118,7 @@ static int max_min(const struct spot_share_problem *p, bool all, struct spot_sha
     return rc;
 }
 
-/* Greatest ratio of the time to the end to that of an isolated part. */
+/* The greatest ratio of the time to completion to that of an isolated part. */
 static double worst_ratio(const struct spot_share_problem *p, const double *isolated_s,
                           const double *x)
 {
@@ -130,8 +131,8 @@ static double worst_ratio(const struct spot_share_problem *p, const double *isol
     return worst;
 }
 
-/* Nothing makes more than `most` times what ratio rho asks of each job: some job stays above this.
- */
+/* A bound: if no shares give all jobs more than `most` times the speed that ratio rho requires,
+ * some job stays above the returned ratio. */
 static double least_ratio(const struct spot_share_problem *p, const double *isolated_s, double rho,
                           double most)
 {
@@ -145,9 +146,9 @@ static double least_ratio(const struct spot_share_problem *p, const double *isol
     return least;
 }
 
-/* What a job asks at ratio rho is left / (rho * isolated - age) steps/s: what it may ask less at
- * rho than at `at`, weighed as the prices at `at` do. Where this is above the bound there, no
- * shares give that ratio to all. */
+/* At ratio rho a job requires left / (rho * isolated - age) steps/s. Returns how much less all jobs
+ * require at rho than at `at`, weighted by the prices at `at`. If that exceeds the bound there, no
+ * shares give this ratio to all. */
 static double asked(const struct spot_share_problem *p, const double *isolated_s,
                     const double *weight, double at, double rho)
 {
@@ -162,13 +163,13 @@ static double asked(const struct spot_share_problem *p, const double *isolated_s
     return sum;
 }
 
-/* The least ratio that the prices at `at` do not rule out, below `high`. */
+/* The least ratio below `high` that the prices at `at` do not rule out. */
 static double next_ratio(const struct spot_share_problem *p, const double *isolated_s,
                          const double *weight, double at, double most, double high)
 {
     double low = 0, floor = 0;
 
-    for (size_t i = 0; i < p->n_job; i++) /* it is as late as that already */
+    for (size_t i = 0; i < p->n_job; i++) /* the job's time already has that ratio */
         floor = fmax(floor, p->want[i].age_s / isolated_s[i]);
     low = floor;
     for (int turn = 0; turn < 100; turn++) {
@@ -190,7 +191,7 @@ static bool any_runs(const struct spot_share_problem *p)
     return false;
 }
 
-/* weight NULL: of equal shares those that move least. */
+/* weight NULL: of equal shares choose those that move the fewest jobs. */
 static int level_at(const struct spot_share_problem *p, const double *isolated_s, double rho,
                     double *weight, struct spot_share_answer *a, struct spot_err *err)
 {
@@ -207,10 +208,10 @@ static int level_at(const struct spot_share_problem *p, const double *isolated_s
     return rc;
 }
 
-/* At ratio rho job i has to make left / (rho * isolated - age) steps/s. The greatest common
- * multiple of these is 1 at the optimum, and its prices say which ratios cannot be: the least that
- * they leave is tried next, from below but for the first, and what attains the multiple there has
- * a ratio from above. */
+/* At ratio rho job i must run at left / (rho * isolated - age) steps/s. The largest common multiple
+ * of these speeds that is possible is 1 at the optimum. Its prices rule out ratios: the least
+ * remaining one is tried next, from below except for the first; the shares that attain the multiple
+ * give a ratio from above. */
 static int finish_time(const struct spot_share_problem *p, struct spot_share_answer *a,
                        struct spot_err *err)
 {

@@ -10,10 +10,11 @@
 struct auction {
     const struct spot_share_problem *problem;
     const double *ideal_s;
-    double *least, *most;  /* [n_type] price of the first worker, and when all are in use */
+    double *least, *most;  /* [n_type] price of the first worker; price when all are in use */
     double *price;         /* [n_type] */
     int64_t *used, *offer; /* [n_type] */
-    double *payoff_of;     /* [n_job] per worker, of its best offer in this turn */
+    /* [n_job] payoff per worker of its best offer in this round of the auction */
+    double *payoff_of;
 };
 
 static double rate_on(const struct auction *a, size_t job, size_t type)
@@ -31,7 +32,7 @@ double spot_share_hadar_rate(const struct spot_share_problem *p, size_t job, con
     return isinf(rate) ? 0 : rate;
 }
 
-/* Its speed from arrival to end, as a share of the best there could be. */
+/* The utility of a job: its speed from arrival to end, as a share of the best possible. */
 static double utility(const struct auction *a, size_t job, double rate)
 {
     const struct spot_share_want *want = &a->problem->want[job];
@@ -39,7 +40,7 @@ static double utility(const struct auction *a, size_t job, double rate)
     return want->weight * a->ideal_s[job] / (want->age_s + want->left / rate);
 }
 
-/* From a quarter of the least that anyone gains by a worker up to the most. */
+/* Prices range from a quarter of the least gain per worker of any job to the largest. */
 static void set_range(struct auction *a)
 {
     const struct spot_share_problem *p = a->problem;
@@ -76,8 +77,8 @@ static void set_prices(struct auction *a)
     }
 }
 
-/* The cheapest workers that are at least so fast; of equal prices the faster, then the first.
- * Returns what they cost, or NAN where they are too few. */
+/* Collect the cheapest workers of at least this speed; of equal prices the faster, then the first.
+ * Returns their cost, or NAN if there are too few. */
 static double gather(const struct auction *a, size_t job, double slowest, int64_t *workers)
 {
     const struct spot_share_problem *p = a->problem;
@@ -109,7 +110,8 @@ static double gather(const struct auction *a, size_t job, double slowest, int64_
     return cost;
 }
 
-/* The offer with most payoff, into workers; returns that of a worker, or 0 where none has any. */
+/* Write the offer with the highest payoff to workers; returns its payoff per worker, or 0 if none
+ * has any. */
 static double best_offer(const struct auction *a, size_t job, int64_t *workers)
 {
     const size_t n_type = a->problem->n_type;
@@ -132,8 +134,8 @@ static double best_offer(const struct auction *a, size_t job, int64_t *workers)
     return most / (double)a->problem->want[job].scale;
 }
 
-/* The job with the highest payoff per worker is next; what it takes makes the rest more
- * expensive. */
+/* Serve the job with the highest payoff per worker next; the workers that it takes make the rest
+ * more expensive. */
 static bool serve_next(struct auction *a, bool *is_served, int64_t *workers)
 {
     const size_t n_type = a->problem->n_type;

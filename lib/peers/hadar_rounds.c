@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hadar's rounds (hadar.h): what the auction gives is what runs. */
+/* Rounds of Hadar (hadar.h): the result of the auction runs unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Source: tyler-griggs/melange-release, melange/solver.py: the least cost of whole instances, and
- * whole slices of each bucket. Corrected: nothing; quotas, which it does not know, are kept. */
+/* Source: tyler-griggs/melange-release, melange/solver.py: the least cost of whole instances, with
+ * whole slices of each bucket. Corrected: nothing. Quotas, which it does not have, are respected.
+ */
 #include "peers/melange.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static void add_rows(struct spot_lp *lp, const struct spot_fleet_demand *d, doub
     size_t *column = spot_xcalloc(most, sizeof(*column));
     double *value = spot_xcalloc(most, sizeof(*value));
 
-    for (size_t b = 0; b < d->n_bucket; b++) { /* all slices of it, if there are requests */
+    for (size_t b = 0; b < d->n_bucket; b++) { /* all slices of the bucket, if it has requests */
         bool is_served = d->rate_per_s[b] > 0;
 
         for (size_t g = 0; g < d->n_offer; g++) {
@@ -46,7 +47,7 @@ static void add_rows(struct spot_lp *lp, const struct spot_fleet_demand *d, doub
         }
         spot_lp_row(lp, column, value, d->n_offer, SPOT_LP_EQUAL, is_served ? slices : 0);
     }
-    for (size_t g = 0; g < d->n_offer; g++) { /* what the slices take of an offer's instances */
+    for (size_t g = 0; g < d->n_offer; g++) { /* load of the slices on an offer's instances */
         size_t n = 0;
 
         for (size_t b = 0; b < d->n_bucket; b++) {

@@ -6,7 +6,7 @@
 
 #include "common/xalloc.h"
 
-/* The best way into (grid, unfinished or not) so far. */
+/* The best way found so far to (grid, unfinished or not). */
 struct best {
     bool is_set;
     double samples, left_s;
@@ -23,8 +23,8 @@ static bool better(const struct best *b, double samples, double left_s, int from
     return from_p < b->from_p;
 }
 
-/* One interval on from predecessor `x`, which runs `from`, to every grid that fits n2; where none
- * does the job is suspended: the state after all grids. */
+/* Extend predecessor `x`, which runs `from`, by one interval to every grid that fits n2; if none
+ * does, the job is suspended: the state after all grids. */
 static void relax(struct spot_cost_table *t, const struct best *x, int n, int from, int lost,
                   int n2, double interval_s, bool is_first, struct best *next)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The published predictor of Parcae (NSDI 2024; JF-D/Parcae, efedee7), rule by rule, for
- * comparison: ARIMA(1,1,0) with a drift on the newest twelve values after three filters, its
- * forecast rounded, clamped and scaled. Kept as released: the drift that eleven differences cannot
- * carry, the flattening before a turn, the +-3 clamp, and penalties that once set stay set. Left
- * out: the unseeded random losses it adds to a flat forecast, which no one can repeat; its bounds 8
- * and 32 are 0 and the cap here. */
+ * comparison: ARIMA(1,1,0) with a drift on the newest twelve values after three filters; its
+ * forecast is rounded, clamped and scaled. Kept as released: the drift, which eleven differences
+ * cannot determine; the flattening before a turn; the +-3 clamp; and penalties that are never
+ * reset. Left out: the unseeded random losses that it adds to a flat forecast, which cannot be
+ * reproduced. Its bounds 8 and 32 are 0 and the cap here. */
 #include <math.h>
 
 #include "forecast/arima.h"
@@ -14,10 +14,11 @@
 enum { N = 12, GROWTH = 3 };
 
 struct parcae {
-    double gain_scale, loss_scale; /* 0: not set yet, which is 1 */
+    double gain_scale, loss_scale; /* 0: not set yet, counts as 1 */
 };
 
-/* x[i] == x[i + 1 + width] and all between differ from it: they are treated as outliers. */
+/* Where x[i] == x[i + 1 + width] and all values between differ from it, those are treated as
+ * outliers. */
 static void drop_outliers(int *x, int n, int width)
 {
     for (int i = 0; i < n - 1 - width; i++) {
@@ -30,7 +31,8 @@ static void drop_outliers(int *x, int n, int width)
     }
 }
 
-/* Flatten what lies before the last minimum below both ends, else before such a maximum. */
+/* Flatten the values before the last minimum that is below both ends; if there is none, before such
+ * a maximum. */
 static void flatten_before_turn(int *x, int n)
 {
     int lo = 0, hi = 0;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* "code": read in the released source; "paper": from the publication; "doc": documented default. */
+/* How a property is known. "code": read in the released source; "paper": from the publication;
+ * "doc": documented default. */
 #define AS_THE_JOB .restart = 1, .transfer = 1, .period = 1
 
 static const struct spot_peer_prices published = {

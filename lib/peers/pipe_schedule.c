@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Static schedules in unit time: in each tick every stage takes one task, then what they finished
- * becomes ready. A backward is followed by its weight update, which is a task of its own for
- * Varuna (first in line, so it takes a tick) and GPipe (last in line), and not written down. */
+/* Static schedules in unit time: in each tick every stage takes one task; then what these finished
+ * becomes ready. A backward pass is followed by its weight update, which is a separate task in
+ * Varuna (first in line, so it takes a tick) and in GPipe (last in line), and is not recorded. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -9,7 +9,7 @@
 
 enum queue { FORWARD, RECOMPUTE, BACKWARD, UPDATE, QUEUES, NOTHING = QUEUES };
 
-/* First in, first out; [m] places each. */
+/* First in, first out; room for [m] each. */
 struct fifo {
     int *micro;
     int head, n;
@@ -20,7 +20,7 @@ struct maker {
     int p, m;
     struct fifo *queue; /* [p][QUEUES] */
     int *n_forward, *n_backward;
-    bool *backward_next; /* 1F1B in its steady phase */
+    bool *backward_next; /* 1F1B in its steady phase: the next task is a backward */
 };
 
 static struct fifo *queue_of(struct maker *s, int stage, enum queue kind)
@@ -35,8 +35,8 @@ static void put(struct maker *s, int stage, enum queue kind, int micro)
     q->micro[q->head + q->n++] = micro;
 }
 
-/* 1F1B: forwards to fill, then one of each, then backwards to drain. (The release never drains a
- * stage that is further from the end than there are micro batches.) */
+/* 1F1B: forwards to fill the pipeline, then one of each, then backwards to drain it. (The release
+ * never drains a stage that is farther from the end than there are microbatches.) */
 static enum queue pick_1f1b(struct maker *s, int k)
 {
     const int fill = s->p - k - 1 < s->m ? s->p - k - 1 : s->m;

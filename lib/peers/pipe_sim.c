@@ -69,10 +69,10 @@ enum { FORWARD, RECOMPUTE, BACKWARD, SEND_ACT, SEND_GRAD, QUEUES };
 
 struct stage {
     struct queue queue[QUEUES];
-    struct spot_pipe_task *task; /* [n_task], in the order in which they are done */
+    struct spot_pipe_task *task; /* [n_task] in the order of completion */
     int n_task, at;
     bool is_busy;
-    int n_transfer, recomputed; /* the micro batch whose activations are there again, or -1 */
+    int n_transfer, recomputed; /* the microbatch whose activations were recomputed, or -1 */
     int last_forward, last_recompute;
 };
 
@@ -149,7 +149,7 @@ static void append(struct queue *q, int micro)
     put(q, q->n, micro);
 }
 
-/* Ascending, or descending. */
+/* Insert in ascending or descending order. */
 static void insert(struct queue *q, int micro, bool down)
 {
     int at = 0;
@@ -170,7 +170,7 @@ static int take(struct queue *q)
 
 /* --- stages --- */
 
-/* The recompute that is due is not ready: bring the next forward to the front. */
+/* The recompute that is due is not ready: move the next forward to the front. */
 static void swap_in_forward(struct stage *s)
 {
     for (int i = s->at + 1; i < s->n_task; i++)

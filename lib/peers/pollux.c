@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Pollux (Qiao et al., OSDI 2021; simulator/pollux.py of its artifact): before each round the
- * harmonic mean of all jobs' speedups over their fair share of workers is made largest, where a job
- * that would begin anew counts less, the younger it is and the more often it did. A job may take
- * twice the workers that it had before, at most.
- * Other than the release: it searches by a genetic algorithm of 100 generations; here the choice is
- * the optimum, by dynamic programming over workers. It fits a model of each job's steps to what it
- * saw; here the speeds are known. Which node a worker is on is left out: nodes are taken full. Of
- * several types, each is filled by itself with the jobs that are still without, in their order. */
+/* Pollux (Qiao et al., OSDI 2021; simulator/pollux.py of its artifact): before each round it
+ * maximises the harmonic mean of all jobs' speedups over their fair share of workers. A job that
+ * would have to restart counts less, the younger it is and the more often it has restarted. A job
+ * may take at most twice the largest number of workers that it had before.
+ *
+ * Differences from the release: it searches with a genetic algorithm of 100 generations; here the
+ * choice is optimal, by dynamic programming over workers. It fits a model of each job's steps to
+ * observations; here the speeds are known. The node of a worker is ignored: nodes are filled
+ * completely. With several types, each is filled separately with the jobs not placed yet, in their
+ * order. */
 #include "peers/share_peers.h"
 
 #include <math.h>
@@ -19,11 +21,11 @@
 #define LEAST   1e-3 /* added to each speedup */
 #define NODE    4.0  /* workers whose share counts as 1 */
 
-/* Of a job, over its life. */
+/* History of a job. */
 struct life {
-    int64_t most; /* workers that it had at most */
-    int64_t had;  /* in the last round */
-    int restarts; /* beginnings but for the first */
+    int64_t most; /* the most workers that it has had */
+    int64_t had;  /* workers in the last round */
+    int restarts; /* starts other than the first */
     bool has_begun;
 };
 
@@ -37,7 +39,7 @@ static void close_lives(struct spot_share_state *s)
     free(s->own);
 }
 
-/* The value of a number of workers of a type for a job: [0, most]. */
+/* The value for a job of each number [0, most] of workers of a type. */
 struct worth {
     size_t job;
     int64_t most;
@@ -91,7 +93,7 @@ static void worth_init(const struct spot_share_state *s, const struct spot_share
     }
 }
 
-/* The numbers of workers, count together at most, with the largest sum of values. */
+/* Choose numbers of workers, at most `count` together, with the largest sum of values. */
 static void choose(const struct worth *w, size_t n, int64_t count, int64_t *chosen)
 {
     const size_t width = (size_t)count + 1;
@@ -118,7 +120,7 @@ static void choose(const struct worth *w, size_t n, int64_t count, int64_t *chos
     free(taken);
 }
 
-/* is_placed[k]: of the view's jobs. */
+/* is_placed[k]: by index in the view. */
 static void fill_type(struct spot_share_state *s, const struct spot_share_view *v, size_t type,
                       bool *is_placed)
 {

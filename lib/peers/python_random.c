@@ -11,7 +11,7 @@ static void fill(struct spot_python_random *r, uint32_t seed)
     r->at = N;
 }
 
-/* init_by_array with a key of one word. */
+/* init_by_array with a one-word key. */
 void spot_python_random_init(struct spot_python_random *r, uint32_t seed)
 {
     size_t i = 1;

@@ -28,18 +28,18 @@ const struct spot_serve_row spot_serve_row[] = {
 #define RATE_WINDOW_S 300
 #define ASK_S         30
 
-/* The batch law of a pipeline of one shape. */
+/* Batch times of a pipeline of one shape. */
 struct shape_law {
     const struct spot_serve_batches *batches; /* of the run */
     struct spot_serve_shape shape;
 };
 
-/* Replicas on instances of their own: one pipeline on several, or several on one. */
+/* Replicas that share instances: one pipeline on several, or several on one. */
 struct unit {
     size_t *replica; /* [n_replica] of the queue */
     size_t n_replica;
     bool is_up;
-    double up_s;        /* when its weights are there */
+    double up_s;        /* when its weights are loaded */
     uint32_t *instance; /* [n_instance] */
     size_t n_instance;
 };
@@ -48,16 +48,16 @@ struct run {
     const struct spot_serve_play *play;
     struct spot_serve_batches batches;
     struct spot_serve_queue *queue;
-    struct shape_law **law; /* [n_law] that were run; replicas point to them */
+    struct shape_law **law; /* [n_law] laws in use; replicas point to them */
     size_t n_law, law_cap;
-    struct spot_serve_choice now; /* the grid; D 0: none */
+    struct spot_serve_choice now; /* the current grid; D 0: none */
     struct unit *unit;            /* [n_unit] */
     size_t n_unit, unit_cap;
-    uint32_t *spare; /* [n_spare] rerouting: instances of no unit */
+    uint32_t *spare; /* [n_spare] rerouting: instances that belong to no unit */
     size_t n_spare, spare_cap;
     size_t n_there, changes;
     bool is_released, is_started;
-    double asked_s; /* when the rule was asked last for the rate alone */
+    double asked_s; /* when the rule was last applied only because of the rate */
 };
 
 static struct spot_batch_time time_batch(void *user, const size_t *request, size_t n)
@@ -81,7 +81,7 @@ static struct spot_replica_law law_of(struct run *r)
     return (struct spot_replica_law){ time_batch, r->law[i], (size_t)r->now.shape.B };
 }
 
-/* Requests per second to keep up with: as said, or those of the last minutes. */
+/* Requests per second to keep up with: the given rate, or that of the last minutes. */
 static double rate_at(const struct run *r, double time_s)
 {
     const struct spot_serve_play *p = r->play;
@@ -90,13 +90,14 @@ static double rate_at(const struct run *r, double time_s)
                              : spot_load_rate_seen(p->load, p->start_s, time_s, RATE_WINDOW_S);
 }
 
-/* A server that forms its batches pass by pass takes as many as fit, whatever the rule says. */
+/* True for a server that forms its batches pass by pass: it takes as many requests as fit, whatever
+ * the rule says. */
 static bool fills_batches(const struct run *r)
 {
     return r->is_released || r->play->rule.batching == SPOT_BATCH_PASSES;
 }
 
-/* The rule's choice for n instances; D 0: they do not hold the model. */
+/* The rule's choice for n instances; D 0: these cannot hold the model. */
 static struct spot_serve_choice choose(const struct run *r, size_t n, double time_s)
 {
     const struct spot_job_serve *s = &r->play->job->serve;
@@ -152,14 +153,14 @@ static void run_until(struct run *r, double until_s)
     spot_serve_queue_run(r->queue, until_s);
 }
 
-/* All that happens at one time. */
+/* All events of one time. */
 struct change {
     double time_s;
     const struct spot_serve_event *event; /* [n] */
     size_t n, n_lost, n_gained;
 };
 
-/* Weights come from storage, those of the start aside. */
+/* When weights are loaded from storage; those at the start are ready at once. */
 static double ready_s(const struct run *r, double time_s)
 {
     return r->is_started ? time_s + r->play->load_s : time_s;
@@ -196,7 +197,7 @@ static void lose_instance(struct run *r, uint32_t instance)
         }
 }
 
-/* Units from spare instances, as many as there can be. */
+/* Form as many units from spare instances as possible. */
 static void form_units(struct run *r, double time_s)
 {
     const int64_t gpus = r->play->job->serve.gpus, size = r->now.shape.P * r->now.shape.M;
@@ -222,7 +223,7 @@ static void reroute(struct run *r, const struct change *c)
             add_spare(r, c->event[i].instance);
         else
             lose_instance(r, c->event[i].instance);
-    if (!r->now.D) /* the first that hold the model say the shape for good */
+    if (!r->now.D) /* the first instances that hold the model determine the shape for good */
         r->now = choose(r, r->play->capacity ? r->play->capacity : r->n_there, c->time_s);
     form_units(r, c->time_s);
 }
@@ -247,7 +248,7 @@ static int64_t progress(const struct run *r, const struct unit *u)
     return u->is_up ? spot_serve_queue_progress(r->queue, u->replica[0]) : -1;
 }
 
-/* Replicas with more tokens stay; equals in their order. */
+/* Replicas with more tokens come first; equal ones keep their order. */
 static void sort_units(struct run *r)
 {
     for (size_t i = 1; i < r->n_unit; i++)
@@ -281,8 +282,9 @@ static void resume_units(struct run *r, double time_s)
     run_until(r, time_s);
 }
 
-/* A loss is prepared for within the grace period and done when it comes; what comes is used as soon
- * as its weights are there. The others go on where the shape stays and no replica ends. */
+/* A loss is prepared for during the grace period and takes effect when it happens; new instances
+ * are used as soon as their weights are loaded. If the shape stays and no replica ends, the other
+ * replicas continue. */
 static void switch_over(struct run *r, const struct change *c)
 {
     const struct spot_serve_choice old = r->now, new = choose(r, r->n_there, c->time_s);
@@ -316,7 +318,7 @@ static void switch_over(struct run *r, const struct change *c)
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
 }
 
-/* Units of rerouting have pipelines each; elsewhere each is one. */
+/* Units have a number of pipelines each with rerouting; with other policies each is one. */
 static void note_step(const struct run *r, double time_s, struct spot_serve_result *result)
 {
     struct spot_serve_step step = { .time_s = time_s,
@@ -369,7 +371,7 @@ static void finish(struct run *r, struct spot_serve_result *result)
     const struct spot_served *served;
 
     run_until(r, r->play->end_s);
-    for (size_t k = 0; k < r->n_unit; k++) /* what is on its way still comes */
+    for (size_t k = 0; k < r->n_unit; k++) /* tasks in progress still finish */
         if (!r->unit[k].is_up)
             run_until(r, r->unit[k].up_s);
     spot_serve_queue_run(r->queue, INFINITY);
@@ -393,7 +395,7 @@ static int run_on_demand(struct run *r, int64_t n, struct spot_err *err)
     const struct spot_load *load = r->play->load;
     struct spot_serve_play play = *r->play;
 
-    /* a yardstick that is set once: it may know the mean of what comes */
+    /* a baseline that is configured once, so it may know the mean arrival rate */
     play.rate_per_s = play.rate_per_s > 0 ? play.rate_per_s
                                           : (double)load->n / fmax(load->time_s[load->n - 1], 1);
     r->play = &play;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Bamboo on a trace of counts: its simulator (bamboo_sim.h) with nodes that come and go as the
- * count says, victims drawn from the seed. P is 1.5 times the least number of stages, and a forward
- * in three of forward and backward is computed twice; speeds and checkpoints are the job's. */
+/* Bamboo on a trace of counts: its simulator (bamboo_sim.h), with nodes that come and go to follow
+ * the count; victims are drawn from the seed. P is 1.5 times the least number of stages, and the
+ * forward pass, a third of the time of forward and backward, is computed twice. Speeds and
+ * checkpoints are those of the job. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -64,7 +65,7 @@ static void on_span(const struct spot_bamboo_span *span, void *user)
     }
 }
 
-/* Nodes come with new names, and go at random. */
+/* Nodes come with new names, and leave at random. */
 static size_t make_events(const struct spot_sim_train *sim, struct spot_bamboo_event **out)
 {
     struct spot_bamboo_event *event = NULL;
@@ -98,7 +99,7 @@ static size_t make_events(const struct spot_sim_train *sim, struct spot_bamboo_e
     return n;
 }
 
-/* Whatever the trace comes to. */
+/* P, the number of stages; it does not depend on the trace. */
 static int depth(const struct spot_sim_train *sim)
 {
     const int64_t stages = spot_job_stages_max(sim->job), p_max = sim->job->memory.p_max;
@@ -110,7 +111,7 @@ static int depth(const struct spot_sim_train *sim)
     return p < most ? p : most;
 }
 
-/* A checkpoint: every stage by its own link, or, as it is released, one after the other. */
+/* Seconds of a checkpoint: every stage over its own link or, as released, one after the other. */
 static double state_s(const struct spot_sim_train *sim, int p)
 {
     const struct spot_migrate_cost *m = &sim->table->migrate;
@@ -127,7 +128,8 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
                     : &spot_sim_peers(sim)->bamboo;
     const int p = depth(sim), most = sim->throughput->n_max / p;
     const double load_s = price->transfer * (cost->checkpoint_s / 2 +
-                                             (most ? state_s(sim, p) : 0)); /* else it never runs */
+                                             /* otherwise it never runs */
+                                             (most ? state_s(sim, p) : 0));
     int64_t *step_ms = spot_xcalloc((size_t)most + 1, sizeof(*step_ms));
     struct spot_bamboo_job job = { .stages = p,
                                    .samples = sim->job->global_batch,
@@ -151,7 +153,8 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
 
         step_ms[d] =
             x > 0 ? llround((double)sim->job->global_batch / x * (1 + price->redundant) * 1e3) : 0;
-        if (!step_ms[d] && is_released && d > 1) /* it cannot run more of them: know that much */
+        /* the engine cannot run more pipelines: use what is known */
+        if (!step_ms[d] && is_released && d > 1)
             step_ms[d] = step_ms[d - 1];
     }
     if (!is_released)

@@ -10,8 +10,8 @@
 #include "peers/train_peers.h"
 #include "sim/sim_policy.h"
 
-/* Restart from a checkpoint whenever the count changes: restart, 14 s of saving and loading (not
- * at the very start), and the whole model through one link. */
+/* Restart from a checkpoint whenever the count changes: the restart, 14 s of saving and loading
+ * (except at the very start), and the transfer of the whole model through one link. */
 int spot_sim_throughput(const struct spot_sim_train *sim, struct spot_sim_row *row,
                         struct spot_err *err)
 {
@@ -55,7 +55,7 @@ struct predictor {
     int seen;     /* the most instances so far */
 };
 
-/* A policy's forecast of the next intervals, the coming one first. */
+/* A policy's forecast of the next intervals, the next one first. */
 typedef int belief_fn(const struct spot_sim_train *sim, struct predictor *predictor, size_t i,
                       int n_step, int *gained, int *lost);
 
@@ -100,7 +100,7 @@ static int know_now(const struct spot_sim_train *sim, struct predictor *predicto
     return n;
 }
 
-/* The newest counts before interval i. */
+/* The newest counts before interval i, for the predictor. */
 static struct spot_fc_past past_of(const struct spot_sim_train *sim, size_t i)
 {
     const size_t n = i < SPOT_FC_PAST ? i : SPOT_FC_PAST;
@@ -119,7 +119,7 @@ static int least_size(const struct spot_cost_table *t)
 }
 
 /* Called for every i in turn. A count below what the job needs is raised to that minimum, as in
- * their patch for GPT-6.7B. */
+ * Parcae's patch for GPT-6.7B. */
 static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, size_t i,
                          int n_step, int *gained, int *lost)
 {
@@ -129,7 +129,8 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
 
     p->seen = at > p->seen ? at : p->seen;
     p->spec.cap = spot_sim_cap(sim->job, p->seen);
-    assert(p->spec.cap <= sim->table->n_max); /* or there is no room for the prediction */
+    /* otherwise there would be no room for the prediction */
+    assert(p->spec.cap <= sim->table->n_max);
     p->model->observe(&p->spec, p->state, &past);
     p->model->predict(&p->spec, p->state, &past, p->prob);
     for (int k = 0; k < n; k++) {
@@ -146,8 +147,8 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
     return n;
 }
 
-/* The job starts on the fastest grid at the price of a restart with joiners; then the optimiser
- * decides. */
+/* The job starts on the fastest grid, at the cost of a restart with new instances; then the
+ * optimiser decides. */
 static int run(const struct spot_sim_train *sim, struct spot_sim_row *row, belief_fn *belief,
                struct predictor *predictor)
 {

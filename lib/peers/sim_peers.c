@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Models of other systems, each from its own published mechanism and constants
- * (docs/design/06-liveput.md names them); what they share - throughput, restart, transfer times -
- * comes from the job as for every policy.
+ * (docs/design/06-liveput.md names them). Throughput, restart and transfer times come from the job,
+ * as for every policy.
  *
- * A change happens at the start of an interval. The system is then down for some seconds, which
- * may reach into later intervals, has lost what it had not saved, and goes on with another grid.
- */
+ * A change happens at the start of an interval. The system is then down for some seconds, possibly
+ * into later intervals, has lost what it had not saved, and continues with another grid. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +22,11 @@ struct system {
     const struct spot_peer_price *price;
     int d, p;
     double samples_per_s;
-    double down_s;       /* left of the present outage */
+    double down_s;       /* rest of the current outage */
     double unsaved;      /* samples since the last checkpoint */
     double save_every_s; /* 0: no periodic checkpoints */
-    double save_s;       /* one of them */
-    double saving_s;     /* left of one that the interval before began */
+    double save_s;       /* seconds of one checkpoint */
+    double saving_s;     /* rest of a checkpoint that the previous interval began */
     double since_save_s;
     size_t n_change, n_seen;
 };
@@ -46,7 +45,7 @@ const struct spot_peer_prices *spot_sim_peers(const struct spot_sim_train *sim)
     return sim->peers ? sim->peers : spot_peer_prices_of(SPOT_PEER_PUBLISHED);
 }
 
-/* The state of every stage, by the peer's links, at the job's bandwidth. */
+/* Transfer of the state of every stage over the peer's links, at the job's bandwidth. */
 static double links_s(const struct system *s)
 {
     const struct spot_migrate_cost *m = &s->sim->table->migrate;
@@ -75,25 +74,25 @@ static double restart_s(const struct system *s, bool joins)
     return s->p ? restart_of(s, s->d, s->p, joins) : 0;
 }
 
-/* Groups alone, the processes stay. */
+/* Forming groups only; processes stay. */
 static double groups_s(const struct system *s, int d, int p)
 {
     return s->price->restart * spot_migrate_intra_s(&s->sim->job->cost, d, p);
 }
 
-/* The layers that a machine lacks, from a neighbour. */
+/* Copying the layers that a machine lacks from a neighbour. */
 static double copy_s(const struct system *s, int p)
 {
     return s->price->transfer * s->sim->table->migrate.slowest_s[p];
 }
 
-/* Half of checkpoint_s saves, half loads. */
+/* Half of checkpoint_s is for saving, half for loading. */
 static double save_s(const struct system *s)
 {
     return s->price->transfer * (s->sim->job->cost.checkpoint_s / 2 + links_s(s));
 }
 
-/* Every machine needs the whole of its stage. */
+/* Every machine loads the whole of its stage. */
 static double load_s(const struct system *s)
 {
     const struct spot_migrate_cost *m = &s->sim->table->migrate;
@@ -104,14 +103,14 @@ static double load_s(const struct system *s)
     return s->price->transfer * (s->sim->job->cost.checkpoint_s / 2 + move_s);
 }
 
-/* Throw away what is not saved: it was committed in earlier rows, so take it back there. */
+/* Discard what is not saved: it was counted in earlier rows, so subtract it there. */
 static void lose(struct system *s, struct spot_sim_row *row)
 {
     row->lost_samples += s->unsaved;
     s->unsaved = s->since_save_s = 0;
 }
 
-/* sqrt(2 * save * mean time between changes), of which one is assumed beforehand. */
+/* sqrt(2 * save * mean time between changes); one change is assumed beforehand. */
 double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, size_t n_change,
                              size_t n_seen)
 {
@@ -121,7 +120,7 @@ double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, si
     return sqrt(2 * save_s * between);
 }
 
-/* After every change; no more often than once a step, however cheap. */
+/* Called after every change. At most one save per step, however cheap. */
 static void plan_saves(struct system *s)
 {
     const double step_s =
@@ -169,13 +168,14 @@ static double train(struct system *s, double t, double *trained_s)
         saving += save;
         left -= save;
         s->saving_s -= save;
-        if (s->saving_s <= 0) /* only a whole checkpoint saves anything */
+        if (s->saving_s <= 0) /* only a complete checkpoint saves anything */
             s->unsaved = s->since_save_s = 0;
     }
     return saving;
 }
 
-/* The rest of the interval: down, then training; every machine-second to its class. */
+/* The rest of the interval: first down, then training; every machine-second is assigned to its
+ * class. */
 static void pass(struct system *s, struct spot_sim_row *row)
 {
     const double t = s->sim->interval_s, down = s->down_s < t ? s->down_s : t;
@@ -212,7 +212,7 @@ void spot_sim_settle_losses(struct spot_sim_row *row, size_t n)
             row[i].class_s[SPOT_SIM_REDONE] += s;
             owed -= taken;
         }
-        owed += row[i].lost_samples; /* lost at the start of i: processed before */
+        owed += row[i].lost_samples; /* a loss at the start of i has been processed before */
     }
 }
 
@@ -232,7 +232,7 @@ static void fastest(struct system *s, int n)
     run_grid(s, d, p);
 }
 
-/* torchrun: any change kills all workers; they meet again and load the last checkpoint. */
+/* torchrun: any change kills all workers; they rendezvous again and load the last checkpoint. */
 int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row,
                       struct spot_err *err)
 {
@@ -247,7 +247,7 @@ int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row
             fastest(&s, row[i].available);
             plan_saves(&s);
             row[i].cost_s = restart_s(&s, row[i].gained > 0) + (i ? load_s(&s) + wait : 0);
-            s.down_s = row[i].cost_s; /* a new rendezvous starts over */
+            s.down_s = row[i].cost_s; /* a new rendezvous starts from the beginning */
         }
         pass(&s, &row[i]);
     }
@@ -255,7 +255,7 @@ int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row
     return 0;
 }
 
-/* The grid of Varuna's own choice, its speed from the job like everybody's. */
+/* The grid that Varuna chooses; its speed comes from the job, as for all policies. */
 static void auto_config(struct system *s, int n, bool is_released)
 {
     int d, p;
@@ -266,7 +266,7 @@ static void auto_config(struct system *s, int n, bool is_released)
     s->p = s->samples_per_s > 0 ? p : 0;
 }
 
-/* Varuna: a checkpoint on demand where the notice allows, then kill, relaunch, load. */
+/* Varuna: a checkpoint on demand if the notice is long enough; then kill, relaunch, load. */
 static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released)
 {
     struct system s = { .sim = sim, .price = &spot_sim_peers(sim)->system[SPOT_PEER_VARUNA] };
@@ -312,8 +312,8 @@ int spot_sim_varuna_released(const struct spot_sim_train *sim, struct spot_sim_r
     return varuna(sim, row, true);
 }
 
-/* Oobleck, from a running grid: survivors regroup and copy missing layers, newcomers join where the
- * model takes them in. */
+/* Oobleck, from a running grid: survivors regroup and copy missing layers; new instances join where
+ * the model accepts them. */
 static void regroup(struct system *s, double *members, struct spot_sim_row *row)
 {
     const double before = row[-1].available;
@@ -337,7 +337,7 @@ static void regroup(struct system *s, double *members, struct spot_sim_row *row)
     s->down_s += row->cost_s;
 }
 
-/* Too few instances are left: restart from the last checkpoint with all present ones. */
+/* If too few instances are left: restart from the last checkpoint with all instances present. */
 int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
@@ -362,7 +362,7 @@ int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
     return 0;
 }
 
-/* The mean number of pipelines that no loss hits; *all: the chance that none is hit. */
+/* The mean number of pipelines that no loss hits; *all: the probability that none is hit. */
 static double mean_intact(int d, int p, int spares, int lost, double *all)
 {
     const struct spot_liveput g = { d, p, spares, lost };
@@ -376,15 +376,16 @@ static double mean_intact(int d, int p, int spares, int lost, double *all)
     return sum;
 }
 
-/* The cost of a quorum with newcomers for the training members: groups, and the serial part. */
+/* The cost, for the training members, of a quorum with new instances: groups, and the serial part.
+ */
 static double join_s(const struct system *s, int d, int p)
 {
     return (s->price->build_apart ? groups_s(s, d, p) : restart_of(s, d, p, true)) +
            (s->price->transfer_apart ? 0 : copy_s(s, p));
 }
 
-/* Pipelines that are left of s->d, and those that n instances form. A pipeline that is hit waits
- * for the timeout and forms groups anew, whether its place is filled at once or not. */
+/* The pipelines left of s->d, and those that n instances form. A pipeline that is hit waits for the
+ * timeout and forms groups again, whether its place is filled at once or not. */
 static int adapt(struct system *s, int p, struct spot_sim_row *row)
 {
     double intact = s->d, none = 1;
@@ -400,13 +401,13 @@ static int adapt(struct system *s, int p, struct spot_sim_row *row)
     }
     while (whole > 0 && spot_throughput_at(s->sim->throughput, whole, p) <= 0)
         whole--;
-    if (whole > intact) /* places of pipelines that were hit are filled from those that wait */
+    if (whole > intact) /* places in pipelines that were hit are filled by waiting instances */
         row->cost_s += fmin(1, whole - intact) * join_s(s, whole, p);
     return whole < d || whole > intact ? whole : d;
 }
 
-/* torchft: a loss takes its whole pipeline out after a timeout and the step is lost; a pipeline's
- * worth of free machines joins. P is that of the start. */
+/* torchft: a loss removes its whole pipeline after a timeout, and the step is lost; as soon as a
+ * whole pipeline of machines is free, it joins. P stays that of the start. */
 int spot_sim_torchft(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {

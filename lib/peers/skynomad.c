@@ -6,14 +6,15 @@
 
 enum { RUNS_MAX = 512, TICKS_MAX = 4096 };
 
-/* The margin of a change, usd/h: its base, and its part of V (defaults of the artifact). */
+/* The margin of a change, usd/h: its base, and a part of V (defaults of the artifact). */
 static const double MARGIN = 0.5, MARGIN_OF_VALUE = 0.05;
 
-/* The virtual instance of a place: lengths in ticks of runs that ended, the age of this one. */
+/* The virtual instance of a place: lengths in ticks of runs that ended, and the age of the current
+ * run. */
 struct virtual_instance {
     int ended[RUNS_MAX], n_ended; /* ascending */
     int age;
-    double risk[TICKS_MAX]; /* of each tick by the hazard then known; < 0: no run */
+    double risk[TICKS_MAX]; /* risk of each tick by the hazard known then; < 0: no run */
     bool lost[TICKS_MAX];
 };
 
@@ -22,7 +23,8 @@ struct nomad {
     int tick;
 };
 
-/* The hazard at a lifetime: ends there over runs that lasted as long, that of now among them. */
+/* The hazard at a lifetime: runs that ended there divided by runs that lasted as long, including
+ * the current one. */
 static double hazard_at(const struct virtual_instance *v, int first)
 {
     int ends = 0;
@@ -42,7 +44,8 @@ static void end_run(struct virtual_instance *v)
     v->age = 0;
 }
 
-/* Of a run going from age - 1 to age; beyond all that ended the last hazard goes on. */
+/* The risk that a run ends between age - 1 and age; beyond all ended runs the last hazard is used.
+ */
 static double risk_of(const struct virtual_instance *v, int age)
 {
     double last = 0;
@@ -76,7 +79,8 @@ static void look(struct nomad *s, const struct spot_market *m, const struct spot
     s->tick++;
 }
 
-/* The most losses over losses expected of any window up to now that expects one at most. */
+/* The highest ratio of losses to expected losses, over windows up to now in which at most one is
+ * expected. */
 static double volatility(const struct nomad *s, const struct virtual_instance *v)
 {
     double risk = 0, most = 1;
@@ -92,10 +96,10 @@ static double volatility(const struct nomad *s, const struct virtual_instance *v
         if (risk > 1e-6)
             most = fmax(most, lost / risk);
     }
-    return 1; /* too little was seen */
+    return 1; /* too little was observed */
 }
 
-/* Expected ticks that are left of a run of this age. */
+/* Expected remaining ticks of a run of this age. */
 static double lifetime(const struct nomad *s, const struct virtual_instance *v)
 {
     const double times = volatility(s, v);
@@ -115,7 +119,7 @@ static double lifetime(const struct nomad *s, const struct virtual_instance *v)
     return last > 0 ? sum + alive / (1 - exp(-times * last)) : INFINITY;
 }
 
-/* usd an hour of progress. */
+/* Usd per hour of progress. */
 static double value_of(const struct spot_market *m, const struct spot_market_now *now,
                        bool is_planned)
 {
@@ -162,7 +166,7 @@ static struct spot_market_step follow(const struct spot_market *m,
 
     look(s, m, now);
     most = utility(m, now, best, value, 0);
-    if (most < 0) { /* to idle needs no margin */
+    if (most < 0) { /* going idle needs no margin */
         best.mode = SPOT_DEADLINE_IDLE;
         most = 0;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* spotDNN's searches (Shang et al., IWQoS 2023), by the equations of plan/fleet.h.
+/* The searches of spotDNN (Shang et al., IWQoS 2023), with the equations of plan/fleet.h.
  *
- * Source: github.com/icloud-ecnu/spotDNN, and the paper where that says otherwise. Kept: the
- * released search sorts by measured times and looks at windows of instances only, which wrap; the
- * paper's Algorithm 1 looks at windows that do not, slowest first, between its bounds. Corrected:
- * nothing; spot_dnn_best looks at all plans. */
+ * Source: github.com/icloud-ecnu/spotDNN, and the paper where it differs. Kept: the released search
+ * sorts by measured times and only examines windows of consecutive instances, which wrap around;
+ * Algorithm 1 of the paper examines windows that do not, slowest first, between its bounds.
+ * Corrected: nothing; spot_dnn_best examines all plans. */
 #include "peers/spotdnn.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static bool is_better(const struct spot_dnn_speed *s, double deadline_s, double 
     return s->time_s <= deadline_s && s->usd < usd;
 }
 
-/* The type of each instance of the quotas, by measured time, stable; [*n], to be freed. */
+/* The type of each instance of the quotas, stably sorted by measured time; [*n], freed by the
+ * caller. */
 static size_t *line_up(const struct spot_dnn_job *job, bool slowest_first, size_t *n)
 {
     size_t order[SPOT_DNN_TYPES_MAX], *one;
@@ -64,8 +65,8 @@ int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline
     return isinf(speed->usd) ? -1 : 0;
 }
 
-/* The paper's bounds of the number of workers: below n_upper the parameter server is not yet used
- * in full; n_lower is that of the fastest type and the smallest batch. */
+/* The paper's bounds of the number of workers: below n_upper the parameter server is not saturated;
+ * n_lower is that for the fastest type and the smallest batch. */
 static void worker_bounds(const struct spot_dnn_job *job, double loss, double deadline_s,
                           int64_t total, int64_t *lower, int64_t *upper)
 {

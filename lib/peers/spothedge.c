@@ -8,7 +8,7 @@
 
 struct own {
     bool *is_active;           /* [n_zone] SpotHedge's Z_A */
-    size_t *failed_at, *tried; /* [n_zone] tick + 1, 0: never; attempt's round */
+    size_t *failed_at, *tried; /* [n_zone] tick + 1, 0: never; the round of the attempt */
     size_t next, attempts_round;
 };
 
@@ -34,7 +34,8 @@ static void peer_close(struct spot_fleet_state *s)
     free(own);
 }
 
-/* Z_A of SpotHedge loses the zone; below two all are active again. */
+/* A zone failed: SpotHedge removes it from Z_A; when fewer than two are left all become active
+ * again. */
 static void peer_failed(struct spot_fleet_state *s, size_t zone)
 {
     struct own *own = s->own;
@@ -48,7 +49,7 @@ static void peer_failed(struct spot_fleet_state *s, size_t zone)
         own->is_active[z] = true;
 }
 
-/* The cheapest of the active zones, one without a replica first. */
+/* The cheapest active zone, preferably one without a replica. */
 static size_t next_published(const struct spot_fleet_state *s)
 {
     const struct own *own = s->own;
@@ -62,8 +63,8 @@ static size_t next_published(const struct spot_fleet_state *s)
     return best;
 }
 
-/* The next zone of those not tried since the last success: unused ones first, recently failed ones
- * last; n_zone if all were tried. */
+/* The next zone not tried since the last success: unused zones first, recently failed ones last;
+ * n_zone if all were tried. */
 static size_t next_repaired(const struct spot_fleet_state *s)
 {
     const struct own *own = s->own;
@@ -91,7 +92,7 @@ static size_t next_zone(const struct spot_fleet_state *s)
     return s->player->kind == SPOT_FLEET_HEDGE ? next_published(s) : next_repaired(s);
 }
 
-/* As many failures in a row as there are zones end a tick. */
+/* A tick ends after as many failures in succession as there are zones. */
 static void fill(struct spot_fleet_state *s, size_t target)
 {
     struct own *own = s->own;

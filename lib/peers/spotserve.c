@@ -9,7 +9,7 @@
 
 enum { ALTERNATIVES = 8 };
 
-/* Would the rule rather have a than b? Equals: no. */
+/* True if the rule prefers a to b; false if they are equal. */
 static bool is_better(const struct spot_serve_choice *a, const struct spot_serve_choice *b)
 {
     if (a->keeps_up != b->keeps_up)
@@ -34,7 +34,7 @@ static bool is_allowed(const struct spot_job_serve *s, int64_t M, int64_t P)
 
 typedef void see_fn(const struct spot_serve_choice *choice, void *user);
 
-/* Every configuration in the artifact's order. */
+/* Visit every configuration in the artifact's order. */
 static void each(const struct spot_job_serve *s, int64_t gpus, double rate_per_s, see_fn *see,
                  void *user)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shortest remaining first: by time (SRTF), or by time x workers, as Tiresias (Gu et al., NSDI
- * 2019) ranks jobs of known length. Each takes the free type on which it ends first, a beginning
- * counted. No code: both are a sentence. */
+ * 2019) ranks jobs of known length. Each job takes the free type on which it ends first, including
+ * the time of a start. There is no released code to follow: a sentence describes both. */
 #include "peers/share_peers.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static int by_rank(const void *a, const void *b)
     return (x->k > y->k) - (x->k < y->k);
 }
 
-/* On a type: with what it would lose by going there. */
+/* The end on a type, including what the job would lose by moving there. */
 static double end_s(const struct spot_share_state *s, const struct spot_share_view *v, size_t k,
                     size_t j)
 {

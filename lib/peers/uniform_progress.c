@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The problem of one place, as published. */
+/* The problem with one place, as published. */
 struct problem {
     double work_s, deadline_s, restart_s, tick_s;
     double elapsed_s, left_s, pending_s;
@@ -20,7 +20,7 @@ static double ticks_up(const struct problem *p, double time_s)
 
 static enum spot_deadline_mode wish(enum rule rule, const struct problem *p)
 {
-    /* shares of work and time, multiplied out: whole numbers stay exact */
+    /* shares of work and time, multiplied out so that whole numbers stay exact */
     const double done = (p->work_s - p->left_s) * p->deadline_s;
     const double due = p->elapsed_s * p->work_s;
     const double due_after = (p->elapsed_s + 2 * p->restart_s) * p->work_s;
