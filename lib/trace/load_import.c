@@ -122,9 +122,8 @@ struct request {
         key, SPOT_F_INT, offsetof(struct request, member), "1", 0, SPOT_LOAD_TOKENS_MAX, true \
     }
 
-enum {
-    MOONCAKE_BLOCK = 512
-}; /* tokens of each entry of hash_ids; the entries cover the whole prompt */
+/* tokens of each entry of hash_ids; the entries cover the whole prompt */
+enum { MOONCAKE_BLOCK = 512 };
 
 /* Fills *block, which the caller frees, and *n. */
 static int read_hash_ids(const struct spot_json_doc *doc, int64_t prompt, uint32_t **block,
