@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-migrate - who sends what to whom, and the sending. */
+/* spot-migrate - plans which node sends what to which, and transfers it. */
 
 #include "migrate.h"
 

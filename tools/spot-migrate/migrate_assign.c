@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-migrate assign - one assignment problem a line in, one proved answer a line out. */
+/* spot-migrate assign - one assignment problem per line in, one proven answer per line out. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct options {
 struct run {
     bool is_bottleneck;
     unsigned long n_infeasible;
-    bool has_doubted; /* a key; once is enough */
+    bool has_doubted; /* a misspelt key was reported; once is enough */
     FILE *out;
 };
 
@@ -41,7 +41,7 @@ static int read_cell(const struct spot_json_doc *doc, const struct spot_json_val
     return spot_json_fail(doc, at, err, "expected null or an integer above -2^63");
 }
 
-/* The rows of `cost`, row by row, null for forbidden. The caller frees *cost. */
+/* Reads `cost` row by row, null for forbidden pairs. The caller frees *cost. */
 static int read_cost(const struct spot_json_doc *doc, const struct spot_json_value *rows,
                      struct spot_assign_problem *problem, int64_t **cost, struct spot_err *err)
 {
@@ -69,7 +69,7 @@ static int read_cost(const struct spot_json_doc *doc, const struct spot_json_val
     return 0;
 }
 
-/* Unknown keys are ignored, which is not what a misspelt one wants. */
+/* Unknown keys are legal and ignored, so warn about likely misspelt ones. */
 static void check_keys(struct run *run, const struct spot_line *line, const char *source,
                        const struct spot_json_value *problem)
 {
@@ -140,7 +140,7 @@ static void write_ints(struct spot_jw *jw, const char *key, const int *value, in
     spot_jw_end(jw);
 }
 
-/* An answer, with what the other objective adds. */
+/* An answer, with the additional values of the other objective. */
 struct result {
     struct spot_assignment answer, proof;
     int64_t largest;
@@ -154,7 +154,7 @@ static void write_violator(struct spot_jw *jw, const struct spot_assignment *ans
     spot_jw_end(jw);
 }
 
-/* `below` is the violator of the pairs below the bottleneck. */
+/* `below`: the answer for the costs below the bottleneck, with its violator. */
 static void write_bottleneck(struct spot_jw *jw, const struct result *result)
 {
     if (result->proof.n_bad_row + result->proof.n_bad_col == 0) {
@@ -190,7 +190,7 @@ static int write_answer(const struct run *run, const struct spot_assign_problem 
     return spot_jw_close(&jw, err);
 }
 
-/* `number`: which problem of the source, or its line. */
+/* `number`: number of the problem in the source, or its line. */
 static int solve(struct run *run, const struct spot_assign_problem *problem, const char *source,
                  unsigned long number, struct spot_err *err)
 {
@@ -231,7 +231,7 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     return rc;
 }
 
-/* Matrices of NumPy, one after another. */
+/* Reads NumPy matrices, one after another. */
 static int solve_matrices(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
     int c;

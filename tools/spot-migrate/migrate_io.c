@@ -33,7 +33,8 @@ int input_open(struct input *in, const char *path, struct spot_err *err)
         input_close(in);
         return -1;
     }
-    /* A shared descriptor may stand anywhere: only a file opened here is read at will. */
+    /* the position of an inherited descriptor is shared, so only files opened here are read at any
+     * offset */
     in->is_regular = S_ISREG(st.st_mode) && in->fd != STDIN_FILENO;
     in->n_byte = in->is_regular ? (uint64_t)st.st_size : 0;
     in->changed = st.st_mtim;
@@ -99,7 +100,7 @@ int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)
                                      : 0;
 }
 
-/* The text is read in pieces, so that a claim of size alone takes no memory. */
+/* Reads in pieces, so that a large announced size alone does not allocate memory. */
 static int read_text(struct input *in, uint64_t n_byte, struct spot_buf *header,
                      struct spot_err *err)
 {

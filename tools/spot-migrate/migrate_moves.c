@@ -29,7 +29,7 @@ static void put_reason(struct moves_doc *moves, const char *text)
     moves->doc.why[moves->doc.n_why++] = text;
 }
 
-/* "w16+master" */
+/* The planes in text form, such as "w16+master". */
 static const char *plane_of(struct moves_doc *moves, const struct spot_layout *to,
                             unsigned components)
 {
@@ -66,7 +66,7 @@ static void fill_unit(struct moves_doc *moves, const struct spot_reshard_part *f
     }
 }
 
-/* Number the parts that travel or are lost. Returns the unit of each part, -1 for none. */
+/* Number the parts that are sent or lost. Returns the unit of each part, -1 for none. */
 static int64_t *number_units(struct moves_doc *moves, const struct spot_reshard *reshard,
                              const struct spot_layout *to, const struct spot_migration_plan *plan)
 {
@@ -158,7 +158,7 @@ static void fill_places(struct spot_moves_doc *doc, const struct spot_layout *to
                                        q / to->m / to->p, q / to->m % to->p, q % to->m };
 }
 
-/* The receiver that is busy all the time, or the senders of the last cut. */
+/* Fill in the proof: the receiver that is busy all the time, or the senders of the last cut. */
 static void fill_proof(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
                        const struct spot_migration_plan *plan)
 {
@@ -181,7 +181,7 @@ static void fill_proof(struct spot_moves_doc *doc, const struct spot_migration_p
     free(is_sender);
 }
 
-/* "bundles 3 to 9, 1.2 GB, have no source in time: checkpoint, 2 s" */
+/* Writes, for instance, "bundles 3 to 9, 1.2 GB, have no source in time: checkpoint, 2 s". */
 static void explain_group(struct moves_doc *moves, const struct spot_moves_group *g)
 {
     const double gb = (double)g->byte / 1e9;

@@ -19,12 +19,13 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 
-/* --- TLS as a port: the handshake is made at the first use, by the thread that uses it --- */
+/* --- TLS as a port: the handshake happens at the first use, in the thread that uses the port ---
+ */
 
 struct tls_port {
     struct spot_port port;
     const struct net *net;
-    int fd; /* until the handshake */
+    int fd; /* used until the handshake is done */
     bool is_server;
     struct spot_tls *tls;
 };
@@ -111,7 +112,7 @@ static int check_address(const struct net *net, const char *address, struct spot
     return spot_endpoint_parse(address, &endpoint, err);
 }
 
-/* A key that no address would use. */
+/* True if a key file is given, but no address uses it. */
 static bool is_key_idle(const struct net *net)
 {
     const char *at = net->listen ? net->listen : net->connect;
@@ -138,7 +139,8 @@ int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
     if (net->is_duplex && (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)))
         return spot_err_set(err, SPOT_EUSAGE, "--duplex cannot use a terminal");
     if (n_way)
-        signal(SIGPIPE, SIG_IGN); /* a peer that leaves is an error here, not our end */
+        /* a write to a peer that has left must fail instead of killing this process */
+        signal(SIGPIPE, SIG_IGN);
     return net->listen ? check_address(net, net->listen, err) : 0;
 }
 
@@ -149,7 +151,7 @@ struct spot_port *net_connect(const struct net *net, const char *address, struct
 
     if (check_address(net, address, err))
         return NULL;
-    for (int n = 1;; n++) { /* who was started at the same time listens in a moment */
+    for (int n = 1;; n++) { /* a peer that was started at the same time will listen soon */
         const int fd = spot_endpoint_dial(address, reach, NULL, err);
 
         if (fd >= 0)
@@ -197,11 +199,12 @@ struct spot_port *net_attach(struct net *net, struct spot_err *err)
 
     if (net->via)
         return start_command(net, err);
-    /* Copies, so that closing the port leaves 0 and 1 as they are for the end of the program. */
+    /* Duplicates, so that descriptors 0 and 1 stay open until the end of the program when the port
+     * is closed. */
     in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (in >= 0 && out >= 0) {
-        /* The peer sees an end only when ours are closed, too. */
+        /* the peer sees the end only when ours are closed too */
         close(STDIN_FILENO);
         close(STDOUT_FILENO);
         if (open("/dev/null", O_RDWR) == STDIN_FILENO && dup(STDIN_FILENO) == STDOUT_FILENO)
@@ -265,7 +268,7 @@ struct spot_port *net_accept(const struct net *net, int listener, double limit_s
     if (poll(&p, 1, (int)(limit_s * 1000)) <= 0)
         return NULL;
     fd = spot_endpoint_accept(listener);
-    if (fd < 0) { /* it left, or there are no descriptors: others have to leave first */
+    if (fd < 0) { /* the peer left, or there are no descriptors until others leave */
         spot_clock_sleep(limit_s);
         return NULL;
     }

@@ -15,12 +15,12 @@ struct pack {
     struct input in;
     struct spot_buf header;
     struct spot_st st;
-    struct spot_source source; /* of a regular file */
+    struct spot_source source; /* used for a regular file */
     struct spot_stream_writer *writer;
     struct spot_out out;
 };
 
-/* A chunk on its way through a thread. */
+/* A chunk that is processed by a thread. */
 struct slot {
     struct pack *pack;
     struct spot_coder coder;
@@ -28,7 +28,7 @@ struct slot {
     struct spot_buf raw, coded;
 };
 
-/* A pipe is read here, in order; a file in the threads. */
+/* A pipe is read here, in order; a file is read in the threads. */
 static int prepare(struct slot *s, uint64_t seq, struct spot_err *err)
 {
     struct pack *p = s->pack;
@@ -48,8 +48,8 @@ static int prepare(struct slot *s, uint64_t seq, struct spot_err *err)
     return 0;
 }
 
-/* In one of the threads. A file is read there too, just before its bytes are looked at: several
- * threads read at once, and what a thread reads is in its processor's cache. */
+/* Runs in one of the threads. A file is read there too, just before its bytes are encoded: several
+ * threads read at once, and the bytes are in the cache of the processor that needs them. */
 static int encode(void *user, struct spot_err *err)
 {
     struct slot *s = user;
@@ -63,7 +63,7 @@ static int encode(void *user, struct spot_err *err)
     return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, raw, &s->coded, err);
 }
 
-/* Keep every slot busy; write what is done, in order. */
+/* Keep every slot busy; write finished chunks in order. */
 static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err)
 {
     const uint64_t n_chunk = spot_chunk_map_count(spot_stream_writer_map(p->writer));
@@ -124,8 +124,8 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     return rc;
 }
 
-/* Nothing may follow the data, n_data bytes behind where a regular file stands, nor may that have
- * changed: the end of the stream says that all of it belongs together. */
+/* Check that no bytes follow the n_data bytes of data, and that a regular file has not changed: the
+ * end of the stream asserts that all of it belongs together. */
 static int expect_end(struct input *in, uint64_t n_data, struct spot_err *err)
 {
     char extra;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan as a figure: bytes between every two nodes, and when each link is busy. */
+/* The plan as a figure: bytes between each pair of nodes, and when each link is busy. */
 
 #include <math.h>
 #include <stdbool.h>
@@ -32,7 +32,7 @@ static void release(struct curve *curve, size_t n)
         free(curve[k].x), free(curve[k].y);
 }
 
-/* Pairs by size: at least half of the largest, an eighth, less. */
+/* Groups the pairs by size: at least half of the largest, at least an eighth, less. */
 static void fill_matrix(const struct spot_migration_plan *plan, size_t n_node, struct curve *curve)
 {
     double *byte = spot_xcalloc(n_node * n_node, sizeof *byte), most = 0;
@@ -71,7 +71,7 @@ static void fill_gantt(const struct spot_migration_plan *plan, struct curve *cur
     }
 }
 
-/* Append the curve to the panel's series; an empty one only if it is the last hope. */
+/* Append the curve to the panel; an empty one only if the panel would otherwise be empty. */
 static void show(struct spot_figure *panel, struct spot_series *series, struct curve *curve,
                  const char *label, enum spot_series_style style, double width, bool is_last)
 {

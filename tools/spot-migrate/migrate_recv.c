@@ -90,7 +90,7 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
 
 /* --- two ways --- */
 
-/* Every holder of a comma-separated list, each over n_stream connections. */
+/* Connect to every sender of a comma-separated list, over n_stream connections each. */
 static int connect_all(struct recv *r, struct spot_receiver *receiver, struct spot_err *err)
 {
     char *list = spot_xstrdup(r->net.connect), *rest = list, *address;
@@ -106,7 +106,7 @@ static int connect_all(struct recv *r, struct spot_receiver *receiver, struct sp
             if (spot_receiver_add(receiver, port, err))
                 continue;
             n_added++;
-            r->net.wait_s = 0; /* one holder is enough: the others are there, or not */
+            r->net.wait_s = 0; /* one sender is enough: do not wait for the others */
         }
     r->net.wait_s = wait_s;
     free(list);
@@ -125,7 +125,8 @@ static bool show(struct recv *r, const struct spot_receiver_state *state)
     return true;
 }
 
-/* Until the file is there, or cannot come. A listener waits for other senders when one is gone. */
+/* Runs until the file is complete or cannot be completed. A listener waits for other senders when
+ * one leaves. */
 static int follow(struct recv *r, struct spot_receiver *receiver, int listener,
                   struct spot_err *err)
 {

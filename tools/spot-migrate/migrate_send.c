@@ -21,19 +21,19 @@ struct send {
     struct spot_sender *sender;
     struct progress progress;
 
-    struct spot_threads threads; /* a thread for each stream */
+    struct spot_threads threads; /* one thread for each stream */
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* one of the threads */
-    int n_alive;          /* threads */
-    double alive_s;       /* when there was a receiver last */
-    struct spot_err err;  /* of the last stream that failed */
+    pthread_cond_t ended; /* signalled when a thread ends */
+    int n_alive;          /* running threads */
+    double alive_s;       /* last time at which there was a receiver */
+    struct spot_err err;  /* error of the last stream that failed */
 };
 
 /* --- one stream, one thread --- */
 
 struct stream {
     struct send *send;
-    struct spot_port *port; /* NULL: connect first */
+    struct spot_port *port; /* NULL: not connected yet */
 };
 
 static void run_stream(void *user)
@@ -110,7 +110,7 @@ static void show(struct send *s)
     progress_show(&s->progress, raw_byte);
 }
 
-/* Until every stream has ended. */
+/* Wait until every stream has ended. */
 static int wait_streams(struct send *s, struct spot_err *err)
 {
     double alive_s;
@@ -129,7 +129,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
     return -1;
 }
 
-/* No receivers left: abort the transfer? Yes after a deadline, or when none came for wait_s. */
+/* No receivers left: abort the transfer? Yes after the deadline, or if none came for wait_s. */
 static int check_alone(struct send *s, double alive_s, struct spot_err *err)
 {
     const struct spot_err last = last_error(s);
@@ -142,11 +142,11 @@ static int check_alone(struct send *s, double alive_s, struct spot_err *err)
     return -1;
 }
 
-/* Serve whoever comes until one has committed and all are gone. */
+/* Serve all receivers until one has committed and all have left. */
 static int serve_all(struct send *s, struct spot_err *err)
 {
     const int listener = net_listen(&s->net, err);
-    struct spot_err last = { 0 }; /* of the streams; err has the reason already */
+    struct spot_err last = { 0 }; /* last error of the streams; err has the reason already */
     double alive_s;
     int rc = 0;
 
@@ -219,7 +219,7 @@ static int move(struct send *s, struct spot_err *err)
     return rc;
 }
 
-/* Of several connections an idle one is asked again for what a slow one has not brought. */
+/* With several connections, an idle one is asked again for what a slow one has not delivered. */
 static void report(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, int rc)
 {
     const uint64_t total = spot_sender_total(s->sender), once = raw_byte < total ? raw_byte : total;

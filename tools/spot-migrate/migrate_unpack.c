@@ -13,7 +13,7 @@ struct unpack {
     struct input in;
     struct spot_out out;
     struct progress progress;
-    uint64_t data_at; /* where the data starts in the output */
+    uint64_t data_at; /* offset of the data in the output */
 };
 
 static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,

@@ -11,7 +11,7 @@
 #include "model/forecast_doc.h"
 #include "plan/fleet.h"
 
-enum { QUOTA_DEFAULT = 10 }; /* spotDNN's, where a catalogue has none */
+enum { QUOTA_DEFAULT = 10 }; /* spotDNN's quota, used if a catalogue has none */
 
 static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_err *err)
 {
@@ -51,7 +51,7 @@ static int read_catalogue(struct train_offers *o, struct spot_prov *prov, struct
                                path, o->options->market);
 }
 
-/* Losses of an instance an hour, by the next interval's. */
+/* Losses of an instance per hour, from those of the next interval. */
 static double loss_per_h(const struct spot_forecast *f, const struct spot_forecast_series *s)
 {
     double lost = 0;
@@ -61,8 +61,8 @@ static double loss_per_h(const struct spot_forecast *f, const struct spot_foreca
     return s->now > 0 ? lost / (double)s->now / f->interval_s * 3600 : 0;
 }
 
-/* A series is of the offers of its zone and type; one without a name is of all. Of what is forecast
- * no more is bought than there is now. */
+/* A series belongs to the offers of its zone and type; one without a zone or type to all of them.
+ * No more instances are bought than the series has now. */
 static int read_forecast(struct train_offers *o, struct spot_prov *prov, struct spot_err *err)
 {
     struct spot_forecast f = { 0 };
@@ -93,7 +93,7 @@ static int read_forecast(struct train_offers *o, struct spot_prov *prov, struct 
     return rc;
 }
 
-/* "[ZONE/]TYPE[:MARKET]=COUNT" */
+/* Parses "[ZONE/]TYPE[:MARKET]=COUNT". */
 static int hold(struct train_offers *o, char *word, struct spot_err *err)
 {
     char *count = strchr(word, '='), *market, *type = strchr(word, '/'), *end = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan - what to run on the machines there are and will be. */
+/* spot-plan - what to run on the instances that there are and will be. */
 
 #include "cli/tool.h"
 #include "plan_commands.h"

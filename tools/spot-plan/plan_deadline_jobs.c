@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan deadline --jobs: several jobs, each weighed alone, under the quotas of a catalogue. */
+/* spot-plan deadline --jobs: several jobs under the quotas of a catalogue; each is evaluated alone.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ typedef double step_usd[SPOT_MARKET_PLACES_MAX][3];
 struct jobs {
     struct plan_deadline_job *job;
     size_t n, cap;
-    step_usd *usd;                         /* [n] of each alone */
+    step_usd *usd;                         /* [n] cost of each step of a job alone */
     struct spot_market_step *alone, *step; /* [n] */
     int64_t quota[SPOT_MARKET_PLACES_MAX];
     double worth[SPOT_MARKET_PLACES_MAX], total;
@@ -83,7 +84,7 @@ static int read_jobs(struct plan_deadline *s, struct jobs *j, const char *path,
     return rc;
 }
 
-/* What each would do alone, and what each step would cost it. */
+/* The best step of each job alone, and the cost of each of its steps. */
 static int weigh(struct plan_deadline *s, struct jobs *j, struct spot_err *err)
 {
     j->usd = spot_xcalloc(j->n, sizeof(*j->usd));

@@ -16,9 +16,9 @@ static struct options {
     struct spot_tool_common common;
     const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue, *prices, *jobs;
     double work_s, deadline_s, done_s, elapsed_s, tick_s, learn_s, launching_s, state_gb;
-    double price[2], egress_usd; /* spot, on demand */
+    double price[2], egress_usd; /* prices of spot and on demand */
     double probe_usd;
-    bool has_spot, explain, has_price; /* of spot, given */
+    bool has_spot, explain, has_price; /* has_price: a price of spot was given */
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
         .restart = "0",
@@ -29,10 +29,10 @@ enum {
     WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 4,
     WHY_TEXT = 256,
     PLAYS = 200,
-    ASK_S = 20 /* until a request is refused */
+    ASK_S = 20 /* seconds until a request is refused */
 };
 
-/* --- what is known of spot --- */
+/* --- the history of spot --- */
 
 /* Returns the place, or NULL with *err. */
 static struct spot_market_place *add_place(struct plan_deadline *s, const char *zone,
@@ -68,7 +68,7 @@ static int fit(struct plan_deadline *s, const struct spot_forecast_series *serie
     return 0;
 }
 
-/* A forecast of which every series was told a price needs none to be assumed. */
+/* Without --price, every series of the forecast must have a price. */
 static void take_prices(const struct plan_deadline *s)
 {
     double most = -1;
@@ -192,7 +192,7 @@ static int read_dist(struct plan_deadline *s, struct spot_err *err)
     return 0;
 }
 
-/* Prices of the trace, where it has them and none is told. */
+/* Use the prices of the trace, if it has any and none was given. */
 static void read_trace_prices(struct plan_deadline *s)
 {
     for (size_t k = 0; s->usd_per_h && k < s->market.n_place; k++) {
@@ -213,7 +213,7 @@ static int read_prices(struct plan_deadline *s, struct spot_err *err)
     return 0;
 }
 
-/* Where nothing else tells a price of spot, --prices does. */
+/* If there is no other price of spot, use the first one of --prices. */
 static void take_price_now(struct plan_deadline *s)
 {
     for (size_t k = 0; o.prices && k < s->market.n_place; k++) {
@@ -242,8 +242,8 @@ static int read_market(struct plan_deadline *s, struct spot_err *err)
 
 /* --- expected prices --- */
 
-/* The mean of each tick from now on: at its middle the nearest step, which is now before half of
- * the first. */
+/* The expected price of each tick from now on: the nearest step at the middle of the tick. Before
+ * half of the first step the current price is used. */
 static void fill_path(const struct plan_deadline *s, const struct spot_price_entry *e, double *path)
 {
     for (size_t i = 0; i < s->market.n_path; i++) {
@@ -303,9 +303,10 @@ static int set_now(struct plan_deadline *s, struct spot_err *err)
     if (find_place(s, err))
         return -1;
     if (s->now.mode == SPOT_DEADLINE_SPOT && plan_deadline_is_asked(s, s->now.place))
-        s->granted[s->now.place] = s->now.has_spot[s->now.place] = true; /* it has it */
+        /* the request was granted */
+        s->granted[s->now.place] = s->now.has_spot[s->now.place] = true;
     if (s->now.mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[s->now.place])
-        s->now.mode = SPOT_DEADLINE_IDLE; /* it is lost */
+        s->now.mode = SPOT_DEADLINE_IDLE; /* the instance was lost */
     s->now.elapsed_s = o.elapsed_s;
     s->now.left_s = o.work_s - o.done_s;
     s->now.pending =
@@ -318,7 +319,7 @@ static const double *prices_of(const struct plan_deadline *s, size_t row)
     return s->usd_per_h ? s->usd_per_h + row * SPOT_MARKET_PLACES_MAX : NULL;
 }
 
-/* One call of the decision that spot-replay and a live loop call as well. */
+/* One call of the decision that spot-replay and a live loop use too. */
 static int decide(struct plan_deadline *s, const struct spot_policy *policy, struct spot_err *err)
 {
     const struct spot_deadline_rule rule = { .market = &s->market,
@@ -349,7 +350,7 @@ static int decide(struct plan_deadline *s, const struct spot_policy *policy, str
     return rc ? -1 : 0;
 }
 
-/* What is asked is taken to be as is more likely, or refused. */
+/* Assume that requests are granted if that is more likely than not, or that they are refused. */
 static void suppose(struct plan_deadline *s, double least)
 {
     for (size_t k = 0; k < s->market.n_place; k++)
@@ -357,7 +358,7 @@ static void suppose(struct plan_deadline *s, double least)
             s->now.has_spot[k] = s->granted[k] >= least;
 }
 
-/* Places that may refuse are weighed as if each granted, then ordered. */
+/* Places that may refuse are evaluated as if each granted the request, and then ordered. */
 static int decide_all(struct plan_deadline *s, const struct spot_policy *policy,
                       struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What spot-plan deadline says of its choice: reasons and the document. */
+/* How spot-plan deadline explains its choice: reasons and the document. */
 #include "plan_deadline.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static bool is_gone(const struct plan_deadline *s, int mode, size_t place)
            !plan_deadline_is_asked(s, place);
 }
 
-/* Idle is the same wherever it is: said once, of where it last ran. */
+/* Idle costs the same in every place, so it is shown once, for the place where the job last ran. */
 static bool is_told(const struct plan_deadline *s, int mode, size_t place)
 {
     return mode != SPOT_DEADLINE_IDLE || place == s->now.place;
@@ -57,7 +57,7 @@ static void explain_step(struct plan_deadline *s, int mode, size_t place)
                  usd, mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
 }
 
-/* On demand for so many ticks from now on. */
+/* The cost of on demand for a number of ticks from now on. */
 static double on_demand_usd(const struct plan_deadline *s, size_t place, double ticks)
 {
     const int64_t left = spot_market_ticks(&s->market, &s->now);
@@ -92,7 +92,8 @@ static void explain_on_demand(struct plan_deadline *s)
              on_demand_usd(s, place, ticks));
 }
 
-/* "ask a, g (0.90), then b, g (0.40); else idle": how likely each grants */
+/* Explains, for instance, "ask a, g (0.90), then b, g (0.40); else idle", with the probability of a
+ * grant. */
 static void explain_ask(struct plan_deadline *s)
 {
     char text[PLAN_DEADLINE_WHY_TEXT / 2], *at = s->why[s->n_why++];

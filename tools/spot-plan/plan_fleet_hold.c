@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan fleet --kind replicas: how many replicas on spot of each zone and on demand, so that as
- * many as are wanted answer. One call of the decision that spot-replay fleet makes in every tick.
- */
+/* spot-plan fleet --kind replicas: how many replicas to hold on spot in each zone and on demand, so
+ * that as many as wanted answer. One call of the decision that spot-replay fleet makes in every
+ * tick. */
 #include "plan_fleet.h"
 
 #include <math.h>
@@ -25,12 +25,12 @@ struct session {
     struct spot_json_doc json;
     struct spot_forecast forecast;
     struct spot_hold_rule rule;
-    double usd_per_h[ZONES]; /* of spot */
-    bool has_own[ZONES];     /* a price of its own zone */
-    double notice_s[ZONES];  /* of the row that has the price */
+    double usd_per_h[ZONES]; /* price of spot */
+    bool has_own[ZONES];     /* the zone has a price of its own */
+    double notice_s[ZONES];  /* notice of the row with the price */
     int cold[ZONES];
     char *on_demand_type;
-    char *first_type; /* of the catalogue */
+    char *first_type; /* first type in the catalogue */
     int spot[ZONES], spot_ready[ZONES];
     struct spot_hold_now now;
     struct spot_action action;
@@ -38,9 +38,9 @@ struct session {
     struct spot_prov prov;
 };
 
-/* --- prices: of the zone, else of the type --- */
+/* --- prices: of the zone if given, else of the type --- */
 
-/* A series without a type is of the catalogue's, which has to be one then. */
+/* A series without a type has that of the catalogue, which must have only one. */
 static int check_type(struct session *s, const struct spot_catalogue_row *row, struct spot_err *err)
 {
     bool is_typed = true;
@@ -101,7 +101,7 @@ static int read_prices(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* --- the load of the ticks that have passed, in replicas --- */
+/* --- the load of past ticks, in replicas --- */
 
 static size_t before(const struct spot_load *load, double time_s)
 {
@@ -138,7 +138,7 @@ static int read_load(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* --- what runs --- */
+/* --- running replicas --- */
 
 static int read_count(const char *text, int *count)
 {
@@ -150,7 +150,7 @@ static int read_count(const char *text, int *count)
     return 0;
 }
 
-/* N[+M]: so many that answer, so many that do not yet. */
+/* Parses N[+M]: N replicas answer, M do not yet. */
 static int read_counts(const char *word, const char *text, int *all, int *ready,
                        struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prices as forecast in place of those of the catalogue. */
+/* Replaces the prices of the catalogue by forecast ones. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"

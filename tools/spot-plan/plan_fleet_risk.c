@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan fleet under joint scenarios: what the forecast says of zones and types becomes counts
- * that are there together, and the fleet is bought against their worst part. */
+/* spot-plan fleet under joint scenarios: the forecast of zones and types is turned into joint
+ * counts, and the fleet is chosen for the worst of them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 
 enum { QUOTAS_TRIED = 8 };
 
-/* What spot_fleet_risk borrows. */
+/* The arrays that spot_fleet_risk points to. */
 struct problem {
     struct spot_fleet_risk risk;
     size_t *type, *series; /* [n_offer] */
     const char **name;     /* [n_offer] */
     double *per_s, *usd_per_h, *prob;
     int64_t *quota;
-    int64_t *held; /* [n_offer] of --current */
+    int64_t *held; /* [n_offer] counts of --current */
     double held_usd_per_h;
     int32_t *there;
     struct spot_fleet_cap *cap;
@@ -30,11 +30,12 @@ struct problem {
     struct spot_fleet_copula copula;
 };
 
-/* Share of scenarios that are not among the worst, and the accepted distance from the bound. */
+/* The share of scenarios that are not among the worst, and the accepted gap. */
 static const double tail = 0.95, gap = 0.005;
 /* Rank correlation of two series in different regions, and in the same one. */
 static const double correlation = 0.15, region_correlation = 0.45;
-/* A held fleet grows after it was short for so long, and shrinks after less would have done. */
+/* The fleet grows if it was too small for up_s, and shrinks if a smaller one was enough for down_s.
+ */
 static const double up_s = 300, down_s = 1200;
 
 static void find_types(const struct plan_fleet *s, struct problem *p)
@@ -70,7 +71,7 @@ static void add_caps(const struct plan_fleet *s, struct problem *p)
     spot_names_release(&zones);
 }
 
-/* What is held, by offer; what the catalogue no longer has is let go. */
+/* Counts of the current fleet by offer; instances that the catalogue no longer has are released. */
 static void count_held(struct plan_fleet *s, struct problem *p)
 {
     p->held = spot_xcalloc(s->demand.n_offer, sizeof(*p->held));
@@ -93,7 +94,7 @@ static void count_held(struct plan_fleet *s, struct problem *p)
     }
 }
 
-/* What the forecast tells beside counts: of requests, and of regions. */
+/* Explain what the forecast says beyond counts: about requests and regions. */
 static void explain_forecast(struct plan_fleet *s, const struct problem *p)
 {
     const struct spot_forecast *f = &p->forecast;
@@ -224,7 +225,7 @@ static void release(struct problem *p)
     spot_json_release(&p->json);
 }
 
-/* The same answer in the form of the plan without risk: shares by offer, in proportion to counts.
+/* Convert the answer to the form of a plan without risk: shares by offer, in proportion to counts.
  */
 static void take(struct plan_fleet *s, const struct problem *p)
 {
@@ -259,7 +260,7 @@ static void price(struct plan_fleet *s, const struct spot_fleet_risk *risk, cons
     spot_fleet_risk_release(&other);
 }
 
-/* Shadow prices of a program in whole counts are differences of its optima. */
+/* In a program with whole counts, shadow prices are differences between optima. */
 static void price_limits(struct plan_fleet *s, struct problem *p)
 {
     struct spot_fleet_risk other = p->risk;
@@ -327,7 +328,7 @@ static void try_fresh(struct plan_fleet *s, struct problem *p)
     double *prob = spot_xcalloc(n, sizeof(double));
 
     for (size_t i = 0; i < n * wide; i++)
-        there[i] = p->there[i % wide]; /* of a series it is drawn below */
+        there[i] = p->there[i % wide]; /* offers of a series are drawn below */
     for (size_t w = 0; w < n; w++)
         prob[w] = 1 / (double)n;
     spot_fleet_draw(&p->copula, p->series, wide, s->n_scenario, n, there, wide);
@@ -340,7 +341,7 @@ static void try_fresh(struct plan_fleet *s, struct problem *p)
     free(prob);
 }
 
-/* Keep what is held until its delay is over. */
+/* Keep the current fleet until its delay is over. */
 static void scale(struct plan_fleet *s, struct problem *p)
 {
     struct spot_fleet_promise promise;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan fleet with a fleet that is held: rates as they come in, and the fleet of --current kept
- * until a delay is over. The plan that comes out has all that the next call needs. */
+/* spot-plan fleet with a current fleet: rates as they arrive, and the fleet of --current is kept
+ * until a delay is over. The resulting plan contains everything that the next call needs. */
 #include <stdlib.h>
 #include <string.h>
 

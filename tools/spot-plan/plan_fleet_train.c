@@ -17,7 +17,7 @@
 
 enum { WHY_MAX = 12, WHY_TEXT = 256, ELSE_MAX = 3, SYNC_MAX = 512 };
 
-/* A plan and what is expected of it; iterations are 0 of a synchronous job. */
+/* A plan and its expected values; for a synchronous job iterations are 0. */
 struct choice {
     int64_t count[SPOT_DNN_TYPES_MAX];
     double time_s, usd, usd_per_h, samples_per_s, iterations, norm_batch;
@@ -29,7 +29,7 @@ struct session {
     const struct plan_fleet_train *o;
     enum { OURS, CODE, PAPER } solver;
     struct spot_job_async async;
-    struct spot_job_doc job; /* of a synchronous one */
+    struct spot_job_doc job; /* of a synchronous job */
     struct spot_throughput throughput;
     struct train_offers offers;
     struct spot_dnn_type type[SPOT_DNN_TYPES_MAX];
@@ -383,7 +383,7 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
         spot_jw_str(&jw, "job", is_async(s) ? s->async.name : s->job.name);
     write_buy(&jw, s, &s->best);
     write_expected(&jw, &s->best);
-    if (s->solver == OURS) { /* every plan was tried */
+    if (s->solver == OURS) { /* all plans were tried */
         spot_jw_real(&jw, "bound", s->best.usd);
         spot_jw_real(&jw, "gap", 0);
     }

@@ -19,7 +19,7 @@ static struct {
     struct spot_tool_common common;
     const char *ddp, *name;
     uint64_t global_batch, worker_batch, max_workers;
-    double params, price[2], restart_s; /* spot, on demand */
+    double params, price[2], restart_s; /* price: of spot, on demand */
     struct plan_job_roofline roofline;
 } opt = { .common = SPOT_TOOL_COMMON_DEFAULT,
           .name = "job",
@@ -35,7 +35,7 @@ static int wants(const char *got, struct spot_err *err)
                         got);
 }
 
-/* "1:0.178,2:234ms": each number of workers once. */
+/* Parses "1:0.178,2:234ms"; each number of workers may occur once. */
 static int read_points(struct spot_job_doc *job, struct spot_err *err)
 {
     char *list = spot_xstrdup(opt.ddp), *rest = list, *one;
@@ -76,7 +76,7 @@ static int64_t most_workers(const struct spot_job_doc *job)
     return most;
 }
 
-/* Workers share a batch that stays as it is. */
+/* The workers share a fixed global batch. */
 static int share_batch(struct spot_job_doc *job, struct spot_err *err)
 {
     const int64_t most = most_workers(job);
@@ -89,8 +89,8 @@ static int share_batch(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-/* Each worker has a batch of its own, so a measured step is of D of them; the document's is of as
- * many as there may be workers, and the pace is told in samples. */
+/* Each worker has its own batch, so a measured step has D batches. The document's global batch is
+ * for the largest number of workers, and throughput is in samples. */
 static int own_batch(struct spot_job_doc *job, struct spot_err *err)
 {
     const int64_t most = most_workers(job), batch = (int64_t)opt.worker_batch;

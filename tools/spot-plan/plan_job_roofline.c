@@ -16,7 +16,7 @@
 #include "model/serve_roofline.h"
 #include "weights/hf_config.h"
 
-/* Shares of the peaks that are reached, and of a GPU's memory that weights and cache may take. */
+/* The parts of the peaks that are reached, and the part of a GPU's memory for weights and cache. */
 static const double flop_share = 0.5, byte_share = 0.75, memory_share = 0.9;
 
 static int read_model(const char *path, struct spot_shape *shape, struct spot_prov *prov,
@@ -32,7 +32,7 @@ static int read_model(const char *path, struct spot_shape *shape, struct spot_pr
     rc = spot_json_load_path(&json, file, err);
     if (!rc) {
         rc = spot_hf_config_read(&json, shape, err);
-        spot_prov_add(prov, path, json.hash); /* whose text must last */
+        spot_prov_add(prov, path, json.hash); /* spot_prov_add keeps a pointer to the text */
         spot_json_release(&json);
     }
     free(file);
@@ -64,7 +64,7 @@ static int read_type(const struct plan_job_roofline *o, struct spot_catalogue_ty
                  : 0;
 }
 
-/* 8 bits: weights alone. */
+/* With 8 bits only the weights are affected. */
 static void set_bytes(struct spot_roofline *r, const char *dtype)
 {
     r->weight_byte = !strcmp(dtype, "fp32") ? 4 : !strcmp(dtype, "bf16") ? 2 : 1;

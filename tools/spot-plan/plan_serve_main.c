@@ -38,13 +38,14 @@ static struct options {
         .stay_s = -1,
         .memory_cap_byte = INFINITY };
 
-/* Everything that is read, and the answer. */
+/* The inputs and the answer. */
 struct session {
     struct spot_job_doc job;
     struct spot_load load;
-    int32_t *cached; /* tokens of its prompts */
+    int32_t *cached; /* cached tokens of each prompt */
     const struct spot_policy *policy;
-    char was[SPOT_DECISION_STATE_MAX], state[SPOT_DECISION_STATE_MAX]; /* as read, to write */
+    /* the saved state as read, and as to be written */
+    char was[SPOT_DECISION_STATE_MAX], state[SPOT_DECISION_STATE_MAX];
     struct spot_seen now;
     struct spot_serve_seen seen;
     struct spot_serve_place *place; /* [seen.n_place] */
@@ -53,7 +54,7 @@ struct session {
     struct serve_places places;
 };
 
-/* What one series tells of the instances there are and of those that were lost. */
+/* Take from one series the number of instances and of those that were lost. */
 static void take_series(struct session *s, const struct spot_forecast_series *series, bool is_first)
 {
     const double since_s = series->time_s - series->past_s;
@@ -70,7 +71,7 @@ static void take_series(struct session *s, const struct spot_forecast_series *se
                                        shock->reach };
 }
 
-/* How many there are, from the newest value of each series of the job's type. */
+/* The number of instances, from the newest value of each series of the job's type. */
 static int read_forecast(struct session *s, struct spot_err *err)
 {
     struct spot_forecast forecast = { 0 };
@@ -112,7 +113,8 @@ static int count_instances(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* Arrivals of a forecast, its steps added up; their spread is that of the first step. */
+/* Expected arrivals of a forecast, summed over its steps; their spread is that of the first step.
+ */
 static int read_demand_forecast(struct session *s, struct spot_err *err)
 {
     struct spot_forecast f = { 0 };
@@ -139,10 +141,10 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
     return rc;
 }
 
-enum { FEW = 10 }; /* requests: their rate is known to a third at best */
+enum { FEW = 10 }; /* with fewer requests the rate is known to a third at best */
 
-/* The clock is that of the newest, of instances or of requests; without a forecast watching began
- * with the first request. */
+/* The current time is that of the newest instance row or request; without a forecast, observation
+ * began with the first request. */
 static int read_load(struct session *s, struct spot_err *err)
 {
     struct spot_load *load = &s->load;
@@ -177,7 +179,7 @@ static int read_load(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* Requests per second: as said, of a load, or of a forecast of one. */
+/* Requests per second: as given, from a load, or from a forecast of one. */
 static int find_rate(struct session *s, struct spot_err *err)
 {
     const char *const ending = o.load ? strrchr(o.load, '.') : NULL;
@@ -201,7 +203,7 @@ static bool is_of_job(const struct spot_job_serve *serve, const struct spot_grid
            !spot_serve_soonest(serve, &shape, 1, &time);
 }
 
-/* What runs, as said or as --layout has it, or as --state does. */
+/* The current grid: as given, from --layout, or from --state. */
 static int find_current(struct session *s, struct spot_err *err)
 {
     struct spot_grid *const grid = &s->seen.runs;
@@ -222,7 +224,7 @@ static int find_current(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* One call of the decision that spot-replay and a live loop call as well. */
+/* One call of the decision that spot-replay and a live loop use too. */
 static int decide(struct session *s, const struct spot_serve_rule *rule, struct spot_err *err)
 {
     struct spot_decider *decider = s->policy->open(&(struct spot_rule){ .serve = rule });
@@ -308,7 +310,7 @@ static void say_moves(struct session *s)
     s->plan.doc.n_place = s->places.n_place;
 }
 
-/* A plan, its places, and the plan again with what the change takes; once more if that says another
+/* Plan, place, and plan again with the time of the change; once more if that results in a different
  * change. */
 static int plan_and_place(struct session *s, struct spot_err *err)
 {

@@ -16,8 +16,8 @@ int serve_places_load(struct serve_places *s, const char *layout, const char *cl
     return 0;
 }
 
-/* The wanted layout borrows all of what runs but its grid and places. A cache stays with its
- * replica, and where that is no more goes to the others in turn. */
+/* The wanted layout borrows everything from the current one except the grid and places. A cache
+ * stays with its replica; if that no longer exists, its caches go to the others in turn. */
 static void want(struct spot_layout *to, const struct spot_layout *from,
                  const struct spot_grid *grid)
 {
@@ -53,7 +53,8 @@ static void keep_places(struct serve_places *s, const struct spot_grid *grid,
     s->bound_byte = plan->bound_byte;
 }
 
-/* What the first pass takes for a layer of the layout, of a batch in parts the first part. */
+/* The time of the first pass per layer of the layout; for a batch in parts, that of the first part.
+ */
 static double layer_s(const struct serve_places *s, const struct spot_job_serve *serve,
                       const struct spot_plan_doc *plan)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-plan share - jobs, throughputs and a cluster in, who runs where in the next round out. */
+/* spot-plan share - jobs, throughputs and a cluster in, the placement for the next round out. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,8 @@ static int decide(struct session *s, struct spot_err *err)
     for (size_t j = 0; j < s->cluster.n; j++)
         count[j] = s->cluster.type[j].count;
     if (o.time_s < 0)
-        o.time_s = s->jobs.job[s->jobs.n - 1].arrival_s; /* by arrival: the last */
+        /* jobs are sorted by arrival: the last one */
+        o.time_s = s->jobs.job[s->jobs.n - 1].arrival_s;
     rc = see_jobs(s, job, err);
     s->decider = s->policy->open(&(struct spot_rule){ .share = &rule });
     if (!rc)

@@ -29,10 +29,10 @@ struct options {
 #define NOT_GIVEN UINT64_MAX
 enum { ANNOUNCED_MAX = 64 };
 
-/* Everything that is read, and the answer. */
+/* The inputs and the answer. */
 struct session {
     struct spot_job_doc job;
-    struct spot_json_doc json; /* of the forecast */
+    struct spot_json_doc json; /* text of the forecast */
     struct spot_forecast forecast;
     struct spot_change_dist dist;
     struct spot_throughput throughput;
@@ -40,7 +40,7 @@ struct session {
     struct spot_prov prov;
     double time_s;
     int announced[ANNOUNCED_MAX], n_announced;
-    int most; /* that there will be by what is announced */
+    int most; /* the most instances that there will be, counting announced changes */
 };
 
 static void session_release(struct session *s)
@@ -54,8 +54,8 @@ static void session_release(struct session *s)
     spot_job_doc_release(&s->job);
 }
 
-/* A forecast says little about another number of instances than it was made with, and of several
- * zones not which one changed. */
+/* A forecast says little about a number of instances that differs from its own, and a forecast of
+ * several zones does not say in which one the number changed. */
 static void warn_of_count(const struct spot_forecast *forecast, const struct options *o)
 {
     long long own = 0, off;
@@ -74,7 +74,7 @@ static void warn_of_count(const struct spot_forecast *forecast, const struct opt
                        (unsigned long long)o->now, own, forecast->n_series);
 }
 
-/* Only what tells of the instances this job runs on. */
+/* All series must be of the instance type of the job. */
 static int check_series(struct session *s, struct spot_err *err)
 {
     char other[64];
@@ -89,7 +89,7 @@ static int check_series(struct session *s, struct spot_err *err)
                           s->job.instance_type, other);
 }
 
-/* The distribution of the next interval: from the forecast, or "nothing changes" from --now alone.
+/* The distribution of the next interval: from the forecast, or "no change" if only --now is given.
  */
 static int load_dist(struct session *s, const struct options *o, struct spot_err *err)
 {
@@ -117,7 +117,7 @@ static int load_dist(struct session *s, const struct options *o, struct spot_err
     return 0;
 }
 
-/* Index of `text`, which the table of options lets be no other, in name[]. */
+/* The index of `text` in name[]; the table of options allows only these names. */
 static int index_of(const char *text, const char *const *name)
 {
     int i = 0;
@@ -127,7 +127,7 @@ static int index_of(const char *text, const char *const *name)
     return i;
 }
 
-/* The program charges for changes where the job says what they cost. */
+/* Choose the dynamic program if the job says what changes cost. */
 static void pick_solver(const struct session *s, const struct options *o,
                         struct spot_train_question *q)
 {
@@ -152,7 +152,7 @@ static int pick_objective(const struct options *o, struct spot_train_question *q
     return 0;
 }
 
-/* "DxP": what runs now, or did until instances of it were lost. */
+/* Parses "DxP": the current grid, or the one before instances were lost. */
 static int parse_current(const struct options *o, struct spot_train_question *q,
                          struct spot_err *err)
 {
@@ -167,7 +167,7 @@ static int parse_current(const struct options *o, struct spot_train_question *q,
     return 0;
 }
 
-/* A job that runs may be on a grid that its document rules out. */
+/* A running job may use a grid that its document rules out. */
 static void check_current(const struct session *s, struct spot_train_question *q)
 {
     if (!q->current_d || spot_throughput_at(&s->throughput, q->current_d, q->current_p) >= 0)
@@ -187,7 +187,7 @@ static void add_grid(struct spot_table *table, int64_t d, int64_t p)
     spot_table_add(table, "%s", text);
 }
 
-/* What another grid gives less than the plan, in percent. */
+/* Add by how many percent another grid is below the plan. */
 static void add_less(struct spot_table *table, double plan, double other)
 {
     char text[32] = "";
@@ -201,7 +201,8 @@ static void add_less(struct spot_table *table, double plan, double other)
     spot_table_add(table, "%s", text);
 }
 
-/* A sentence in lines of up to TEXT_WIDTH columns, cut at spaces, the later ones indented. */
+/* Print a sentence in lines of up to TEXT_WIDTH columns, broken at spaces; later lines are
+ * indented. */
 static void print_wrapped(const char *text, FILE *out)
 {
     enum { TEXT_WIDTH = 96 };
@@ -230,7 +231,7 @@ static void add_risk(struct spot_table *table, bool is_known, double loss_prob)
         spot_table_add(table, "%s", "no forecast");
 }
 
-/* What samples_per_s of the table is: the grids are compared by it. */
+/* Say what samples_per_s means in the table by which grids are compared. */
 static void print_unit(const struct spot_train_question *q, FILE *out)
 {
     fputs("undisturbed: samples/s of each grid itself\n", out);
@@ -243,7 +244,7 @@ static void print_unit(const struct spot_train_question *q, FILE *out)
                 q->horizon, q->horizon == 1 ? "" : "s");
 }
 
-/* The grid and the others, then the reasons: at most 100 columns. */
+/* Print the chosen grid and the others, then the reasons: at most 100 columns. */
 static void print_table(const struct spot_plan_doc *doc, const struct spot_train_question *q,
                         bool has_forecast, FILE *out)
 {
@@ -297,7 +298,7 @@ static int pick_format(const struct options *o, enum spot_format *format, struct
     return 0;
 }
 
-/* The plan in words on stderr: stdout carries the document. */
+/* Print the plan in words on stderr; stdout is for the document. */
 static void explain(const struct spot_plan_doc *doc)
 {
     for (size_t i = 0; i < doc->n_why; i++)
@@ -307,7 +308,7 @@ static void explain(const struct spot_plan_doc *doc)
                 (long long)doc->alternative[i].p, doc->alternative[i].why);
 }
 
-/* "-2,0,+1": changes of the next intervals. */
+/* Parses "-2,0,+1": changes in the next intervals. */
 static int parse_announced(struct session *s, const struct options *o, struct spot_err *err)
 {
     const char *at = o->announced;
@@ -330,7 +331,7 @@ static int parse_announced(struct session *s, const struct options *o, struct sp
     return 0;
 }
 
-/* What is known when the grid begins to run. */
+/* Set what is known when the grid is chosen. */
 static int pick_start(const struct options *o, struct spot_train_question *q, struct spot_err *err)
 {
     const char *told = o->told ? o->told : "losses";
@@ -347,7 +348,7 @@ static int pick_start(const struct options *o, struct spot_train_question *q, st
     return 0;
 }
 
-/* The rest of the question, once job, distribution and throughput are there. */
+/* Fill in the rest of the question, once job, distribution and throughput are known. */
 static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
                struct spot_err *err)
 {
@@ -370,7 +371,7 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     return pick_start(o, q, err);
 }
 
-/* One call of the decision that spot-replay and a live loop call as well. */
+/* One call of the decision that spot-replay and a live loop use too. */
 static int decide(struct session *s, const struct options *o, const struct spot_policy *policy,
                   const struct spot_train_question *q, char state[SPOT_DECISION_STATE_MAX],
                   struct spot_err *err)
@@ -421,7 +422,8 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     if (load_dist(s, o, err) || parse_announced(s, o, err))
         return -1;
-    /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
+    /* also grids above the forecast's cap: with too few instances the plan is to suspend, not an
+     * error */
     n_max = spot_job_profiled(&s->job);
     n_max = s->dist.cap > n_max ? s->dist.cap : n_max;
     n_max = s->most > n_max ? s->most : n_max;

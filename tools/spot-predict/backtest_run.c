@@ -16,10 +16,10 @@ struct job {
     const struct spot_count_grid *grid;
     const struct entry *entry;
     const char *series;
-    const size_t *origin; /* [n_origin] indices of the newest value known */
+    const size_t *origin; /* [n_origin] index of the newest known value at each origin */
     size_t n_origin;
     FILE *dump;      /* NULL: none */
-    struct fan *fan; /* gets the last forecast, NULL: none */
+    struct fan *fan; /* receives the last forecast; NULL: not wanted */
 };
 
 static void dump_dist(void *user, size_t origin, int step, const double *p)
@@ -60,7 +60,7 @@ static void run_job(struct job *job, struct result *result)
     free(prob);
 }
 
-/* --- all of them --- */
+/* --- all models and series --- */
 
 /* The figure shows the last model on the first series. */
 static void run_series(const struct walk *walk, struct results *results, FILE *dump,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The figure of a backtest: a fan at the last origin of the first series, and the histogram of the
- * randomised probability integral transform of every model over all series; flat is calibrated. */
+/* The figure of a backtest: a fan of the forecast at the last origin of the first series; and for
+ * every model the histogram of the randomised probability integral transform over all series. A
+ * flat histogram means calibrated. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static struct spot_score total_of(const struct options *options, const struct re
     return sum;
 }
 
-/* The model that is last in the list of models is the one of interest. */
+/* The last model of the list is shown. */
 int calibration_plot(const struct options *options, const struct results *results, size_t n_model,
                      const struct fan *fan, struct spot_err *err)
 {

@@ -8,8 +8,8 @@
 #include "common/xalloc.h"
 #include "forecast/pmf.h"
 
-/* The distribution in shades of one hue, the darker the likelier; what is known and what came stand
- * out. */
+/* The distribution in shades of one colour, darker where more likely; past and observed values are
+ * in contrast. */
 static const char PALE[] = "#c6dcec", MIDDLE[] = "#85b6d9", DARK[] = "#00598c";
 static const char BLACK[] = "#000000", RED[] = "#d55e00";
 

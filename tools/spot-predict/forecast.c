@@ -48,7 +48,7 @@ static int write_out(const struct options *options, const struct spot_forecast *
     return spot_out_finish(&out, rc, err);
 }
 
-/* A panel for each of the first series. */
+/* One panel for each of the first series. */
 static int plot_fans(const struct options *options, const struct spot_count_grids *grids,
                      const struct spot_forecast *forecast, struct spot_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-predict - how many instances there will be, as honest distributions. */
+/* spot-predict - forecasts of the number of instances, as calibrated distributions. */
 
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "peers/parcae.h"
 #include "predict.h"
 
-/* What is forecast, and how unless it was said. */
+/* Choose what is forecast, and the model unless one was given. */
 static void choose_kind(struct options *options)
 {
     options->is_load = !strcmp(options->kind, "load");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --next-probes: which places to ask next. */
+/* --next-probes: which places to probe next. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "forecast/next_probes.h"
 #include "predict.h"
 
-static const double HOUR_OVER_SPOT = 3; /* what on demand costs over spot, about */
+static const double HOUR_OVER_SPOT = 3; /* approximate ratio of the prices of on demand and spot */
 
-/* The median of the prices told; NaN: none. */
+/* The median of the given prices; NaN: there are none. */
 static double median_usd(const struct spot_probes *p)
 {
     double *usd = spot_xcalloc(p->n + 1, sizeof(*usd)), median;
@@ -37,7 +37,8 @@ static void put_row(struct spot_table *table, size_t rank, const struct spot_pro
                    next->worth_usd, next->worth_usd - probe_usd);
 }
 
-/* What is best without asking, and with the answers of those chosen. */
+/* Print what is best without probing, and what is expected with the answers of the chosen probes.
+ */
 static void say(const struct spot_probes *p, const struct spot_next_place *place,
                 const struct spot_next_probe *next, size_t n_next)
 {

@@ -15,7 +15,7 @@ struct models {
     struct spot_price_predictor predictor[MODELS_MAX];
 };
 
-/* One series and where it is forecast from. */
+/* A series and the origins of its forecasts. */
 struct scored {
     const struct options *options;
     const double *y;
@@ -107,7 +107,7 @@ static void score_series(const struct scored *s, const struct models *m, struct 
     }
 }
 
-/* Series too short to have an origin are left out, and said. */
+/* Series too short for any origin are left out, with a warning. */
 static int score_file(const struct options *options, const char *path, bool is_one,
                       const struct models *m, struct results *results, FILE *dump,
                       struct spot_prov *prov, struct spot_err *err)

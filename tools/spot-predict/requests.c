@@ -20,7 +20,8 @@ struct bins {
 
 enum { TOKENS_MAX = 1 << 30 };
 
-/* Only the time counts, but a row that is no request says that the file is no request trace. */
+/* Only the time is used, but a row that is not a request shows that the file is not a request
+ * trace. */
 static int on_request(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct bins *b = user;
@@ -48,7 +49,7 @@ static int on_request(const struct spot_csv_row *row, void *user, struct spot_er
     return 0;
 }
 
-/* The newest interval is not over yet and stays out, unless it is all there is. */
+/* The newest interval is not over yet and is left out, unless it is the only one. */
 static void make_grid(const struct options *options, struct bins *b, struct spot_count_grid *g)
 {
     int peak = 0;

@@ -97,7 +97,8 @@ static const struct result *find_result(const struct results *results, const cha
     return NULL;
 }
 
-/* Score over that of `last`, on the same series; NaN without one or when both are 0. */
+/* The score divided by that of `last` on the same series; NaN without that one, or if both are 0.
+ */
 static double ratio(const struct options *options, const struct results *results,
                     const struct result *r, enum measure m)
 {
@@ -119,7 +120,7 @@ static void put_ratio(struct spot_table *table, double value)
         spot_table_add(table, "%s", "-");
 }
 
-/* Geometric mean over series of a model's ratio. */
+/* The geometric mean over series of a model's ratio. */
 static double mean_ratio(const struct options *options, const struct results *results,
                          const char *model, enum measure m)
 {

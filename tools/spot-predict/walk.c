@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which models, which series, which origins: what every kind of backtest goes through. */
+/* The models, series and origins that every kind of backtest visits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ void walk_close(struct walk *walk)
     free(walk->origin);
 }
 
-/* The next file that has series left. */
+/* Open the next file that has series left. */
 static int next_file(struct walk *walk, struct spot_err *err)
 {
     while (walk->next_series == walk->grids.n) {

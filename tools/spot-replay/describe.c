@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay describe - what a trace or a load is like. */
+/* spot-replay describe - properties of a trace or a load. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,7 +240,7 @@ static int print(const struct spot_trace *trace, const struct spot_trace_stats *
     return spot_out_finish(&out, rc, err);
 }
 
-/* The steps of one series, to the end of the trace: x [n + 1] hours, y [n + 1] machines. */
+/* The step curve of a series up to the end of the trace: x[n + 1] hours, y[n + 1] machines. */
 static void take_steps(const struct spot_trace_series *s, double end_s, double *x, double *y)
 {
     for (size_t i = 0; i <= s->n; i++) {
@@ -249,7 +249,7 @@ static void take_steps(const struct spot_trace_series *s, double end_s, double *
     }
 }
 
-/* The mean of all series at 1,000 moments: x [n] hours, y [n] machines. */
+/* The mean over all series at 1,000 times: x[n] hours, y[n] machines. */
 static void take_mean(const struct spot_trace *trace, size_t n, double *x, double *y)
 {
     for (size_t i = 0; i < n; i++) {
@@ -264,7 +264,8 @@ static void take_mean(const struct spot_trace *trace, size_t n, double *x, doubl
 
 enum { CURVES_IN_ONE = 3, MEAN_POINTS = 1000 };
 
-/* More than a few steps over each other are a tangle: a panel for each, the mean of all behind. */
+/* Several step curves in one panel cannot be told apart: draw one panel for each, with the mean of
+ * all in the background. */
 static int draw_panels(const struct spot_trace *trace, struct spot_figure *figure,
                        struct spot_err *err)
 {

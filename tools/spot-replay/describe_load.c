@@ -80,7 +80,7 @@ static void add_lengths(struct spot_table *table, const struct spot_load_lengths
                    l->max);
 }
 
-/* Everything in one row. */
+/* All numbers in one row. */
 static void print_row(const struct spot_load_stats *s, FILE *out, enum spot_format format)
 {
     struct spot_table table;
@@ -178,7 +178,7 @@ static void print_table(const struct spot_load_stats *s, FILE *out, enum spot_fo
 
 enum { RATE_POINTS = 240, LENGTH_POINTS = 400 };
 
-/* Requests per second over time, in whole seconds a bin where there are that many. */
+/* Requests per second over time, in bins of whole seconds if there are enough of those. */
 static void take_rate(const struct spot_load *load, double *x, double *y)
 {
     const double start_s = load->time_s[0];
@@ -192,8 +192,8 @@ static void take_rate(const struct spot_load *load, double *x, double *y)
     }
 }
 
-/* The share of requests that are no longer than x: nearest ranks, evenly apart. The longest would
- * push all others into a corner. */
+/* The share of requests of at most length x, at evenly spaced ranks. The longest is left out, as it
+ * would compress the rest of the axis. */
 static void take_lengths(const int32_t *token, size_t n, double *x, double *y)
 {
     int32_t *sorted = spot_load_sorted(token, n);
@@ -250,7 +250,7 @@ static int draw(const struct replay_describe_load *ask, const struct spot_load *
     return rc;
 }
 
-/* --- all of it --- */
+/* --- the command --- */
 
 static int print(const struct replay_describe_load *ask, const struct spot_load *load,
                  const struct spot_load_stats *s, struct spot_err *err)

@@ -25,8 +25,8 @@ int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *di
     return 0;
 }
 
-/* Value `i` behind the name in "name:value:value"; `usual` if the text ends before. Returns 0, or
- * -1 if it is no time or lies outside. */
+/* Value `i` after the name in "name:value:value"; `usual` if the text ends before it. Returns 0, or
+ * -1 if it is not a time or out of range. */
 static int value_at(const char *text, int i, double usual, double min, double max, double *value)
 {
     char word[32];
@@ -42,7 +42,7 @@ static int value_at(const char *text, int i, double usual, double min, double ma
     return spot_num_parse_secs(word, value) || !(*value >= min && *value <= max) ? -1 : 0;
 }
 
-/* How many values a text has behind its name. */
+/* The number of values after the name. */
 static int count_values(const char *text)
 {
     int n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay generate - traces and loads of seeded models, as long and as wide as asked. */
+/* spot-replay generate - traces and loads from seeded models, of any length and number of zones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +39,9 @@ static const struct spot_opt_need need[] = {
     { NULL, NULL },
 };
 
-/* The machines of one zone by name, for the node form. */
+/* The machines of a zone by name, for the node form. */
 struct roster {
-    uint32_t *node; /* [n] numbers of those there */
+    uint32_t *node; /* [n] numbers of the machines present */
     size_t n, cap;
     uint32_t n_named;
 };
@@ -51,7 +51,7 @@ struct maker {
     struct spot_gen_net *net; /* [n_zone] */
     int32_t *last;            /* [n_zone] last value written, -1 before the first */
     struct roster *roster;    /* [n_zone] */
-    struct spot_rng rng;      /* who leaves */
+    struct spot_rng rng;      /* decides which machines leave */
     FILE *out;
 };
 
@@ -93,9 +93,9 @@ static void put_event(const struct maker *m, double time_s, const char *event, s
     put_zone(m, zone);
 }
 
-/* Losses first: whoever comes in the same interval is new. The names of a zone
- * start anew, and its roster follows the count even where the model lost machines
- * that it had just gained. */
+/* Losses come first: a machine that arrives in the same interval is new. The names of a zone start
+ * anew, and its roster follows the count even if the model lost machines that it had just gained.
+ */
 static void put_events(struct maker *m, double time_s)
 {
     for (size_t i = 0; i < m->gen.n_zone; i++) {
@@ -137,7 +137,7 @@ static void put_trace(struct maker *m)
     }
 }
 
-/* NAME=VALUE,... over the profile's model. */
+/* Parses NAME=VALUE,..., which overrides the profile's model. */
 static int read_model(const char *list, struct spot_trace_model *model, struct spot_err *err)
 {
     char *text = spot_xstrdup(list), *save = NULL;
@@ -197,7 +197,7 @@ static int run(struct spot_err *err)
     return spot_out_finish(&out, 0, err);
 }
 
-/* --model help: every parameter, its value in the chosen profile and its range. */
+/* --model help: list every parameter, its value in the chosen profile, and its range. */
 static int list_model(struct spot_err *err)
 {
     struct spot_table table;

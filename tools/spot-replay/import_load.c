@@ -7,7 +7,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 
-/* --columns time=Timestamp,prompt_tokens=in; the names lie in *text. */
+/* Parses, for instance, --columns time=Timestamp,prompt_tokens=in; the names point into *text. */
 static int read_columns(const char *columns, struct spot_load_import *imp, char **text,
                         struct spot_err *err)
 {
@@ -36,7 +36,7 @@ static int read_columns(const char *columns, struct spot_load_import *imp, char 
 static int read_files(const struct replay_import_load *ask, struct spot_load_import *imp,
                       char **path, struct spot_err *err)
 {
-    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands: stdin, once */
+    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands stdin is read once */
         const char *source;
         FILE *in = spot_tool_open(path[i], &source, err);
         int rc;

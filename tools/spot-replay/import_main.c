@@ -26,7 +26,7 @@ static struct {
     struct spot_tool_common common;
 } opt = { .cap = 1, .length = REPLAY_LOAD_DEFAULT, .common = SPOT_TOOL_COMMON_DEFAULT };
 
-/* A date, or seconds. */
+/* Parses a date, or seconds. */
 static int parse_when(const char *name, const char *text, double *time_s, struct spot_err *err)
 {
     if (!spot_timestamp_parse(text, time_s) || !spot_num_parse(text, time_s))
@@ -39,7 +39,7 @@ static int read_files(struct spot_import *imp, const struct spot_import_format *
 {
     const char *open;
 
-    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands: stdin, once */
+    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands stdin is read once */
         const char *source;
         FILE *in = spot_tool_open(path[i], &source, err);
         int rc;
@@ -67,7 +67,8 @@ static bool is_origin_first(const struct spot_import_format *format)
     return opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;
 }
 
-/* What was there before comes first, so that the new files win: read it last, then rotate. */
+/* The rows that existed before come first, so that the new files take precedence: they are read
+ * last, then rotated to the front. */
 static int merge(struct spot_import *imp, struct spot_err *err)
 {
     struct spot_import old = { .ask = imp->ask, .kind = imp->kind };
@@ -86,7 +87,7 @@ static int merge(struct spot_import *imp, struct spot_err *err)
     return rc;
 }
 
-/* When a node came or went last; -infinity in the count form. */
+/* The last time at which a node came or left; -infinity in the count form. */
 static double last_event_s(const struct spot_trace *trace)
 {
     double last_s = -INFINITY;
@@ -97,7 +98,8 @@ static double last_event_s(const struct spot_trace *trace)
     return last_s;
 }
 
-/* Rows on a grid from start_s; a series begins with the grid point at or after its first row. */
+/* Replace the rows by those on a grid from start_s; a series begins at the first grid point at or
+ * after its first row. */
 static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err *err)
 {
     const double last_s = last_event_s(trace), span_s = fmax(trace->end_s - start_s, 0);
@@ -113,7 +115,7 @@ static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err
         const struct spot_trace_series *s = &trace->series[k];
         size_t n = spot_trace_grid_n(start_s, trace->end_s, opt.interval_s);
 
-        /* Events between the last two rows are seen in the second of them. */
+        /* events between the last two rows belong to the second of them */
         if (s->event && n && n < SIZE_MAX && start_s + (double)(n - 1) * opt.interval_s < last_s)
             n++;
         if (n == SIZE_MAX)
@@ -129,8 +131,7 @@ static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err
                                                 .requested = -1,
                                                 .price_usd_per_h = NAN };
 
-            /* In the node form there was nothing before the first event; in the
-             * count form it is not known. */
+            /* before its first row a series is 0 in the node form, and unknown in the count form */
             if (s->event || time_s >= s->time_s[0] || i + 1 == n)
                 rc = spot_trace_build(&b, &row, err);
         }
@@ -141,7 +142,7 @@ static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err
     return rc;
 }
 
-/* Drop rows that repeat the count before them, except the last. */
+/* Drop rows that repeat the previous count, except the last row. */
 static void keep_steps(struct spot_trace *trace)
 {
     for (size_t k = 0; k < trace->n_series; k++) {
@@ -184,7 +185,8 @@ static bool is_of_machines(const struct spot_import_format *format)
     return format->kind == SPOT_IMPORT_COUNT || format->kind == SPOT_IMPORT_NODE;
 }
 
-/* A job that imports by the hour is not to go on with what it had: nothing came, or it is old. */
+/* A job that imports every hour must not continue with old data: fail if nothing was read, or if it
+ * is too old. */
 static int check_age(const struct spot_import *imp, size_t n_new, struct spot_err *err)
 {
     double newest_s = imp->end_s, age_s;
@@ -237,12 +239,12 @@ done:
     return rc;
 }
 
-/* --columns time=Timestamp,available=count */
+/* Parses, for instance, --columns time=Timestamp,available=count. */
 static int read_columns(struct spot_err *err)
 {
     static const char *const key[SPOT_IMPORT_COLUMNS] = { "time", "available", "zone",
                                                           "instance_type" };
-    char *rest = spot_xstrdup(opt.columns), *entry; /* the names stay in it to the end */
+    char *rest = spot_xstrdup(opt.columns), *entry; /* the names point into it until the end */
 
     while ((entry = strtok_r(rest, ",", &rest))) {
         char *name = strchr(entry, '=');
@@ -315,7 +317,7 @@ static void list_formats(void)
         printf("%-15s %s\n", f->name, f->summary);
 }
 
-/* What is for traces alone says nothing of a load. */
+/* Refuse options that only apply to traces when a load is imported. */
 static int check_load_options(const struct spot_load_format *format, struct spot_err *err)
 {
     const char *const wrong = opt.polarity            ? "polarity"
@@ -349,7 +351,7 @@ static int run_load(char **path, const struct spot_load_format *format, struct s
     return import_load(&ask, path, err);
 }
 
-/* Of the options only the origin and --strict say something of jobs. */
+/* For jobs only the origin and --strict have a meaning. */
 static int run_share(char **path, const struct spot_share_format *format, struct spot_err *err)
 {
     const bool is_first = opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;

@@ -11,7 +11,7 @@
 static int read_files(struct spot_share_import *imp, const struct spot_share_format *format,
                       char **path, struct spot_err *err)
 {
-    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands: stdin, once */
+    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands stdin is read once */
         const char *source;
         FILE *in = spot_tool_open(path[i], &source, err);
         int rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay live - play the cloud for real. */
+/* spot-replay live - starts and stops processes as a trace says. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "sim/processes.h"
 #include "trace/trace.h"
 
-enum { ROOM = 1 << 23 }; /* bytes of events that wait for who reads them */
+enum { ROOM = 1 << 23 }; /* bytes of events queued for a slow reader */
 
 static struct {
     const char *trace, *events;
@@ -94,7 +94,7 @@ static int play(struct spot_live *l, struct spot_processes *processes, char **co
     return rc ? rc : log_end(l, err);
 }
 
-/* By way of an outlet where somebody may not read: machines come and go by the clock. */
+/* A pipe gets an outlet, since its reader may be slow and machines must come and go on time. */
 static int open_log(struct spot_live *l, struct spot_outlet **outlet, struct spot_err *err)
 {
     FILE *log = stdout, *stream;
@@ -132,7 +132,7 @@ static int run(char **command, int *signal_got, struct spot_err *err)
     struct spot_live l = { .supervisor = { .grace_s = opt.grace_s,
                                            .speedup = opt.speedup,
                                            .n_running_max =
-                                               2 * (size_t)opt.max }, /* and those leaving */
+                                               2 * (size_t)opt.max }, /* and those that leave */
                            .max = opt.max,
                            .no_notice = opt.no_notice,
                            .warn = spot_tool_warn };
@@ -153,7 +153,7 @@ static int run(char **command, int *signal_got, struct spot_err *err)
     return rc;
 }
 
-/* Die as a tool dies that was interrupted, now that nothing is left behind. */
+/* End by the signal that interrupted the tool, now that nothing is left behind. */
 static void pass_on(int signal_got)
 {
     sigset_t set;

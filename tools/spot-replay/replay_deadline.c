@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay deadline - what policies pay to end a job in time on a recorded series. */
+/* spot-replay deadline - what policies pay to finish a job in time on a recorded series. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static struct options {
     struct spot_tool_common common;
     const char *trace, *policy, *zone, *plot, *restart, *catalogue;
     double work_s, deadline_s, from_s, tick_s, learn_s, state_gb;
-    double price[2], egress_usd; /* spot, on demand */
-    bool steps, has_price;       /* of spot, given */
+    double price[2], egress_usd; /* prices of spot and on demand */
+    bool steps, has_price;       /* has_price: a price of spot was given */
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .restart = "0", .price = { -1, -1 } };
 
 enum { POLICIES_MAX = 16 };
@@ -28,7 +28,7 @@ struct played {
     struct spot_deadline_result result;
     struct spot_deadline_tick *tick; /* [n_tick] */
     double *time_h, *done_h;
-    size_t n; /* ticks it ran */
+    size_t n; /* ticks that the job ran */
 };
 
 struct session {
@@ -38,8 +38,8 @@ struct session {
     const struct spot_trace_series *place[SPOT_MARKET_PLACES_MAX];
     struct spot_deadline_play play;
     uint8_t *has_spot; /* [n][n_place] */
-    double *usd_per_h; /* the same */
-    size_t n_tick;     /* from the start to the deadline */
+    double *usd_per_h; /* [n][n_place] */
+    size_t n_tick;     /* ticks from the start to the deadline */
     struct played played[POLICIES_MAX];
     size_t n_played;
 };
@@ -110,7 +110,7 @@ static void read_counts(struct session *s, size_t n)
     free(count);
 }
 
-/* A trace with prices needs none to be assumed. */
+/* A trace with prices needs no assumed ones. */
 static void assume_prices(const struct spot_trace *trace)
 {
     for (size_t i = 0; i < trace->n_series && !o.has_price; i++)
@@ -176,8 +176,8 @@ static int play_one(struct session *s, struct played *p, struct spot_err *err)
     return 0;
 }
 
-/* Of all, those are left out that cannot be played: the bound where it is too large, rules that
- * need on demand where it is not sold. */
+/* With "all", policies that cannot be played are left out: the bound if it is too large, and rules
+ * that need on demand where it is not sold. */
 static int play_all(struct session *s, struct spot_err *err)
 {
     for (size_t k = 0; k < s->n_played; k++) {
@@ -209,7 +209,7 @@ static void add_totals(struct spot_table *table, const struct session *s)
     }
 }
 
-/* Places with spot in the i-th tick of the job. */
+/* The number of places with spot in the i-th tick of the job. */
 static int places_up(const struct session *s, size_t i)
 {
     int up = 0;

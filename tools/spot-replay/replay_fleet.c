@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay fleet - what policies pay to keep replicas there on spot of several zones. */
+/* spot-replay fleet - what policies pay to keep replicas running on spot in several zones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ struct session {
     size_t n_played;
 };
 
-/* Zones in the order of their names, which is the order of ties. */
+/* Sort zones by name, which decides ties. */
 static int by_name(const void *a, const void *b)
 {
     const struct spot_trace_series *x = a, *y = b;
@@ -113,7 +113,8 @@ static int read_trace(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* The load of each tick in replicas, and what an autoscaler that saw the last window asks for. */
+/* The load of each tick in replicas, and the number that an autoscaler asks for after seeing the
+ * last window. */
 static int follow_load(struct session *s, struct spot_err *err)
 {
     const size_t n_tick = s->play.n_tick;
@@ -177,7 +178,7 @@ static void add_totals(struct spot_table *table, const struct session *s)
     }
 }
 
-/* How many run in each zone, in the order of the series. */
+/* Add the number of replicas in each zone, in the order of the series. */
 static void add_zones(struct spot_table *table, const struct session *s, const int32_t *in_zone)
 {
     const size_t n_byte = 12 * s->play.n_zone + 1;
@@ -219,7 +220,7 @@ static int print(const struct session *s, struct spot_err *err)
     return spot_tool_table_write(&o.common, &table, 0, err);
 }
 
-/* Ever, or the first: a picture has one. */
+/* True if anything is held: in any tick, or in the first only, as a picture shows one. */
 static bool is_held(const struct replay_fleet_picture *p, size_t band)
 {
     for (size_t t = 0; t < p->n_tick; t++)
@@ -228,8 +229,9 @@ static bool is_held(const struct replay_fleet_picture *p, size_t band)
     return band == 0;
 }
 
-/* The bands that something is held of, the last of them with all that find no place: below and
- * above of each in `edge`, the first at the top, as the key has them. Returns how many. */
+/* The bands of which something is held; the last one also contains all that have no band of their
+ * own. edge: lower and upper edge of each, the first band on top, as in the key. Returns their
+ * number. */
 static size_t stack(const struct replay_fleet_picture *p, const double *x, double *edge,
                     struct spot_series *series)
 {
@@ -259,7 +261,7 @@ static size_t stack(const struct replay_fleet_picture *p, const double *x, doubl
     return bands;
 }
 
-/* Bands one above the other, what stayed unserved, the cost so far. */
+/* Draws bands stacked on each other, the unserved load, and the cost so far. */
 int replay_fleet_draw(const struct replay_fleet_options *options,
                       const struct replay_fleet_picture *p, struct spot_err *err)
 {
@@ -302,7 +304,7 @@ int replay_fleet_draw(const struct replay_fleet_options *options,
     return rc;
 }
 
-/* The fleet of the last policy asked for: zones one above the other, on demand on top. */
+/* Draw the fleet of the last policy given: zones stacked, on demand on top. */
 static int draw(const struct session *s, struct spot_err *err)
 {
     const size_t n = s->play.n_tick, n_zone = s->play.n_zone;
@@ -347,7 +349,8 @@ static void put_serving(FILE *out, double time_s, int n)
     fprintf(out, ",%d\n", n);
 }
 
-/* A trace of the replicas that serve under the last policy, for spot-replay serve. */
+/* Write a trace of the replicas that serve under the last policy, as input for spot-replay serve.
+ */
 static int write_serving(const struct session *s, struct spot_err *err)
 {
     const struct spot_fleet_step *step = s->played[s->n_played - 1].step;

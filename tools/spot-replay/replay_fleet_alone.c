@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay fleet --demand: one type alone, as replicas of fleet_sim.h. */
+/* spot-replay fleet --demand: one machine type by itself, as replicas of fleet_sim.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
 #include "replay_fleet.h"
 
-/* A type alone as replicas of fleet_sim: its offers, and the load in machines of it. */
+/* One type by itself as replicas of fleet_sim: its offers, and the load in machines of that type.
+ */
 struct alone {
     struct spot_fleet_play play;
-    size_t offer[SPOT_MIXED_OFFERS_MAX], on_demand; /* of the mixed play */
+    size_t offer[SPOT_MIXED_OFFERS_MAX], on_demand; /* offers of the mixed play */
     const char *zone[SPOT_MIXED_OFFERS_MAX];
     double usd_per_h[SPOT_MIXED_OFFERS_MAX];
     int32_t *count, *asked;
@@ -52,7 +53,7 @@ static void fill_alone(const struct replay_mixed *m, size_t type, struct alone *
     a->play.usd_per_h = a->usd_per_h;
 }
 
-/* false: the type is not sold both ways, or does not answer every size. */
+/* False if the type is not sold both on spot and on demand, or cannot serve every size. */
 static bool open_alone(const struct replay_mixed *m, size_t type, struct alone *a)
 {
     const struct spot_mixed_play *play = &m->play;

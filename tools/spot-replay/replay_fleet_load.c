@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay fleet: the load of each tick, and what an autoscaler makes of it. */
+/* spot-replay fleet: the load of each tick, and the replicas that an autoscaler derives from it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ void replay_work_release(struct replay_work *w)
     *w = (struct replay_work){ 0 };
 }
 
-/* What has come up to a time. */
+/* The load that has arrived up to a time. */
 static double until(const struct replay_work *w, double time_s)
 {
     const struct spot_load *load = w->load;
@@ -55,7 +55,7 @@ void replay_work_rates(const struct replay_work *w, const struct replay_fleet_op
     }
 }
 
-/* Replicas for a load; more than any count is INT32_MAX. */
+/* Whole replicas for a load; at most INT32_MAX. */
 static int32_t whole(double replicas)
 {
     return (int32_t)fmin(INT32_MAX, ceil(replicas - 1e-9));

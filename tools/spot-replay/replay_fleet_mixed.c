@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay fleet --demand: types mixed, beside each type alone and what the trace known costs.
- */
+/* spot-replay fleet --demand: machine types mixed, compared with each type alone and with the least
+ * cost when the trace is known. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static int on_price(const struct spot_catalogue_row *row, void *user, struct spo
     return 0;
 }
 
-/* The number of a type, of a new one too. */
+/* The number of a type; a new type gets a number. */
 static int find_type(struct replay_mixed *m, const char *name, size_t *type, struct spot_err *err)
 {
     for (*type = 0; *type < m->play.n_type; ++*type)
@@ -56,7 +56,7 @@ static int add_offer(struct replay_mixed *m, const char *zone, const char *type,
     return 0;
 }
 
-/* The spot price of a series: of its zone, or of no zone. */
+/* The spot price of a series: that of its zone, else the one without a zone. */
 static double spot_price(const struct replay_mixed *m, const struct spot_trace_series *series)
 {
     double usd_per_h = 0;
@@ -91,7 +91,7 @@ static int add_offers(struct replay_mixed *m, struct spot_err *err)
 
         while (k < m->play.n_offer && strcmp(m->type[m->offer[k].type], p->type) != 0)
             k++;
-        if (k < m->play.n_offer) /* of several zones the cheapest */
+        if (k < m->play.n_offer) /* the cheapest of several zones */
             m->offer[k].usd_per_h = p->on_demand > 0 && p->on_demand < m->offer[k].usd_per_h
                                         ? p->on_demand
                                         : m->offer[k].usd_per_h;
@@ -103,7 +103,7 @@ static int add_offers(struct replay_mixed *m, struct spot_err *err)
     return 0;
 }
 
-/* Each bucket's requests by themselves. */
+/* Fill in the requests of each bucket. */
 static void fill_load(struct replay_mixed *m)
 {
     const size_t n_tick = m->play.n_tick, n = m->play.n_bucket;
@@ -152,7 +152,8 @@ static int read_demand(struct replay_mixed *m, struct spot_err *err)
     return 0;
 }
 
-/* What just the load costs on demand; refuses a size that comes and that nothing answers. */
+/* The cost of the load alone, on demand; an error if there are requests of a size that nothing
+ * serves. */
 static int weigh(struct replay_mixed *m, struct spot_err *err)
 {
     const struct spot_mixed_play *play = &m->play;
@@ -185,7 +186,7 @@ struct replay_mixed_row *replay_mixed_new_row(struct replay_mixed *m, const char
     return row;
 }
 
-/* Where it is one of all, what it cannot play is left out. */
+/* Play spot alone; if all policies were asked for, one that cannot be played is left out. */
 static int play_spot(struct replay_mixed *m, const char *name, struct spot_err *err)
 {
     struct replay_mixed_row *row = replay_mixed_new_row(m, name, NULL);
@@ -200,7 +201,7 @@ static int play_spot(struct replay_mixed *m, const char *name, struct spot_err *
     return 0;
 }
 
-/* Types apart, then mixed. */
+/* Play each type by itself, then mixed. */
 static int play_policy(struct replay_mixed *m, const struct spot_fleet_player *policy,
                        struct spot_err *err)
 {
@@ -252,8 +253,8 @@ static double requests(const struct spot_mixed_play *play)
     return sum;
 }
 
-/* The least for fleets that leave as much as one of the policies or what was aimed at; and, for the
- * aim, where of the load only the distribution is known. */
+/* The least cost of fleets that leave as much unserved as each policy, or as the aim; for the aim
+ * also if only the distribution of the load is known. */
 static void prove(struct replay_mixed *m)
 {
     const double came = requests(&m->play), aim = came * m->play.unserved;
@@ -272,7 +273,7 @@ static void prove(struct replay_mixed *m)
     spot_mixed_dist_release(&dist);
 }
 
-/* The least for the aim. */
+/* Add the least cost for the aim. */
 static void add_least(struct spot_table *table, const struct replay_mixed *m, const char *name,
                       double usd, double bound)
 {
@@ -280,8 +281,8 @@ static void add_least(struct spot_table *table, const struct replay_mixed *m, co
                    m->play.unserved, "", "", bound, usd / fmax(bound, 1e-300));
 }
 
-/* Beside each policy the least that any fleet pays which leaves no more; last of all the least for
- * what was aimed at. */
+/* Add for each policy the least cost of any fleet that leaves no more unserved; last, the least
+ * cost for the aim. */
 static void add_totals(struct spot_table *table, const struct replay_mixed *m)
 {
     const double came = requests(&m->play);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --policy: what a kind plays. */
+/* --policy: the policies that a kind of replay plays. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

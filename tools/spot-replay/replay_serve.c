@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay serve - what policies of serving do with a trace and a load. */
+/* spot-replay serve - how serving policies perform on a trace and a load. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
     return rc;
 }
 
-/* A profile that knows one length takes no others. */
+/* A profile with a single length only accepts requests of that length. */
 static int read_load(struct replay_serve *s, struct spot_err *err)
 {
     const struct spot_job_serve *p = &s->job.serve;
@@ -90,8 +90,8 @@ static int read_load(struct replay_serve *s, struct spot_err *err)
     return 0;
 }
 
-/* Requests of before the trace wait for it. Those of after it are answered by what was there last,
- * which nobody pays for. */
+/* Requests before the start of the trace wait for it. Those after its end are answered by the last
+ * instances, which are not charged. */
 static void warn_of_clock(const struct replay_serve *s)
 {
     const double start_s = s->trace.start_s, end_s = s->trace.end_s;
@@ -118,7 +118,7 @@ static int refuse_count(double time_s, long long n, struct spot_err *err)
                         n, time_s, SPOT_GRID_MAX);
 }
 
-/* The events of the trace. Of a series that is too large none is made: the time is quadratic. */
+/* Read the events of the trace. Too large a series is refused: the time is quadratic. */
 static int read_events(struct replay_serve *s, struct spot_err *err)
 {
     long long there = 0;
@@ -158,7 +158,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .grace_s = o.grace_s,
         .capacity = (size_t)o.capacity,
         .boot_s = o.boot_s,
-        .hand_s = 1 /* answers pause while they change instance */,
+        .hand_s = 1 /* pause of an answer that moves to another instance */,
         .slo = slo,
         .seed = o.common.seed,
         .rule = { .batching = !strcmp(o.batching, "shared")   ? SPOT_BATCH_SHARED

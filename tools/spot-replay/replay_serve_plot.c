@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay serve: its picture. */
+/* spot-replay serve: the figure. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 enum { CDF_POINTS = 300, LABEL = 96, DRAWN_MAX = 8, SERIES = 2 * DRAWN_MAX + 2 };
 
-/* A policy has one colour in all panels. */
+/* A policy has the same colour in all panels. */
 static const char *const colour[DRAWN_MAX] = { "#1b6fb5", "#d95f02", "#1b9e77", "#7570b3",
                                                "#e7298a", "#a6761d", "#66a61e", "#333333" };
 
@@ -24,7 +24,7 @@ static double *points(struct canvas *c, size_t n)
     return c->block[c->n_block++] = spot_xcalloc(n, sizeof(double));
 }
 
-/* Its name, and what no percentile has. */
+/* Write the policy's name and the numbers that are not percentiles. */
 static void say(char label[LABEL], const struct replay_serve *s, const struct replay_served *p)
 {
     const double share = (double)p->result.totals.lost / (double)s->load.n;
@@ -32,7 +32,7 @@ static void say(char label[LABEL], const struct replay_serve *s, const struct re
     snprintf(label, LABEL, share > 0 ? "%s, %.3g %% unanswered" : "%s", p->name, 100 * share);
 }
 
-/* P99 of those that came in each interval. */
+/* P99 of the requests that arrived in each interval. */
 static struct spot_series latency(struct canvas *c, const struct replay_serve *s,
                                   const struct replay_served *p, const char *label)
 {
@@ -58,7 +58,7 @@ static struct spot_series latency(struct canvas *c, const struct replay_serve *s
     return series;
 }
 
-/* A line for each moment at which instances were lost. */
+/* A line at each time at which instances were lost. */
 static struct spot_series losses(struct canvas *c, const struct replay_serve *s, double top)
 {
     double *x = points(c, s->play.n_event + 1), *y = points(c, s->play.n_event + 1);

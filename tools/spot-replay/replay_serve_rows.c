@@ -39,7 +39,7 @@ struct lists {
     double *ttft, *tbt, *e2e; /* [n], sorted */
     size_t n_ttft, n_tbt, n_e2e, n_met;
     double token, e2e_sum;
-    double prompt, cached; /* tokens of prompts, and those found in caches */
+    double prompt, cached; /* tokens of prompts, and of those the cached ones */
 };
 
 static bool keeps(const struct spot_serve_limit *limit, double x)
@@ -124,7 +124,7 @@ void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *
 
 struct interval {
     double from_s, to_s;
-    size_t from, to; /* requests that came */
+    size_t from, to; /* requests that arrived in it */
 };
 
 static size_t losses_in(const struct replay_serve *s, const struct interval *v)
@@ -137,7 +137,7 @@ static size_t losses_in(const struct replay_serve *s, const struct interval *v)
     return n;
 }
 
-/* Instance-seconds of an interval, from the steps; `at` is the one that holds at its start. */
+/* Instance-seconds of an interval, from the steps; `at`: the step in force at its start. */
 static double held_s(const struct spot_serve_result *r, const struct interval *v, size_t at)
 {
     double sum = 0;
@@ -151,7 +151,7 @@ static double held_s(const struct spot_serve_result *r, const struct interval *v
     return sum;
 }
 
-/* What was decided, and of what; policies of others have none. */
+/* Add what was decided and its inputs; policies of other systems have none. */
 static void add_decided(struct spot_table *table, const struct spot_serve_decided *d)
 {
     char runs[3 * 21];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay share - jobs that share a cluster, round by round, under policies. */
+/* spot-replay share - jobs on a shared cluster, round by round, under several policies. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static int print(const struct session *s, struct spot_err *err)
 
 /* --- pictures --- */
 
-/* Share of jobs that ended within a time of their arrival. */
+/* The share of jobs that ended within a time of their arrival. */
 static void draw_cdf(const struct session *s, struct spot_figure *figure,
                      struct spot_series *series, double **xy)
 {

@@ -36,7 +36,7 @@ static struct {
 
 /* --- input --- */
 
-/* All series added up on a grid of intervals, and each on its own for the forecasts. */
+/* Sum all series on a grid of intervals, and put each on the grid for the forecasts. */
 static int load_trace(struct replay_train *s, struct spot_err *err)
 {
     struct spot_trace *trace = &s->trace;
@@ -66,7 +66,7 @@ static int load_trace(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
-/* Changes between grids whose speed is known: nobody runs on another to train nothing there. */
+/* Tables cover grids with a known speed; no policy uses others. */
 static void make_table(struct replay_train *s)
 {
     const struct spot_throughput *t = &s->throughput;
@@ -79,7 +79,8 @@ static void make_table(struct replay_train *s)
     free(grid);
 }
 
-/* The instances that tables are made for, of the trace and of the profile; or -1 with *err. */
+/* The largest number of instances in the trace and the profile, for which tables are made; or -1
+ * with *err. */
 static int count_most(const struct replay_train *s, struct spot_err *err)
 {
     const int profiled = spot_job_profiled(&s->job);
@@ -107,7 +108,7 @@ static int prepare(struct replay_train *s, struct spot_err *err)
     if (spot_throughput_init(&s->throughput, &s->job, most, s->source, err))
         return -1;
     make_table(s);
-    s->table.is_released = opt.cost && !strcmp(opt.cost, "parcae"); /* its rules as well */
+    s->table.is_released = opt.cost && !strcmp(opt.cost, "parcae"); /* with Parcae's rules too */
     s->table.carries_rest = !s->table.is_released;
     s->is_ready = true;
     s->sim = (struct spot_sim_train){ .job = &s->job,
@@ -196,7 +197,7 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
     return rc < 0 ? -1 : 0;
 }
 
-/* --cost measured: the terms of a real run for those of the job, charged to every policy. */
+/* --cost measured: replaces cost terms of the job by those of a real run, for every policy. */
 static int load_costs(struct replay_train *s, struct spot_err *err)
 {
     struct spot_measured_cost m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay train: what is left out or takes long. */
+/* spot-replay train: policies that are left out, and messages about long runs. */
 #define _XOPEN_SOURCE 700 /* setitimer. NOLINT(bugprone-reserved-identifier) */
 #include <signal.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/xalloc.h"
 #include "replay_train.h"
 
-enum { PATIENCE_S = 5 }; /* of processor time, in which most replays end */
+enum { PATIENCE_S = 5 }; /* seconds of processor time in which most replays end */
 
 void replay_train_leave_out(struct replay_train *s)
 {
@@ -25,7 +25,7 @@ void replay_train_leave_out(struct replay_train *s)
                    s->job.name);
 }
 
-/* Has it trained on a grid of a speed that is not in the throughput? */
+/* True if the policy has trained on a grid whose speed is not in the throughput table. */
 static bool is_beyond(const struct replay_train *s, const struct spot_sim_row *row)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -35,11 +35,12 @@ static bool is_beyond(const struct replay_train *s, const struct spot_sim_row *r
     return false;
 }
 
-/* --- what takes long --- */
+/* --- long runs --- */
 
 static const char *volatile playing = "";
 
-/* Of what a signal handler may call only write is of use here; its words go together. */
+/* Signal handler. Of the functions allowed in one only write is useful here; the message is one
+ * write. */
 static void on_patience(int number)
 {
     char text[320] = "spot-replay train: warning: ";
@@ -54,7 +55,7 @@ static void on_patience(int number)
         for (const char *c = part[i]; *c && n < sizeof(text); c++)
             text[n++] = *c;
     if (write(STDERR_FILENO, text, n) < 0)
-        return; /* there is nobody to tell */
+        return; /* stderr is not read */
 }
 
 void replay_train_watch(bool is_quiet)
@@ -123,7 +124,7 @@ static void add_series(struct replay_figure *f, const char *label, enum spot_ser
     };
 }
 
-/* Availability, hours and counts: the first series of "grids". */
+/* Availability, by hours and counts: the first series of "grids". */
 static void add_trace(struct replay_figure *f, const struct replay_train *s)
 {
     double *x = spot_xcalloc(s->n, sizeof(*x)), *y = spot_xcalloc(s->n, sizeof(*y));
@@ -135,8 +136,8 @@ static void add_trace(struct replay_figure *f, const struct replay_train *s)
     add_series(f, "available", SPOT_SERIES_STEP, s->n, x, y);
 }
 
-/* Of all policies those that differ most are drawn: more curves than that nobody tells apart. Who
- * wants others names them. */
+/* Of all policies, those that differ most are drawn: more curves could not be told apart. Policies
+ * given by name are all drawn. */
 static bool is_drawn(const struct replay_figure *f, const struct replay_train *s, const char *name)
 {
     static const char *const drawn[] = { "ideal",       "on-demand", "optimal", "spot",

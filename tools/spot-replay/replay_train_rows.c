@@ -41,13 +41,13 @@ static const char total_column[] =
     "reconfigure#,checkpoint#,redone#,redundant#,idle#,booting#,migrations#,"
     "lost_samples#,may_beat_optimal";
 
-/* For people: in two parts, what came of it and where the time went. */
+/* Columns for people, in two parts: the results, and where the time went. */
 static const char read_column[] =
     "policy,samples#,ideal_share#,samples/s#,usd#,usd/Msample#,migrations#,lost_samples#,"
     "effective#,reconfigure#,checkpoint#,redone#,redundant#,idle#,booting#,may_beat";
 
-/* Its share of ideal's samples; NaN if it ran grids that ideal does not know: that means
- * nothing, also where a warning is not read. */
+/* The policy's share of the samples of ideal; NaN if it used grids that ideal does not know, since
+ * such a ratio is meaningless, even to readers who do not see the warning. */
 static double share_of(const struct replay_train *s, const struct spot_sim_policy *policy,
                        double samples)
 {
@@ -83,5 +83,5 @@ void replay_train_begin(const struct replay_train *s, bool has_steps, struct spo
 {
     spot_table_init(table, has_steps ? step_column : is_read(s) ? read_column : total_column);
     table->format = s->format;
-    table->break_at = !has_steps && is_read(s) ? 8 : 0; /* where the time went */
+    table->break_at = !has_steps && is_read(s) ? 8 : 0; /* second part: where the time went */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a job computed anew, and compared with what its log says of them. */
+/* Recomputes steps of a job and compares them with its log. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct options {
     struct spot_tool_common common;
 };
 
-/* "a:b", or "a" alone. */
+/* Parses "a:b" or "a". */
 static int parse_steps(const char *text, struct spot_audit *audit, struct spot_err *err)
 {
     char *end = NULL;

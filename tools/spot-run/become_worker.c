@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* This very program, also when another has been installed in its place meanwhile. */
+/* Executes the program that is running, even if another was installed in its place meanwhile. */
 void become_worker(const struct spot_trainer_options *o, uint64_t index, const char *address,
                    const char *backend)
 {

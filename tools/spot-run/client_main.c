@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands that ask a running job: replan, stop and status. */
+/* Commands that talk to a running job: replan, stop and status. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "model/status_doc.h"
 #include "run.h"
 
-/* Which job, and how long to look for it. */
+/* The address of the job, and how long to look for it. */
 static struct job_at {
     const char *join, *key_file;
     double timeout_s;
@@ -35,7 +35,7 @@ static int ask(enum spot_message type, const struct spot_buf *question, struct s
                            answer, err);
 }
 
-/* Is it a plan? What the job would refuse is told here, whether there is a job or not. */
+/* Check the plan. What the job would refuse is reported here, whether the job is running or not. */
 static int check_plan(const struct spot_buf *text, const char *source, struct spot_err *err)
 {
     struct spot_plan_doc plan;
@@ -113,7 +113,7 @@ const struct spot_cli run_replan_command = {
     .run = run_replan,
 };
 
-/* What the job says is told, also where it stopped well. */
+/* Report the answer of the job, also after a clean stop. */
 static int stop(bool quiet, struct spot_err *err)
 {
     const struct spot_buf nothing = { 0 };
@@ -154,7 +154,7 @@ const struct spot_cli run_stop_command = {
     .run_alone = run_stop,
 };
 
-/* "warm 50 %: 1", the stages that it has all of. */
+/* For instance "warm 50 %: 1": the stages that it holds completely. */
 static const char *warmth_at(const struct spot_status_member *member, char text[32])
 {
     const struct spot_json_value *stage;
@@ -202,7 +202,7 @@ static void print_aside(const struct spot_status *s)
         printf("set aside: %s: %s\n", s->aside[i].name, s->aside[i].why);
 }
 
-/* Of a foreign trainer, as its ranks say. */
+/* For a foreign trainer: as its ranks report. */
 static void print_ranks(const struct spot_status *s)
 {
     struct spot_table table;
@@ -237,7 +237,7 @@ static void print_events(const struct spot_status *s)
     spot_table_release(&table);
 }
 
-/* "what 1.5 unit", "what -" for a number that is not known yet. */
+/* Prints "what 1.5 unit", or "what -" for an unknown number. */
 static void print_number(double x, const char *what, int digits, const char *unit)
 {
     if (isnan(x))
@@ -261,7 +261,7 @@ static void print_want(const struct spot_status *s)
         printf("\nwanted: grid %s, by --grid, no plan\n\n", spot_grid_text(&s->want, grid));
 }
 
-/* Nothing runs while a plan suspends the job: no grid, no pace, no end in sight. */
+/* While a plan suspends the job it has no grid, no throughput and no expected end. */
 static void print_pace(const struct spot_status *s)
 {
     char grid[SPOT_GRID_TEXT];
@@ -279,7 +279,7 @@ static void print_wait(const char *what, struct spot_status_wait wait)
         printf("%-15s P50 %.1f ms, P99 %.1f ms\n", what, 1e3 * wait.p50_s, 1e3 * wait.p99_s);
 }
 
-/* Of a server: what it does, and how long requests wait. */
+/* For a server: its work, and how long requests wait. */
 static void print_serving(const struct spot_status *s)
 {
     printf("serving %s: %lld replicas, %lld choices running, %lld queued", s->model,
@@ -299,7 +299,7 @@ static void print_serving(const struct spot_status *s)
     putchar('\n');
 }
 
-/* Of a job that trains. */
+/* For a training job. */
 static void print_training(const struct spot_status *s)
 {
     char durable[32];
@@ -317,7 +317,7 @@ static void print_training(const struct spot_status *s)
         printf("a larger grid is delayed: members leave too often for it to repay its pause\n\n");
 }
 
-/* Of a foreign trainer, whose steps only its commits tell. */
+/* For a foreign trainer, whose steps are only known from its commits. */
 static void print_exec(const struct spot_status *s)
 {
     const struct spot_status_exec *const e = &s->exec;

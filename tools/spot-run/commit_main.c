@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run commit - inside the COMMAND of spot-run exec: what lies in SPOT_STATE_DIR is a commit.
- */
+/* spot-run commit - run inside the COMMAND of spot-run exec: commits the contents of
+ * SPOT_STATE_DIR. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct {
     bool durable, all_ranks, is_quiet;
 } o = { .step = RANK_UNSAID, .timeout_s = 600 };
 
-static const double answer_s = 5; /* for the answer that says why it took too long */
+static const double answer_s = 5; /* extra time for an answer that says why it took too long */
 
 static const struct spot_opt option[] = {
     SPOT_U64("step", &o.step, "n", "number of the step (default: the next one)", 0,
@@ -58,7 +58,7 @@ static int compose(char *line, size_t n, struct spot_err *err)
     if (o.durable)
         spot_jw_bool(&jw, "durable", true);
     spot_jw_end(&jw);
-    fclose(out); /* it fits: there are no texts of the user's in it */
+    fclose(out); /* it fits, since it contains no text of the user */
     return 0;
 }
 

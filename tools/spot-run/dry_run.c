@@ -15,10 +15,10 @@
 #include "train/estimate.h"
 #include "train/grid_choice.h"
 
-/* 10 Gbit/s, as a coordinator takes it before anything moved. */
+/* 10 Gbit/s, which a coordinator assumes before anything was transferred. */
 static const double assumed_byte_per_s = 1.25e9;
 
-/* What is written beside two generations that stay. */
+/* Two generations are kept, and another is being written. */
 enum { GENERATIONS = 3 };
 
 struct told {
@@ -34,7 +34,7 @@ static int refuse(struct spot_err *err, const char *what, double need_byte, doub
                         need_byte / 1e9, room_byte / 1e9);
 }
 
-/* Room on the disk of a directory that may not be there yet; infinite where it cannot be told. */
+/* Free space on the disk of a directory that may not exist yet; infinite if unknown. */
 static double disk_byte(const char *path)
 {
     char dir[4096];
@@ -189,7 +189,7 @@ static void print_text(const struct told *t)
            e->generation_byte / 1e6, e->generation_s);
 }
 
-/* --- the whole --------------------------------------------------------------------------- */
+/* --- the command --- */
 
 static struct spot_estimate_options options_of(const struct spot_trainer_options *c,
                                                int64_t n_worker)

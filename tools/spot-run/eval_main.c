@@ -31,14 +31,14 @@ struct options {
     bool across, has_step;
 };
 
-/* The answer, and what it is about. */
+/* The result and what it was computed on. */
 struct result {
     struct spot_loss loss;
-    int64_t n_token, n_byte; /* of the corpus; bytes -1: not known */
-    struct spot_buf rows;    /* lines of CSV, if they were asked for */
+    int64_t n_token, n_byte; /* of the corpus; n_byte -1: unknown */
+    struct spot_buf rows;    /* lines of CSV, if requested */
 };
 
-/* What durable state is called; NULL: the model is none. */
+/* The name of the durable state; NULL: the model is not from durable state. */
 static const char *state_of(const struct options *o)
 {
     return o->state.dir || o->state.command ? spot_saved_place_name(&o->state) : NULL;
@@ -46,7 +46,7 @@ static const char *state_of(const struct options *o)
 
 /* --- the model ---------------------------------------------------------------- */
 
-/* A directory that brings a tokenizer means text for it. */
+/* A directory with a tokenizer means that the corpus is text for it. */
 static const char *tokenizer_of(const char *load, char path[static 4096])
 {
     static const char *const file[] = { "tokenizer.json", "vocab.json" };
@@ -81,7 +81,7 @@ static int load_weights(const struct options *o, const struct spot_shape *shape,
     return rc;
 }
 
-/* The options that say what a model is, from one that is there. */
+/* Set the options that describe a model from an existing one. */
 static int take_state(struct options *o, struct spot_saved_model *m, struct spot_err *err)
 {
     const struct spot_shape *const s = &m->shape;
@@ -106,7 +106,7 @@ static int take_state(struct options *o, struct spot_saved_model *m, struct spot
 
 /* --- the corpus --------------------------------------------------------------- */
 
-/* Bytes of the text that these tokens are; -1: nobody knows. */
+/* Bytes of the text of these tokens; -1: unknown. */
 static int count_bytes(const struct spot_corpus *corpus, const struct spot_bpe *bpe,
                        int64_t *n_byte, struct spot_err *err)
 {
@@ -129,7 +129,7 @@ static int count_bytes(const struct spot_corpus *corpus, const struct spot_bpe *
     return 0;
 }
 
-/* Of tokens a tokenizer tells only how long their text was. */
+/* For a corpus of tokens the tokenizer only tells how long the text was. */
 static int open_tokenizer(struct options *o, struct spot_bpe **bpe, struct spot_err *err)
 {
     struct job_options *const j = &o->job;
@@ -241,9 +241,9 @@ static int print(const struct options *o, const struct spot_saved_model *m,
     return spot_out_finish(&out, rc, err);
 }
 
-/* --- the whole ------------------------------------------------------------------ */
+/* --- the command --- */
 
-/* Of an evaluation that goes on. */
+/* State of an evaluation in progress. */
 struct going {
     double shown_s;
     struct spot_buf *rows;
@@ -317,7 +317,7 @@ static int check(const struct options *o, enum spot_format *format, struct spot_
     return 0;
 }
 
-/* What the options leave open, from the model. */
+/* Set the options that were not given from the model. */
 static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe **bpe,
                   struct spot_err *err)
 {
@@ -373,7 +373,7 @@ static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpu
     return rc;
 }
 
-/* What is asked for; the table below fills it. */
+/* The options; the table below fills them. */
 static struct options o = { .job = JOB_OPTIONS_DEFAULT,
                             .common = SPOT_TOOL_COMMON_DEFAULT,
                             .batch = 1 };
@@ -414,7 +414,7 @@ static bool was_said(const char *name)
     return false;
 }
 
-/* Unless told otherwise the model says what its data are, and all processors compute. */
+/* Unless given otherwise, the model determines the data, and all processors compute. */
 static void prepare_eval(void)
 {
     o.job.device = "cpu";

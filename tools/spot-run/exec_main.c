@@ -23,7 +23,7 @@
 #include "host/rank_output.h"
 #include "run.h"
 
-/* The table fills what the library takes, and beside it words. */
+/* The options: those of the library, and some as text. The table fills them. */
 static struct {
     struct exec_node node;
     struct spot_exec_options job;
@@ -155,15 +155,14 @@ static void catch_signals(void)
 
 static void prepare_exec(void)
 {
-    catch_signals(); /* they may come at once */
+    catch_signals(); /* signals may arrive at once */
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGIO, SIG_IGN); /* of leases (rank_files.h) */
+    signal(SIGIO, SIG_IGN); /* sent for leases (rank_files.h) */
 }
 
 /* --- the coordinator ----------------------------------------------------------------- */
 
-/* Nodes that save elsewhere, or are of another job at that endpoint, are of no use to one another.
- */
+/* Nodes that save elsewhere, or belong to another job at the same endpoint, must not join. */
 static uint64_t job_hash(void)
 {
     char what[4400];
@@ -196,7 +195,7 @@ static void add_number(char **argv, size_t *n, const char *name, double value)
     add_text(argv, n, name, text);
 }
 
-/* This very program, also when another has been installed in its place meanwhile. */
+/* Executes the program that is running, even if another was installed in its place meanwhile. */
 static void become_node(void *user, uint64_t index, const char *address)
 {
     enum { OPTIONS_MAX = 48 };
@@ -205,7 +204,7 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
-    if (o.torchrun.endpoint) { /* the next leader starts one in the same directory */
+    if (o.torchrun.endpoint) { /* the next leader starts a coordinator in the same directory */
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == 1)
             _exit(1);
@@ -233,7 +232,7 @@ static void become_node(void *user, uint64_t index, const char *address)
         argv[n++] = own("--quiet");
     if (o.node.ranks.is_cold)
         argv[n++] = own("--cold");
-    argv[n++] = own("--no-python"); /* it is in front already */
+    argv[n++] = own("--no-python"); /* it is the first word already */
     argv[n++] = own("--");
     setenv(EXEC_LOCAL_ENV, "1", 1);
     memcpy(argv + n, o.node.ranks.command, n_word * sizeof(char *));
@@ -255,7 +254,7 @@ static void tell_standing_by(void *user, const char *store)
     spot_tool_note("standing by: another coordinator leads the job at %s", store);
 }
 
-/* "2:8", or "4" for 4 of them. */
+/* Parses "2:8", or "4" for exactly 4. */
 static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
 {
     unsigned long long least = 1, most = SPOT_MEMBERS_MAX;
@@ -312,8 +311,8 @@ static int coordinate(struct spot_err *err)
     return spot_exec_run(e, err);
 }
 
-/* Nodes of one job have different names: in containers the ids of processes are the same, and with
- * the network of their machine the name of the host, too. */
+/* Nodes of one job need different names: in containers process ids are equal, and with the network
+ * of the host its name is equal too. */
 static void name_node(void)
 {
     static char name[SPOT_NAME_MAX];
@@ -329,7 +328,7 @@ static void name_node(void)
     AGENT.name = name;
 }
 
-/* The same line on every node: this one leads, with a node of its own, or joins. */
+/* The same command runs on every node: this one leads and also runs a node, or it joins. */
 static int meet(struct spot_err *err)
 {
     char *endpoint;

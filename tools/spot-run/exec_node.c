@@ -18,13 +18,13 @@
 #include "host/state_store.h"
 #include "run.h"
 
-/* A node while it is one. */
+/* State of a running node. */
 struct running {
     struct exec_node *node;
     const struct spot_state_dir *dir;
-    struct spot_state_store *states; /* of what its ranks commit */
-    struct spot_rank_files *files;   /* of what they save by themselves; NULL */
-    char errors[4096];               /* where they say by which exception they ended */
+    struct spot_state_store *states; /* what its ranks commit */
+    struct spot_rank_files *files;   /* what ranks save by themselves; NULL: not watched */
+    char errors[4096];               /* file in which ranks report the exception that ended them */
 };
 
 static int check_text(const char *name, const char *text, struct spot_err *err)
@@ -52,11 +52,11 @@ static int join_job(const struct running *r, struct spot_ranks *ranks, struct sp
                                                : spot_exec_agent_run(&o->agent, &has_joined, err);
     leave_on_notice_stop(&o->leave);
     if (rc && (o->is_quiet || o->is_local) && has_joined && !spot_ranks_are_stuck(ranks))
-        err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
+        err->msg[0] = '\0'; /* the coordinator reports it, or the exit status does */
     return rc;
 }
 
-/* The guard is started first: it has one thread, and so have we then. */
+/* The guard is started first: it has one thread, and so must this process have at that time. */
 static int run_ranks(const struct running *r, struct spot_err *err)
 {
     struct spot_ranks *const ranks = spot_ranks_new(&r->node->ranks, err);
@@ -70,7 +70,7 @@ static int run_ranks(const struct running *r, struct spot_err *err)
     return rc;
 }
 
-/* What its options do not say. */
+/* Set options that were not given. */
 static void settle(struct running *r)
 {
     struct exec_node *const o = r->node;
@@ -87,7 +87,7 @@ static void settle(struct running *r)
     o->agent.agent.is_private = o->private_dir != NULL;
 }
 
-/* Within its directory. */
+/* Run in the node's directory. */
 static int run_in(struct running *r, struct spot_err *err)
 {
     const struct exec_node *const o = r->node;
@@ -111,7 +111,7 @@ static int run_in(struct running *r, struct spot_err *err)
     return rc;
 }
 
-/* The state directory is there before the first rank, and goes after the last one. */
+/* The state directory exists from before the first rank until after the last one. */
 int exec_node_run(struct exec_node *node, struct spot_err *err)
 {
     struct running r = { .node = node };
@@ -125,13 +125,13 @@ int exec_node_run(struct exec_node *node, struct spot_err *err)
         return -1;
     unsetenv(EXEC_LOCAL_ENV);
     if (node->private_dir)
-        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
+        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs that a rank starts must not use it */
     rc = spot_state_dir_open(&dir, node->state_dir, err);
     if (!rc) {
         r.dir = &dir;
         rc = run_in(&r, err);
         if (!rc && spot_state_dir_check(&dir, &replaced))
-            spot_tool_warn("%s", replaced.msg); /* nobody else was there to find it */
+            spot_tool_warn("%s", replaced.msg); /* nobody else was there to report it */
     }
     spot_state_dir_release(&dir);
     if (node->private_dir)

@@ -76,9 +76,9 @@ char **exec_torchrun_command(const struct exec_torchrun *t, char **operand, size
     return all;
 }
 
-/* --- where nodes meet --------------------------------------------------------------------- */
+/* --- the rendezvous endpoint --- */
 
-/* A name or an address with a port, or without one. */
+/* Add the port to a name or address without one. */
 static char *with_port(const char *host, uint64_t port)
 {
     const char *const bracket = strrchr(host, ']');

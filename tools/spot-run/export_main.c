@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of a job, durable or running, as a directory that from_pretrained takes. */
+/* Exports the weights of a durable or running job as a directory for from_pretrained. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@ struct options {
     bool force, quiet, has_step;
 };
 
-static const double patience_s = 600; /* for a step to become durable */
+static const double patience_s = 600; /* wait for a step to become durable */
 
-/* --- where it goes --------------------------------------------------------------- */
+/* --- the target directory --- */
 
-/* Is something there that would be replaced? */
+/* True if something exists that would be replaced. */
 static bool is_taken(const char *path)
 {
     const struct dirent *entry;
@@ -46,7 +46,8 @@ static bool is_taken(const char *path)
     return !is_empty;
 }
 
-/* Beside it, to be renamed; or itself, where it is there and may be written into. */
+/* A path next to the target, to be renamed; or the target itself if it exists and may be written
+ * to. */
 static char *place_of(const char *output, bool into)
 {
     const size_t n = strlen(output) + 32;
@@ -62,7 +63,7 @@ static char *place_of(const char *output, bool into)
     return path;
 }
 
-/* --- the whole --------------------------------------------------------------------- */
+/* --- the command --- */
 
 static int write_model(const struct options *o, const struct spot_saved_model *m, const char *place,
                        const char *tokenizer, struct spot_err *err)
@@ -105,7 +106,7 @@ static int put_model(const struct options *o, const struct spot_saved_model *m,
     if (tokenizer && !o->tokenizer && access(tokenizer, F_OK))
         rc = spot_err_sys(err, "the job's tokenizer '%s' (--tokenizer names another place)",
                           tokenizer);
-    else if (!into && mkdir(place, 0777)) /* one that is there is another's */
+    else if (!into && mkdir(place, 0777)) /* an existing one belongs to another process */
         rc = spot_err_sys(err, "cannot make '%s'", place);
     else
         rc = fill_place(o, m, place, tokenizer, into, err);
@@ -157,7 +158,7 @@ static int export(const struct options *o, struct spot_saved_model *m, struct sp
 }
 
 static struct options o = { .dtype = "f32" };
-enum { STEP = 2 }; /* its row */
+enum { STEP = 2 }; /* index of its row */
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },

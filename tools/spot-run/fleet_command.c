@@ -23,11 +23,11 @@ enum { READ, WRITE, PIECE_BYTE = 64 << 10, TICK_MS = 20 };
 
 extern char **environ;
 
-/* A running one. */
+/* A running command. */
 struct seat {
     struct fleet_command *command; /* NULL: free */
     pid_t pid;
-    int fd; /* its output; -1: ended */
+    int fd; /* its output; -1: closed */
     double until_s;
 };
 
@@ -73,7 +73,7 @@ void fleet_command_release(struct fleet_command *c)
     spot_buf_release(&c->out);
 }
 
-/* Its variables, which come first and so count, then ours. */
+/* The environment: variables of the command first, which take precedence, then ours. */
 static char **whole_env(const struct fleet_command *c)
 {
     size_t n = 0, k = 0;
@@ -96,7 +96,7 @@ static char **whole_env(const struct fleet_command *c)
     return env;
 }
 
-/* Returns 0 or an errno. */
+/* Starts the command. Returns 0 or an errno. */
 static int spawn(struct seat *s, int theirs)
 {
     char sh[] = "sh", flag[] = "-c", *script = spot_xstrdup(s->command->script);
@@ -127,7 +127,7 @@ static void start(struct fleet_runner *r, size_t i, struct fleet_command *c)
     *s = (struct seat){ .command = c, .fd = -1, .until_s = spot_clock_s() + r->limit_s };
     rc = spot_endpoint_pipe(end) ? errno : 0;
     if (!rc) {
-        (void)fcntl(end[WRITE], F_SETFL, 0); /* a program's streams block */
+        (void)fcntl(end[WRITE], F_SETFL, 0); /* programs expect blocking streams */
         rc = spawn(s, end[WRITE]);
         close(end[WRITE]);
         s->fd = end[READ];
@@ -141,7 +141,7 @@ static void start(struct fleet_runner *r, size_t i, struct fleet_command *c)
     s->command = NULL;
 }
 
-/* False: too much. */
+/* Read output. False if there is too much. */
 static bool take(struct seat *s)
 {
     struct spot_buf *out = &s->command->out;
@@ -175,7 +175,7 @@ static void judge(struct fleet_command *c, int status)
         snprintf(c->why, sizeof(c->why), "status %d", WEXITSTATUS(status));
 }
 
-/* What was started in its group goes, too. */
+/* Remove a seat. Other processes in its group are killed too. */
 static void end(struct fleet_runner *r, size_t i, const char *why)
 {
     struct seat *s = &r->seat[i];
@@ -192,7 +192,7 @@ static void attend(struct fleet_runner *r, size_t i)
     struct seat *s = &r->seat[i];
     char why[64];
     int status;
-    /* ended first, then read: all that it wrote is there */
+    /* first check for the end, then read: so all of its output is there */
     const pid_t ended = waitpid(s->pid, &status, WNOHANG);
 
     if (s->fd >= 0 && !take(s)) {

@@ -20,11 +20,11 @@ enum { NOTES = 256 };
 struct fleet_log {
     FILE *events, *trace;
     double time_s;
-    uint64_t note[2][NOTES]; /* of this turn and of the last one */
+    uint64_t note[2][NOTES]; /* hashes of the notes of this turn and of the last one */
     size_t n_note[2];
-    int64_t (*count)[2]; /* [n_count] running and wanted, as written last */
+    int64_t (*count)[2]; /* [n_count] running and wanted, as last written */
     size_t n_count, cap;
-    struct spot_err err; /* the first thing that failed */
+    struct spot_err err; /* the first error */
     bool is_said;
 };
 
@@ -127,7 +127,7 @@ static uint64_t hash_note(const char *event, const char *machine, const char *wh
     return spot_hash64(text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-/* Said in the last turn, or in this one? */
+/* True if the note was written in this turn or the last one. */
 static bool is_old(struct fleet_log *log, uint64_t hash)
 {
     bool is = false;

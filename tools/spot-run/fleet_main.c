@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run fleet: holds a fleet at what a plan says, through commands of the user. */
+/* spot-run fleet: keeps a fleet as planned, through commands of the user. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -41,20 +41,20 @@ static struct options {
         .n = 1,
         .plan = { .availability = 0.9995, .cold_s = -1 } };
 
-/* What runs. */
+/* State of the running command. */
 struct session {
     struct spot_fleet *fleet;
     struct fleet_runner *runner;
     struct fleet_plan *plan;
-    struct fleet_watch *page; /* NULL: none is wanted */
-    double plan_s;            /* of the newest plan */
+    struct fleet_watch *page; /* NULL: not wanted */
+    double plan_s;            /* time of the newest plan */
     struct fleet_log *log;    /* NULL: a dry run */
     struct fleet_list list;
     int dir_fd;
     bool has_plan;
 };
 
-/* --name without an identity */
+/* --name without the identity */
 static char name[SPOT_FLEET_NAME_MAX + 1];
 
 static volatile sig_atomic_t signal_got;
@@ -64,7 +64,7 @@ static void on_signal(int signal)
     signal_got = signal;
 }
 
-/* --- the world of a turn --- */
+/* --- inputs and outputs of a turn --- */
 
 static double now_s(void *user)
 {
@@ -98,7 +98,7 @@ static int list(void *user, const struct spot_fleet_listed **listed, size_t *n,
     return rc;
 }
 
-/* The target and the prices of now; what cannot be had stays as it was. */
+/* Update the target and the prices; if a plan or a price is not available, the old one is kept. */
 static int plan(void *user, struct spot_fleet *fleet, struct spot_err *err)
 {
     struct session *s = user;
@@ -267,7 +267,7 @@ static int turns(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* --- without --yes --- */
+/* --- output without --yes --- */
 
 static double price_of(const struct spot_fleet *fleet, const struct spot_fleet_action *a)
 {
@@ -335,7 +335,7 @@ static int dry_turn(struct session *s, struct spot_err *err)
 
 /* --- begin and end --- */
 
-/* What the last life saved; none is a new fleet. */
+/* Read the state saved by the last run; without one the fleet is new. */
 static int read_state(struct session *s, struct spot_err *err)
 {
     const int fd = spot_safe_open(s->dir_fd, state_name, O_RDONLY | O_CLOEXEC, 0);
@@ -392,7 +392,7 @@ static int open_fleet(struct session *s, struct spot_err *err)
         return -1;
     if (!o.is_sure) {
         s->dir_fd = open(o.state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (s->dir_fd < 0) /* none is a new fleet */
+        if (s->dir_fd < 0) /* without a directory the fleet is new */
             return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open %s", o.state);
         return read_state(s, err);
     }
@@ -409,7 +409,7 @@ static int open_fleet(struct session *s, struct spot_err *err)
     return o.metrics && !s->page ? -1 : 0;
 }
 
-/* Without --yes nothing is kept. */
+/* Without --yes nothing is stored. */
 static struct fleet_plan *open_plan(const struct session *s)
 {
     struct fleet_plan_options plan = o.plan;
@@ -422,7 +422,7 @@ static struct fleet_plan *open_plan(const struct session *s)
     return fleet_plan_new(&plan);
 }
 
-/* The first one ends it after its commands; a second one at once. */
+/* The first signal ends the fleet after its current commands, a second one at once. */
 static void hear_signals(void)
 {
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };

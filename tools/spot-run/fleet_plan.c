@@ -15,18 +15,19 @@
 #include "run.h"
 
 enum { PLAN_MAX = 16 << 20, STATUS_MAX = 16 << 20, STEPS = 12 };
-/* of the rate; without a request for that long nothing is wanted */
+/* window of the request rate; without requests for the rest time nothing is wanted */
 static const double window_s = 60, usual_rest_s = 600;
 
 struct fleet_plan {
     struct fleet_plan_options o;
     char *path; /* PATH with our own tools first */
     struct spot_fleet_arrivals arrivals;
-    bool has_plan; /* plan.json is one of this life */
+    bool has_plan; /* plan.json was written by this process */
 };
 
-/* What is on offer, forecast, planned. The forecast stays for who looks at the fleet. Probes help,
- * but no plan waits for them: a command that fails is told of and left out. */
+/* The commands: offers, forecast, plan. The forecast file is kept for people who inspect the fleet.
+ * Probes help, but no plan waits for them: if the command fails, that is reported and probes are
+ * left out. */
 #define FORECAST                                                                       \
     "if [ -n \"$SPOT_PROBES\" ]; then probes=$(sh -c \"$SPOT_PROBES\") || { "          \
     "echo 'spot-run fleet: --probes failed: planned without' >&2; probes=; }; fi; "    \
@@ -72,9 +73,9 @@ void fleet_plan_free(struct fleet_plan *p)
     free(p);
 }
 
-/* --- what runs --- */
+/* --- the current fleet --- */
 
-/* ZONE/TYPE=N+M of spot, and on-demand=N+M: so many run, so many start. */
+/* ZONE/TYPE=N+M for spot, and on-demand=N+M: N are running, M are starting. */
 static char *current(const struct spot_fleet *fleet)
 {
     struct spot_fleet_market_view v;
@@ -147,8 +148,8 @@ static int look(struct fleet_plan *p, struct fleet_runner *runner, double time_s
 
 /* --- the plan --- */
 
-/* The front obeys its route, and holds requests while nobody is there: machines come. It may have
- * been begun anew since the last turn. */
+/* Send the plan to the front, which routes by it and holds requests while no machine serves. It may
+ * have been restarted since the last turn, so the plan is sent in every turn. */
 static int push(const struct fleet_plan *p, struct fleet_runner *runner, struct spot_err *err)
 {
     struct fleet_command c = { .script = "spot-run replan --join \"$SPOT_JOIN\" --force "

@@ -96,7 +96,7 @@ int fleet_read_list(struct fleet_list *list, const struct spot_buf *text, struct
     return 0;
 }
 
-/* --- what a launch prints --- */
+/* --- output of a launch --- */
 
 int fleet_read_ids(const struct spot_buf *text, char ***id, size_t *n)
 {

@@ -34,11 +34,11 @@ struct kind {
 struct fleet_watch {
     struct spot_monitor *monitor;
     struct spot_fleet_history *history;
-    struct event event[EVENTS]; /* a ring */
+    struct event event[EVENTS]; /* ring buffer */
     size_t n_event;
-    struct kind kind[KINDS]; /* how often something happened */
+    struct kind kind[KINDS]; /* number of events of each kind */
     size_t n_kind;
-    double turn[2]; /* that succeeded, that failed */
+    double turn[2]; /* turns that succeeded, and that failed */
     struct spot_buf doc[SPOT_MONITOR_DOCS];
     bool is_due;
     double made_s;
@@ -75,7 +75,7 @@ const char *fleet_watch_url(const struct fleet_watch *p)
     return spot_monitor_url(p->monitor);
 }
 
-/* --- what happened --- */
+/* --- events --- */
 
 static void count(struct fleet_watch *p, const char *what)
 {
@@ -140,7 +140,7 @@ static char *name_market(const struct spot_fleet_market_view *v, const char *sta
     return spot_xstrdup(label);
 }
 
-/* Nothing of it is wanted or there. */
+/* True if none of it is wanted or running. */
 static bool is_idle(const struct spot_fleet_market_view *v)
 {
     return !v->target && !v->running && !v->starting && !v->leaving && !(v->pause_s > 0);
@@ -239,7 +239,7 @@ static void put_metrics(struct fleet_watch *p, const struct fleet_watch_turn *t,
 
 /* --- documents of the directory --- */
 
-/* False: it is not there, or not whole. */
+/* False if the document is missing or incomplete. */
 static bool load(int dir_fd, const char *name, struct spot_json_doc *doc)
 {
     const int fd = dir_fd < 0 ? -1 : spot_safe_open(dir_fd, name, O_RDONLY | O_CLOEXEC, 0);
@@ -263,7 +263,7 @@ static bool load(int dir_fd, const char *name, struct spot_json_doc *doc)
     return is;
 }
 
-/* Takes in the forecast, if there is a new one; what the plan says of itself. */
+/* Read the forecast if there is a new one, and what the plan says about itself. */
 static void take_turn(struct fleet_watch *p, struct fleet_watch_turn *t,
                       const struct spot_json_doc *plan)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run import - a directory of a GGUF file, as all other commands take it. */
+/* spot-run import - converts a GGUF file to a model directory that all other commands accept. */
 #include <stdio.h>
 
 #include "cli/tool.h"

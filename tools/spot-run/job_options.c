@@ -43,7 +43,7 @@ static int check_arch(struct job_options *o, struct spot_err *err)
     return 0;
 }
 
-/* The option, or where it was not said what the file says. */
+/* Take the value of the option or, if it was not given, that of the file. */
 static int take(const char *option, int64_t *given, int64_t file, const char *path,
                 struct spot_err *err)
 {
@@ -133,7 +133,7 @@ int job_options_check(struct job_options *o, struct spot_err *err)
     return check_arch(o, err) || check_recompute(o, err) ? -1 : 0;
 }
 
-/* What a token is, and how many there are. */
+/* Determine the kind of tokens, and the size of the vocabulary. */
 static int settle_tokens(struct job_options *o, struct spot_err *err)
 {
     struct spot_trainer_options *const c = &o->c;
@@ -164,7 +164,7 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
     return 0;
 }
 
-/* The largest number up to `most` that divides n, and m. */
+/* The largest number up to `most` that divides both n and m. */
 static int64_t divisor_up_to(int64_t n, int64_t m, int64_t most)
 {
     while (n % most || m % most)
@@ -172,7 +172,7 @@ static int64_t divisor_up_to(int64_t n, int64_t m, int64_t most)
     return most;
 }
 
-/* Option `part` divides option `whole`; else the nearest that does is proposed. */
+/* Check that option `part` divides option `whole`; otherwise propose the nearest divisor. */
 static int check_divides(const char *part, int64_t small, const char *whole, int64_t large,
                          struct spot_err *err)
 {
@@ -183,7 +183,8 @@ static int check_divides(const char *part, int64_t small, const char *whole, int
                         (long long)divisor_up_to(large, 0, small));
 }
 
-/* 8/3 C, up to a multiple of S, and of 256 from C = 1024 on: the width of Llama's own models. */
+/* 8/3 C, rounded up to a multiple of S, and from C = 1024 on of 256: the width of Llama's models.
+ */
 static int64_t usual_ffn(int64_t width, int64_t shards)
 {
     enum { LARGE = 1024, TILE = 256 };
@@ -208,10 +209,10 @@ static int settle_llama(struct spot_shape *s, struct spot_err *err)
     return check_divides("--shards", s->n_shard, "--ffn", s->ffn, err);
 }
 
-/* What must divide what, in the words of the options; the rest of the shape is checked later. */
+/* Check divisibility in terms of the options; the rest of the shape is checked later. */
 static int settle_shape(struct job_options *o, struct spot_err *err)
 {
-    enum { SHARDS = 4 }; /* enough for a stage to be cut in four, few enough to cost nothing */
+    enum { SHARDS = 4 }; /* enough to cut a stage in four, and so few that they cost nothing */
     struct spot_shape *const s = &o->c.config.shape;
     const char *const cut = s->n_kv_head ? "--kv-heads" : "--heads";
     int64_t n_cut;
@@ -224,7 +225,7 @@ static int settle_shape(struct job_options *o, struct spot_err *err)
     if (check_divides("--kv-heads", n_cut, "--heads", s->n_head, err))
         return -1;
     if (!s->n_shard)
-        s->n_shard = divisor_up_to(n_cut, s->ffn, SHARDS); /* ffn is 0 where it follows */
+        s->n_shard = divisor_up_to(n_cut, s->ffn, SHARDS); /* ffn is 0 if it is to be derived */
     if (check_divides("--shards", s->n_shard, cut, n_cut, err) ||
         (is_llama(o) && settle_llama(s, err)))
         return -1;
@@ -232,7 +233,7 @@ static int settle_shape(struct job_options *o, struct spot_err *err)
                          o->c.config.global_batch, err);
 }
 
-/* CUDA is taken where it is asked for, by name: no kind of device has passed `make check-gpu`. */
+/* CUDA is only used if asked for by name: no kind of device has passed `make check-gpu`. */
 static int settle_device(struct job_options *o, struct spot_err *err)
 {
     struct device_option d;

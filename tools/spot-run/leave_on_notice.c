@@ -9,7 +9,8 @@
 #include "cli/tool.h"
 #include "cluster/agent.h"
 
-/* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
+/* As on SIGTERM, and in the thread that handles it, so that the agent is never closed while the
+ * handler uses it. */
 static void on_notice(void *user, const struct spot_notice *n)
 {
     const struct leave_on_notice *const l = user;
@@ -21,7 +22,7 @@ static void on_notice(void *user, const struct spot_notice *n)
         spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
                        n->action);
     spot_agent_expect(n->left_s);
-    /* it has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
+    /* SIGTERM has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
     pthread_kill(l->thread, SIGTERM);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which samples a step reads: asked of the agent in a rank of exec, or worked out here. */
+/* Prints which samples a step reads: asks the agent in a rank of exec, or computes it here. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "run.h"
 
 static const uint64_t unsaid = RANK_UNSAID;
-static const double limit_s = 600; /* of an answer: a node may be without a coordinator */
+static const double limit_s = 600; /* limit for an answer: a node may be without a coordinator */
 
 static struct {
     uint64_t step, dataset_size, global_batch, seed;
@@ -50,9 +50,9 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-/* --- the question ---------------------------------------------------------------------- */
+/* --- the request --- */
 
-/* What the environment of a rank has. */
+/* What the environment of a rank provides. */
 struct place {
     uint64_t rank, world, round;
 };
@@ -99,9 +99,9 @@ static void write_question(struct spot_jw *jw, const struct place *place)
     spot_jw_end(jw);
 }
 
-/* --- who answers ------------------------------------------------------------------------ */
+/* --- the answer --- */
 
-/* The same question and the same answer, without an agent. */
+/* The same request and answer without an agent. */
 static int answer_here(const char *text, size_t n, struct spot_jw *jw, struct spot_err *err)
 {
     struct spot_ledger *const ledger = spot_ledger_new();
@@ -121,7 +121,7 @@ static int answer_here(const char *text, size_t n, struct spot_jw *jw, struct sp
         spot_ledger_question_answer(&question, ledger, &share, jw);
         spot_jw_end(jw);
     } else if (err->code == SPOT_EDATA) {
-        err->code = SPOT_EUSAGE; /* it was the command line that said so */
+        err->code = SPOT_EUSAGE; /* the cause is the command line */
     }
     spot_json_release(&doc);
     spot_ledger_free(ledger);
@@ -135,7 +135,7 @@ static int answer_there(const char *path, const char *text, size_t n, struct spo
     const struct spot_json_value *wrong;
     int rc;
 
-    signal(SIGPIPE, SIG_IGN); /* the agent may go; we write nothing else before it has answered */
+    signal(SIGPIPE, SIG_IGN); /* the agent may leave; nothing else is written before its answer */
     rc = spot_rank_ask(path, text, n, limit_s, answer, err);
     signal(SIGPIPE, SIG_DFL);
     if (rc || spot_json_parse(&doc, (const char *)answer->data, answer->n, "answer", err))
@@ -148,7 +148,7 @@ static int answer_there(const char *path, const char *text, size_t n, struct spo
     return rc;
 }
 
-/* --- what is printed -------------------------------------------------------------------- */
+/* --- output --- */
 
 static int print_rows(const struct spot_json_doc *doc, struct spot_err *err)
 {
@@ -190,7 +190,7 @@ static int print_answer(const struct spot_buf *answer, struct spot_err *err)
     return rc;
 }
 
-/* --- the whole -------------------------------------------------------------------------- */
+/* --- the command --- */
 
 static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_err *err)
 {
@@ -265,7 +265,7 @@ static int run_ledger(char **operand, size_t n, struct spot_err *err)
         return spot_err_sys(err, "no memory");
     spot_jw_init(&jw, out, false);
     write_question(&jw, &place);
-    fclose(out); /* it fits: there are no texts of the user's in it */
+    fclose(out); /* it fits, since it contains no text of the user */
     rc = ask(question, strlen(question), &answer, err);
     if (!rc)
         rc = print_answer(&answer, err);

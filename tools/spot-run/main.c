@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run - train and serve on machines that come and go. */
+/* spot-run - trains and serves on machines that come and go. */
 #include "cli/tool.h"
 #include "run.h"
 

@@ -10,7 +10,7 @@
 static struct spot_notice_options o = { .from = "auto" };
 static bool is_quiet;
 
-/* A signal handler has no other way to reach the watch. */
+/* Global, since the signal handler must reach it. */
 static struct spot_notice_watch *watch;
 static struct spot_err write_err;
 static size_t n_told;
@@ -53,7 +53,7 @@ static void catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes is an error of writing */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must cause a write error */
     sigaddset(&action.sa_mask, SIGTERM);
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked it */
 }
@@ -76,7 +76,7 @@ static int run_notice(struct spot_err *err)
         rc = -1;
     }
     if (!rc && o.is_once && !n_told) {
-        err->code = SPOT_EINFEASIBLE; /* the exit status says it */
+        err->code = SPOT_EINFEASIBLE; /* the exit status reports it */
         err->msg[0] = '\0';
         rc = -1;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was measured, as spot.job/1 and as a table. */
+/* Writes the measurements as spot.job/1 and as a table. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ static void size_cell(const struct profile *p, const struct spot_stage_config *a
     free(stage);
 }
 
-/* Sizes that the engine plans with: parameters and bytes of layers and stages. */
+/* Sizes used in planning: parameters and bytes of layers and stages. */
 static int set_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err)
 {
     const struct spot_job_config *const c = &p->job.c.config;
@@ -129,7 +129,7 @@ static void set_cost(const struct profile *p, struct spot_job_cost *cost)
                                     .move_byte_per_param = SPOT_PLANES * sizeof(float),
                                     .p2p = spot_xcalloc(p2p->n_point, sizeof(*cost->p2p)),
                                     .n_p2p = p2p->n_point };
-    for (size_t i = 0; i < p2p->n_point; i++) { /* of the fit: it grows with the size */
+    for (size_t i = 0; i < p2p->n_point; i++) { /* from the fit: it grows with the size */
         const double byte_s = p2p->byte_per_s > 0 ? p2p->point[i].x / p2p->byte_per_s : 0;
 
         cost->p2p[i] = (struct spot_job_xy){ p2p->point[i].x, p2p->latency_s + byte_s };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which grids are measured. */
+/* Chooses the grids to measure. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "model/grid.h"
 #include "profile.h"
 
-enum { OTHERS_MAX = 8 }; /* micro batches beside the job's */
+enum { OTHERS_MAX = 8 }; /* microbatch sizes other than the job's */
 
 int64_t profile_microbatches(const struct profile *p, int64_t b)
 {
@@ -40,7 +40,7 @@ static int add_grid(struct profile *p, const struct spot_grid *g, int64_t micro_
     return 0;
 }
 
-/* Each must be possible, and within --max-workers. */
+/* Each grid must be possible, and within --max-workers. */
 static int check_grid(const struct profile *p, const struct spot_grid *g, struct spot_err *err)
 {
     char text[SPOT_GRID_TEXT];
@@ -59,7 +59,7 @@ static int check_grid(const struct profile *p, const struct spot_grid *g, struct
     return 0;
 }
 
-/* "1x1,2x2,1x1x2" */
+/* Parses "1x1,2x2,1x1x2". */
 static int parse_grids(struct profile *p, const char *text, struct spot_err *err)
 {
     bool is_planned = false;
@@ -96,7 +96,8 @@ static int all_grids(struct profile *p, struct spot_err *err)
     return 0;
 }
 
-/* The first n_own cells with another micro batch; a grid with a pipeline too many is left out. */
+/* Add the first n_own cells with another microbatch; a grid with too many pipelines for it is left
+ * out. */
 static int add_other(struct profile *p, size_t n_own, int64_t b, struct spot_err *err)
 {
     const int64_t G = profile_microbatches(p, b);
@@ -110,7 +111,7 @@ static int add_other(struct profile *p, size_t n_own, int64_t b, struct spot_err
     return 0;
 }
 
-/* "1,2,4": each divides the global batch. */
+/* Parses "1,2,4"; each must divide the global batch. */
 static int add_others(struct profile *p, const char *text, struct spot_err *err)
 {
     const size_t n_own = p->measured.n_cell;

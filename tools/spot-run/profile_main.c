@@ -39,10 +39,10 @@ static void catch_signals(void)
     sigfillset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
+    signal(SIGPIPE, SIG_IGN); /* when a reader leaves, workers must not be left behind */
 }
 
-/* --- the order of things --------------------------------------------------- */
+/* --- the sequence --- */
 
 static int settle(struct spot_prov *prov, struct spot_err *err)
 {
@@ -75,7 +75,7 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     return rc ? rc : profile_choose_grids(&p, grids, micro_batches, err);
 }
 
-/* Is this part of the profile named in --skip? */
+/* True if this part of the profile is named in --skip. */
 static bool skips(const char *part)
 {
     const char *const at = p.skip ? strstr(p.skip, part) : NULL;
@@ -83,7 +83,7 @@ static bool skips(const char *part)
     return at && (at == p.skip || at[-1] == ',');
 }
 
-/* Every word of --skip is a part. */
+/* Check that every word of --skip is a part. */
 static int check_skip(struct spot_err *err)
 {
     for (const char *at = p.skip; at && *at;) {

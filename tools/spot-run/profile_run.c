@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Jobs that are run to be measured. */
+/* Runs jobs to measure them. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@
 
 enum { RUNS_MAX = 5, PROBE_ROUNDS = 7, ENDLESS = 1000000 };
 
-/* Quartiles closer than this share of the median are calm; a run that is not is done again. */
+/* A run is calm if its quartiles differ by less than this share of the median; otherwise it is
+ * repeated. */
 static const double spread_calm = 0.2;
 
 static const size_t probe_byte[] = { 1 << 10, 1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 22 };
@@ -61,7 +62,7 @@ struct watch {
     double *step_s;             /* [cap] */
     double *forward, *backward; /* [n_bundle][cap] of layers */
     struct spot_observer observer;
-    int cold_fd; /* of the data, whose pages are dropped before each step; -1 */
+    int cold_fd; /* the data file, whose cached pages are dropped before each step; -1: none */
 };
 
 static void note(struct watch *w, const struct spot_step_seen *seen)
@@ -95,7 +96,7 @@ static void on_step(void *user, const struct spot_step_seen *seen, struct spot_w
     if (w->cold_fd >= 0)
         posix_fadvise(w->cold_fd, 0, 0, POSIX_FADV_DONTNEED);
     if (w->n == w->cap || !spot_grid_equal(&seen->grid, &w->cell->grid))
-        return; /* a worker died: its grid comes back */
+        return; /* a worker died: its grid will be formed again */
     if (seen->n_commit == 1 || w->n_skipped < w->p->warm_up)
         w->n_skipped++;
     else
@@ -144,7 +145,7 @@ static void take_layers(const struct watch *w)
     }
 }
 
-/* A cell whose steps scatter is measured again until they are calm; the calmest run counts. */
+/* A cell whose steps scatter is measured again until they are calm; the calmest run is used. */
 static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool takes_layers,
                         struct spot_err *err)
 {
@@ -173,7 +174,8 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
     return 0;
 }
 
-/* What it scatters by is the host's, not the job's: whoever plans with it should know. */
+/* Warn of cells that still scatter: the cause is the host, not the job, and plans based on them are
+ * less reliable. */
 static void tell_outlier(const struct profile *p, const struct spot_job_cell *cell)
 {
     char grid[SPOT_GRID_TEXT];
@@ -188,7 +190,7 @@ static void tell_outlier(const struct profile *p, const struct spot_job_cell *ce
             100 * spot_job_cell_spread(cell), (long long)cell->runs);
 }
 
-/* Where layers are timed: of the grids that are planned with, the one of the fewest workers. */
+/* Layers are timed on the grid with the fewest workers among those used for planning. */
 static size_t least_cell(const struct profile *p)
 {
     const struct spot_job_cell *const cell = p->measured.cell;
@@ -223,7 +225,7 @@ int profile_cells(struct profile *p, struct spot_err *err)
 
 /* --- stalls ---------------------------------------------------------------- */
 
-/* One of Stash's runs: its median step. */
+/* One run of the Stash method: its median step time. */
 static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is_synthetic,
                      bool is_tcp, bool is_cold, double *step_s, struct spot_err *err)
 {
@@ -310,7 +312,7 @@ static void take_probe(void *user, const struct spot_probe_seen *seen)
     add_point(&p->measured.sum, seen->D, seen->n_byte, seen->sum_s, seen->n_sum);
 }
 
-/* Between idle workers of a grid D x 1, or 1 x 2 where a step is one microbatch. */
+/* Measured between idle workers of a grid D x 1, or 1 x 2 if a step is one microbatch. */
 int profile_links(struct profile *p, struct spot_err *err)
 {
     const int64_t G = p->n_microbatch;
@@ -336,14 +338,14 @@ int profile_links(struct profile *p, struct spot_err *err)
 
 /* --- changes of the grid --------------------------------------------------- */
 
-enum { CALM = 4, CHANGES = 6 }; /* steps between changes; how many are asked for */
+enum { CALM = 4, CHANGES = 6 }; /* steps between changes; number of changes requested */
 
 struct changing {
-    uint32_t n, wide, deep; /* workers, D of the wide grid, P of the deep one */
+    uint32_t n, wide, deep; /* number of workers, D of the wide grid, P of the deep one */
     int done;
 };
 
-/* Regroup, move and lose a worker, in turns; a new one takes the place of what left. */
+/* Regroup, move and lose a worker in turn; a new one replaces the one lost. */
 static void ask_change(void *user, const struct spot_step_seen *seen, struct spot_wish *wish)
 {
     struct changing *c = user;
@@ -351,7 +353,7 @@ static void ask_change(void *user, const struct spot_step_seen *seen, struct spo
     const bool is_wide = spot_grid_equal(&seen->grid, &wide);
 
     if ((!is_wide && !spot_grid_equal(&seen->grid, &deep)) || seen->n_commit < CALM)
-        return; /* whoever left has not come back */
+        return; /* the worker that left has not been replaced yet */
     if (c->done == CHANGES)
         wish->is_enough = true;
     else if (c->done % 3 == 2)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run profile --serve: a replica that serves, from the log of a server. */
+/* spot-run profile --serve: the profile of a serving replica, from the log of a server. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct reading {
     size_t n, cap;
     bool *is_up; /* [n_view] */
     size_t n_view, view_cap;
-    int64_t replicas; /* most at once */
+    int64_t replicas; /* the most at one time */
 };
 
 static void count_replicas(struct reading *r, const struct spot_event *e, bool is_up)
@@ -32,7 +32,8 @@ static void count_replicas(struct reading *r, const struct spot_event *e, bool i
     r->replicas = n > r->replicas ? n : r->replicas;
 }
 
-/* Of several choices, and across coordinators, times do not say what one answer takes. */
+/* Skips requests with several choices or across coordinators, whose times do not show the time of
+ * one answer. */
 static void take(struct reading *r, const struct spot_event *e)
 {
     if (e->kind == SPOT_EVENT_FORMED || e->kind == SPOT_EVENT_QUIESCE)

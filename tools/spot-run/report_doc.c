@@ -5,8 +5,8 @@
 
 #include "common/json_writer.h"
 
-/* pause_kill_median_s and the like, pause_disk_kill_... where the state came from disk; causes that
- * did not happen are left out. */
+/* Keys such as pause_kill_median_s, or pause_disk_kill_... if the state came from disk; causes that
+ * did not occur are left out. */
 static void put_pauses(struct spot_jw *jw, const struct spot_run *run)
 {
     for (int restored = 0; restored < 2; restored++)

@@ -6,7 +6,7 @@
 
 enum { PANELS = 3, SERIES = 10 };
 
-/* Of the round that runs; 0 between two of them. */
+/* Nodes of the current round; 0 between two rounds. */
 static struct spot_series nodes(struct report_canvas *c, const struct spot_run *run)
 {
     const struct spot_hosting *const h = &run->hosting;
@@ -22,7 +22,7 @@ static struct spot_series nodes(struct report_canvas *c, const struct spot_run *
     return s;
 }
 
-/* The newest step at a place, or that is committed. */
+/* The newest step that is stored at some place, or that is committed. */
 static struct spot_series steps(struct report_canvas *c, const struct spot_run *run, int place)
 {
     static const char *const label[] = { "held by two nodes", "on the disk", "in the store",
@@ -73,7 +73,7 @@ static struct spot_series causes(struct report_canvas *c, const struct spot_run 
     return s;
 }
 
-/* The whole time at 0: all panels have the same axis. */
+/* A line at 0 over the whole time, so that all panels have the same axis. */
 static struct spot_series ground(struct report_canvas *c, const struct spot_run *run)
 {
     struct spot_series s = report_curve(c, "-", SPOT_SERIES_LINE, 2);
@@ -134,7 +134,7 @@ static int draw(struct report_canvas *c, const struct spot_run *run, const char 
              run->n_kill == 1 ? "" : "s", h->n_round, h->n_round == 1 ? "" : "s");
     panel[0].title = title;
     for (int i = 0; i < PANELS; i++) {
-        if (!n[i]) /* a command that commits nothing */
+        if (!n[i]) /* a command without commits */
             continue;
         n[i] = keep(s[i], n[i], ground(c, run));
         panel[i].x_label = "time (s)";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The report of a run: a table and a picture from its event log. */
+/* The report of a run: a table and a figure from its event log. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 struct options {
     struct spot_tool_common common;
     const char *reference, *plot;
-    double speedup, price[2]; /* spot, on demand */
+    double speedup, price[2]; /* prices of spot and on demand */
 };
 
 /* --- the table ----------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void add_reference(struct spot_table *t, const struct spot_run *run,
                    run->is_done ? run->state_hex : "the run is not done");
 }
 
-/* Is it the run that it is compared with? */
+/* Check whether the run agrees with the one that it is compared with. */
 static int judge(const struct spot_run *run, const struct spot_run *reference, const char *name,
                  struct spot_err *err)
 {

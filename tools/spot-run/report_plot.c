@@ -7,7 +7,7 @@
 #include "cli/plot.h"
 #include "common/xalloc.h"
 
-enum { DOTS = 500 }; /* of the time axis */
+enum { DOTS = 500 }; /* resolution of the time axis */
 
 struct curve {
     double *x, *y;
@@ -34,7 +34,7 @@ static struct spot_series as_series(const struct curve *c, const char *label,
     };
 }
 
-/* Drawn as steps: each holds until the next, the last one to the end of the run. */
+/* A step curve: each value holds until the next, the last one until the end of the run. */
 static struct curve count_curve(const struct spot_run *run, const struct spot_count_change *change,
                                 size_t n)
 {
@@ -47,7 +47,7 @@ static struct curve count_curve(const struct spot_run *run, const struct spot_co
     return c;
 }
 
-/* From 0 at the start of the log. */
+/* Starts at 0 at the start of the log. */
 static struct curve step_curve(const struct spot_run *run)
 {
     struct curve c = new_curve(run->n_step + 2);
@@ -59,15 +59,15 @@ static struct curve step_curve(const struct spot_run *run)
     return c;
 }
 
-/* What takes less than a dot of the picture is no outage that could be seen; as a line down and up
- * it would be taken for one. */
+/* An outage shorter than a dot of the figure is not drawn: its line down and up would suggest a
+ * longer one. */
 static bool is_seen(const struct spot_run *run, const struct spot_outage *outage)
 {
     return outage->to_s - outage->from_s >= run->end_s / DOTS;
 }
 
-/* The outages that begin before time_s, from number *next on: the grid is 0, and after them what
- * the next change says. */
+/* Add the outages that begin before time_s, from number *next on: the grid is 0 during them, and
+ * afterwards what the next change says. */
 static void add_outages(struct curve *c, const struct spot_run *run, double time_s, size_t *next)
 {
     for (; *next < run->n_outage && run->outage[*next].from_s < time_s; ++*next)
@@ -92,7 +92,7 @@ static struct curve grid_curve(const struct spot_run *run, bool depth)
     return c;
 }
 
-/* As high as the machines go. */
+/* Marks at the height of the number of machines. */
 static struct curve resume_curve(const struct spot_run *run)
 {
     struct curve c = new_curve(run->n_resume);
@@ -124,7 +124,7 @@ static struct curve val_curve(const struct spot_run *run)
     return c;
 }
 
-/* As high as the loss was there; one that no step has seen has no place in the picture. */
+/* Marks at the height of the loss at that time; a change before any step is not drawn. */
 static struct curve lr_change_curve(const struct spot_run *run)
 {
     struct curve c = new_curve(run->n_lr_change);

@@ -6,7 +6,7 @@
 
 #include "common/json_writer.h"
 
-/* P50 and P99 of a time; NAN: it is not known. */
+/* P50 and P99 of a time; NAN: unknown. */
 struct quantiles {
     double p50_s, p99_s;
 };
@@ -26,13 +26,13 @@ static struct quantiles between(const struct spot_run *run)
                                h->n ? spot_histogram_quantile_s(h, 0.99) : NAN };
 }
 
-/* Of what was to be computed again, what did not come as pages. */
+/* Tokens that had to be computed again and did not come as pages. */
 static int64_t prefilled_again(const struct spot_serving *r)
 {
     return r->n_again_token > r->n_paged_token ? r->n_again_token - r->n_paged_token : 0;
 }
 
-/* That came and whose end the log does not tell. */
+/* Requests whose end is not in the log. */
 static int64_t under_way(const struct spot_serving *r)
 {
     return spot_serving_requests(r) - r->n_finished - r->n_cancelled;

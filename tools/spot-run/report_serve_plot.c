@@ -7,8 +7,8 @@
 
 enum { BINS = 60 };
 
-/* Who was told to go, who was gone, who came: as high as the curves before them. Returns how many
- * series there are then. */
+/* Marks for members with a notice, lost members and new members, at the height of the curves before
+ * them. Returns the new number of series. */
 static size_t add_marks(struct report_canvas *c, const struct spot_run *run, struct spot_series *s,
                         size_t n, bool is_named)
 {
@@ -36,7 +36,7 @@ static struct spot_series replicas(struct report_canvas *c, const struct spot_ru
     return s;
 }
 
-/* On average; between two lines that do not meet there was none. */
+/* The mean number; a gap between two segments means that there were none. */
 static struct spot_series choices(struct report_canvas *c, const struct spot_run *run,
                                   bool is_queued)
 {

@@ -6,7 +6,7 @@
 
 #include "common/xalloc.h"
 
-/* Of that name, unless it was said; NULL. */
+/* The option with this name unless it was given; else NULL. */
 static const struct spot_opt *not_given(const struct spot_opt *option, const bool *given,
                                         const char *name)
 {
@@ -57,10 +57,10 @@ int resume_options(const char *dir, const struct spot_opt *option, const bool *g
     for (const struct spot_field *f = spot_job_note_field; f->key; f++) {
         char name[SPOT_JOB_NOTE_KEY_MAX];
 
-        if (!strcmp(f->key, "reduce")) /* a part of --comm, which a job may change */
+        if (!strcmp(f->key, "reduce")) /* part of --comm, which may change when a job is resumed */
             continue;
         o = not_given(option, given, spot_job_note_option(f->key, name));
-        if (o && spot_json_get(note->doc.root, f->key)) /* an older note has fewer */
+        if (o && spot_json_get(note->doc.root, f->key)) /* an older note has fewer keys */
             take(o, f, note);
     }
     o = not_given(option, given, "comm");

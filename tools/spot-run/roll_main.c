@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run roll: another version of the model for a running server. */
+/* spot-run roll: deploys another version of the model to a running server. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static const struct spot_opt option[] = {
     { .type = SPOT_OPT_END },
 };
 
-/* As workers in other directories read it. */
+/* Writes the path so that workers in other directories can use it. */
 static int put_dir(const char *dir, struct spot_buf *out, struct spot_err *err)
 {
     char here[4096], path[8192];
@@ -75,7 +75,8 @@ static void tell(const struct spot_status_rollout *rollout)
     memcpy(before, line, sizeof(before));
 }
 
-/* Returns 1 while it is under way, 0 when all have it, or -1 with *err. */
+/* Returns 1 while the rollout is in progress, 0 when all replicas have the version, or -1 with
+ * *err. */
 static int judge(const struct spot_status_rollout *rollout, struct spot_err *err)
 {
     const char *const state = rollout->state;
@@ -91,7 +92,7 @@ static int judge(const struct spot_status_rollout *rollout, struct spot_err *err
     return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %s", state, rollout->why);
 }
 
-/* A server that was killed meanwhile has the journal to go on with, and is looked for. */
+/* A server that was killed meanwhile continues from its journal, so it is looked for again. */
 static int look(struct spot_err *err)
 {
     struct spot_buf answer = { 0 };

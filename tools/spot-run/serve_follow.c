@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A version of a model is named by its directory, which its replicas read: so what the job shows is
- * written there, in memory, for workers of this host. */
+/* A version of a model is identified by its directory, from which replicas read it. So the weights
+ * of the job are written to a directory in memory, for workers on this host. */
 #define _GNU_SOURCE /* mkdtemp, flock, asprintf. NOLINT(bugprone-reserved-identifier) */
 #include "common/pio.h"
 #include "run.h"
@@ -27,11 +27,11 @@ static const char memory[] = "/dev/shm";
 
 static struct {
     struct spot_followed job;
-    const char *model; /* that is served at first */
+    const char *model; /* the model that is served first */
     char *join;
-    char root[64]; /* "": none */
-    int lock;      /* of it, while this process lives */
-    uint64_t n;    /* directories so far */
+    char root[64]; /* "": no directory yet */
+    int lock;      /* lock on it while this process lives */
+    uint64_t n;    /* number of directories made so far */
 } f;
 
 /* --- a directory in memory -------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void put_prefix(char prefix[32])
     snprintf(prefix, 32, "spot-%u-follow-", (unsigned)geteuid());
 }
 
-/* Ours, and nobody holds its lock. */
+/* True if the directory is ours and nobody holds its lock. */
 static bool is_left(int fd)
 {
     struct stat s;
@@ -49,7 +49,8 @@ static bool is_left(int fd)
     return fd >= 0 && !fstat(fd, &s) && s.st_uid == geteuid() && !flock(fd, LOCK_EX | LOCK_NB);
 }
 
-/* What servers left that were killed; not while one makes its own, which it holds only then. */
+/* Remove directories of servers that were killed; not while another server creates its own, since
+ * it holds the lock only then. */
 static void sweep(void)
 {
     char prefix[32], path[512];
@@ -73,7 +74,7 @@ static void sweep(void)
         closedir(d);
 }
 
-/* Returns a descriptor that holds off sweeps; one under way is waited for, for a second. */
+/* Returns a descriptor that blocks sweeps; waits up to a second for a sweep in progress. */
 static int hold_off(void)
 {
     const int fd = open(memory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,7 +107,7 @@ static int make_root(struct spot_err *err)
 
 /* --- a version -------------------------------------------------------------------- */
 
-/* Requests go from version to version of one model alone. */
+/* Check that the model is the same: requests may move from one version to the next. */
 static int check_shape(const struct spot_shape *got, struct spot_err *err)
 {
     char path[4096];
@@ -139,7 +140,7 @@ static bool has_tokenizer(void)
     return false;
 }
 
-/* As they came: workers of this host turn them once. */
+/* Written as received; workers of this host convert them once. */
 static int write_weights(const struct spot_saved_model *m, const char *dir, struct spot_err *err)
 {
     struct spot_plain to;
@@ -199,7 +200,7 @@ static int follow(void *user, char *dir, size_t n, int64_t *step, struct spot_er
     return rc ? -1 : 1;
 }
 
-/* --- the whole -------------------------------------------------------------------- */
+/* --- the command --- */
 
 int serve_follow_begin(const char *text, struct spot_server_options *server, struct spot_err *err)
 {

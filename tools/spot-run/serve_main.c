@@ -18,7 +18,8 @@
 #include "serve/server.h"
 #include "serve/tool_call.h"
 
-/* In words, or of more commands than this one; what else is asked for is the server's own. */
+/* Options given as text, or shared by several commands; the others are in the server's own struct.
+ */
 static struct {
     const char *template_time, *dtype, *device, *comm, *grid, *follow;
     uint64_t threads;
@@ -122,13 +123,14 @@ static void prepare_serve(void)
     sigaction(SIGHUP, &action, NULL);
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
     signal(SIGPIPE, SIG_IGN);
-    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* a client is a descriptor: as many as may be */
+    /* each client needs a descriptor: raise the limit as far as possible */
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
 }
 
-/* This very program, also when another has been installed in its place meanwhile. */
+/* Executes the program that is running, even if another was installed in its place meanwhile. */
 static void become_replica(void *user, uint64_t index, const char *address)
 {
     char name[32], threads[24], device[16];
@@ -142,7 +144,7 @@ static void become_replica(void *user, uint64_t index, const char *address)
           server.group.key_file ? "--key-file" : (char *)NULL, server.group.key_file, (char *)NULL);
 }
 
-/* How many replicas there are is the members' affair. */
+/* Only the shape is read; the number of replicas follows from the members. */
 static int read_grid(struct spot_server_options *s, struct spot_err *err)
 {
     struct spot_grid grid = { 1, 1, 1 };
@@ -159,7 +161,7 @@ static bool is_foreign(void)
     return !strcmp(o.dtype, "engine");
 }
 
-/* What is of workers that compute here. */
+/* Check options that only apply to workers that compute here. */
 static int check_foreign(struct spot_err *err)
 {
     const char *const what = server.group.n_local             ? "--workers"
@@ -197,7 +199,7 @@ static void tell_http(void *user, const char *url)
         spot_tool_note("%s", url);
 }
 
-/* The kind that all workers compute with; it need not be here if none of them is. */
+/* The backend that all workers use; it need not exist here if no worker runs here. */
 static int read_backend(struct spot_server_options *s, struct spot_err *err)
 {
     static char real[32];
@@ -238,8 +240,8 @@ static int read_comm(struct spot_server_options *s, struct spot_err *err)
     return s->is_nccl && s->group.n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
-/* What is not said. A cache without a limit of its own takes memory as it is used, and is not to
- * take all of it. */
+/* Set options that were not given. A cache without its own limit grows as it is used, and must not
+ * take all memory. */
 static void settle(struct spot_server_options *s)
 {
     static const double kept_most = 1 << 30;
@@ -257,7 +259,7 @@ static void settle(struct spot_server_options *s)
                                                : kept_most);
 }
 
-/* A version lasts as long as this process: no journal can name it. */
+/* A followed version lasts only as long as this process, so no journal may name it. */
 static int run_server(struct spot_err *err)
 {
     int rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A text, or a chat, from the directory of a model, in this process. */
+/* Generates a text or holds a chat with the model of a directory, in this process. */
 #define _XOPEN_SOURCE 700 /* sigaction */
 #include <signal.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static const struct spot_opt option[] = {
 
 /* --- the body of a request ------------------------------------------------------- */
 
-struct said { /* what was said so far: roles and texts in turn */
+struct said { /* the conversation so far: roles and texts alternate */
     char **text;
     size_t n, cap;
 };
@@ -134,7 +134,7 @@ static void on_interrupt(int number)
     is_interrupted = 1;
 }
 
-/* A model may say what a terminal would do: it is not to. */
+/* Control characters in the text of a model must not reach the terminal. */
 static void write_shown(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -144,7 +144,7 @@ static void write_shown(const char *text, size_t n)
     }
 }
 
-/* Text goes out as it comes. Nobody reads any more: it ends. */
+/* Text is printed as it is generated. False if the reader has left: then generation ends. */
 static bool tell(void *user, const char *text, size_t n)
 {
     struct spot_buf *const all = user;
@@ -182,8 +182,8 @@ static int answer(struct spot_solo *s, const struct said *said, bool is_plain, s
 
 /* --- a chat ------------------------------------------------------------------------ */
 
-/* A line of the terminal, without its end. False: there are no more. An interrupted one is empty.
- */
+/* Read a line from the terminal, without its newline. False: end of input. An interrupted line is
+ * empty. */
 static bool read_line(char **line, size_t *n)
 {
     size_t cap = 0;
@@ -206,7 +206,8 @@ static bool read_line(char **line, size_t *n)
     return true;
 }
 
-/* Returns 0, or -1 with *err. What cannot be answered is told, and unsaid. */
+/* Returns 0, or -1 with *err. A message that cannot be answered is reported and removed from the
+ * conversation. */
 static int turn(struct spot_solo *s, struct said *said, const char *line, size_t n, bool is_plain,
                 struct spot_err *err)
 {
@@ -229,7 +230,7 @@ static int turn(struct spot_solo *s, struct said *said, const char *line, size_t
     return rc;
 }
 
-/* SIGINT ends an answer, or a line; the end of the input ends the chat. */
+/* SIGINT ends an answer or a line; end of input ends the chat. */
 static int chat(struct spot_solo *s, struct said *said, bool is_plain, struct spot_err *err)
 {
     struct sigaction action = { .sa_handler = on_interrupt };
@@ -249,7 +250,7 @@ static int chat(struct spot_solo *s, struct said *said, bool is_plain, struct sp
     return rc;
 }
 
-/* --- the whole ---------------------------------------------------------------------- */
+/* --- the command --- */
 
 static int read_all(struct said *said, struct spot_err *err)
 {
@@ -345,7 +346,7 @@ static int run_generate(struct spot_err *err)
     spot_cuda_choose(device.number);
     if (o.proof && spot_proof_load(&proof, o.proof, err))
         return -1;
-    /* where it is not said, as the proof says */
+    /* if not given, the type of the proof */
     options.type = o.dtype ? (enum spot_infer_type)spot_infer_type_find(o.dtype) : proof.of.type;
     if (o.proof && !strcmp(device.kind, "auto") && !strncmp(proof.kernel, "cuda", 4))
         options.backend = "cuda";

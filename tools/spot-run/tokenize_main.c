@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text to a file of tokens, and back. */
+/* Converts text to a file of tokens, and back. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ static int write_tokens(void *user, const uint32_t *id, size_t n, struct spot_er
     return ferror(w->out) ? spot_err_sys(err, "cannot write") : 0;
 }
 
-/* A text begins at the first, and behind a special token, where decoding sees that it does. */
+/* A text begins at the first token and after each special token, as decoding assumes. */
 static int encode_file(const struct options *o, struct spot_bpe *bpe, const char *path,
                        struct writer *w, struct spot_err *err)
 {
@@ -62,7 +62,7 @@ static int encode_file(const struct options *o, struct spot_bpe *bpe, const char
     return rc;
 }
 
-/* Calls `take` for all tokens; a last call has n 0. */
+/* Calls `take` for all tokens; the last call has n = 0. */
 static int visit_tokens(const struct spot_corpus *corpus,
                         int (*take)(void *user, const uint32_t *id, size_t n, size_t at,
                                     struct spot_err *err),
@@ -116,7 +116,7 @@ static int write_text(void *decoder, const uint32_t *id, size_t n, size_t at, st
     for (size_t i = 0; i < n; i++) {
         const bool is_special = spot_bpe_is_special(c->bpe, id[i]);
 
-        if (is_special) /* the texts before and behind it are two */
+        if (is_special) /* a special token separates two texts */
             spot_detok_end(&c->d, &c->text);
         (void)spot_detok_push(&c->d, id[i], &c->text);
         c->d.has_begun = c->d.has_begun && !is_special;
@@ -129,7 +129,7 @@ static int write_text(void *decoder, const uint32_t *id, size_t n, size_t at, st
     return ferror(c->w->out) ? spot_err_sys(err, "cannot write") : 0;
 }
 
-/* Exactly what was encoded, or nothing. */
+/* Restores exactly what was encoded, or fails. */
 static int decode_file(struct spot_bpe *bpe, const char *path, struct writer *w,
                        struct spot_err *err)
 {

@@ -21,11 +21,11 @@
 
 struct options {
     struct job_options job;
-    const char *grid, *shares, *comm, *verify, *resume; /* "": from state */
+    const char *grid, *shares, *comm, *verify, *resume; /* "": taken from the state */
     bool quiet, verbose, is_dry;
 };
 
-/* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
+/* Before the job has begun there is nothing to clean up, and its data may take long to load. */
 static void on_signal(int number)
 {
     static const char given[] = "spot-run train: stopped before the job began\n";
@@ -42,7 +42,7 @@ static void on_signal(int number)
     }
 }
 
-/* A wish to stop also ends a wait for the data; one to read the plan does not. */
+/* A signal to stop also ends a wait for the data; one to read the plan does not. */
 static void catch_signals(void)
 {
     struct sigaction action = { .sa_handler = on_signal };
@@ -58,7 +58,7 @@ static void catch_signals(void)
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
 }
 
-/* What is asked for; the table below fills it. */
+/* The options; the table below fills them. */
 static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
     .shares = "even",
@@ -130,11 +130,11 @@ static const struct spot_opt option_table[] = {
     { .type = SPOT_OPT_END },
 };
 static bool given[sizeof(option_table) / sizeof(option_table[0])];
-static struct spot_job_note note; /* of a job that is resumed */
-static struct spot_tuning change; /* declared with that */
+static struct spot_job_note note; /* of a resumed job */
+static struct spot_tuning change; /* declared when it is resumed */
 static bool is_changed;
 
-/* "2x3" is D = 2 pipelines of P = 3 stages, "2x3x4" with M = 4 workers for each. */
+/* Parses "2x3", D = 2 pipelines of P = 3 stages, and "2x3x4", with M = 4 workers for each stage. */
 static int parse_grid(const char *text, struct spot_grid *wanted, struct spot_err *err)
 {
     struct spot_grid grid;
@@ -151,7 +151,7 @@ static int parse_grid(const char *text, struct spot_grid *wanted, struct spot_er
     return 0;
 }
 
-/* One line, drawn over; NULL clears it. */
+/* One line, overwritten each time; NULL clears it. */
 static void draw_progress(const struct spot_progress *p)
 {
     char line[1024] = "", grid[SPOT_GRID_TEXT];
@@ -173,7 +173,7 @@ static void draw_progress(const struct spot_progress *p)
     spot_tool_draw(line);
 }
 
-/* What is not said, or follows from what is. */
+/* Set options that were not given, and those that follow from others. */
 static void settle_rest(struct spot_trainer_options *c)
 {
     c->n_local = c->n_local || c->listen ? c->n_local : 1;
@@ -198,7 +198,7 @@ static void settle_rest(struct spot_trainer_options *c)
     c->change = is_changed ? &change : NULL;
 }
 
-/* Local workers would all find out; those of other machines tell for themselves. */
+/* Local workers would all fail in the same way; those on other machines report it themselves. */
 static int check_nccl(const struct spot_trainer_options *c, struct spot_err *err)
 {
     if (strncmp(c->config.kernel, "cuda", 4) != 0)
@@ -249,7 +249,7 @@ static int settle_change(struct spot_err *err)
     return rc < 0 ? -1 : 0;
 }
 
-/* What the coordinator before this one was writing when it was killed. */
+/* Remove what the previous coordinator was writing when it was killed. */
 static void sweep_saved(void)
 {
     char *const saved = JOB.save ? spot_out_target(JOB.save, NULL) : NULL;
@@ -318,8 +318,8 @@ static int train(struct spot_err *err)
 
 static void prepare_train(void)
 {
-    catch_signals();          /* they may come at once */
-    signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
+    catch_signals();          /* signals may arrive at once */
+    signal(SIGPIPE, SIG_IGN); /* when a reader leaves, workers must not be left behind */
 }
 
 static int run_train(struct spot_err *err)

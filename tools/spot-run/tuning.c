@@ -33,7 +33,7 @@ static int take_setting(char *text, struct spot_schedule *s, struct spot_err *er
     return 0;
 }
 
-/* "cosine:warmup=4,decay=30,min=1e-4" over what *s says, which holds where the text says nothing.
+/* Parses "cosine:warmup=4,decay=30,min=1e-4" into *s; values that the text does not contain stay.
  */
 static int parse_schedule(const char *text, struct spot_schedule *s, struct spot_err *err)
 {
@@ -55,7 +55,7 @@ static int parse_schedule(const char *text, struct spot_schedule *s, struct spot
     return rc;
 }
 
-/* The decay ends with the job, unless it was said when. */
+/* The decay ends with the job, unless its end was given. */
 static void settle_decay(struct spot_schedule *s, int64_t steps)
 {
     if (s->kind != SPOT_LR_CONSTANT && !s->decay_steps)
@@ -82,7 +82,7 @@ static bool is_given(const struct spot_opt *option, const bool *given, const cha
     return false;
 }
 
-/* As the job began. */
+/* The tuning with which the job began. */
 static struct spot_tuning first_of(const struct spot_job_note *n)
 {
     return (struct spot_tuning){ .lr = n->lr,
@@ -91,7 +91,7 @@ static struct spot_tuning first_of(const struct spot_job_note *n)
                                                n->warmup_steps, n->decay_steps, n->min_lr } };
 }
 
-/* What holds now, with what was said in its place. */
+/* The current tuning, with the values given replacing its own. */
 static int put_given(const struct job_options *o, const struct spot_opt *option, const bool *given,
                      struct spot_tuning *t, struct spot_err *err)
 {
@@ -120,6 +120,6 @@ int tuning_resume(struct job_options *o, const struct spot_opt *option, const bo
     o->c.config.adamw.lr = first.lr;
     o->c.config.adamw.weight_decay = first.weight_decay;
     o->c.config.schedule = first.schedule;
-    o->lr_schedule = NULL; /* taken above */
+    o->lr_schedule = NULL; /* handled above */
     return spot_tuning_equal(change, &now) ? 0 : spot_tuning_check(change, err) ? -1 : 1;
 }

@@ -87,12 +87,12 @@ static const struct spot_opt option[] = {
 
 static void prepare_worker(void)
 {
-    catch_notice(); /* a notice may come at once */
+    catch_notice(); /* a notice may arrive at once */
     o.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
     spot_last_words_take();
 }
 
-/* The job serves: it is joined again as a replica. */
+/* The job is a server: join again as a replica. */
 static int serve_there(struct spot_agent *agent, struct spot_err *err)
 {
     const struct spot_replica_options r = { .agent = { .join = o.join,
@@ -109,7 +109,7 @@ static int serve_there(struct spot_agent *agent, struct spot_err *err)
     return spot_replica_run(&r, agent, err);
 }
 
-/* Preempted or left alone: that is for the exit status to say. */
+/* True if the worker was preempted or has lost its coordinator: the exit status reports that. */
 static bool is_for_the_status(const struct spot_agent *agent, const struct spot_err *err)
 {
     const bool has_joined = spot_worker_has_joined() || agent->has_joined;
@@ -118,7 +118,7 @@ static bool is_for_the_status(const struct spot_agent *agent, const struct spot_
     return err->code == SPOT_EPREEMPTED || (err->code == SPOT_ESYS && has_joined && !was_dismissed);
 }
 
-/* Of an engine that is another program. */
+/* Serve with an engine that is a separate program. */
 static int serve_with_engine(struct spot_agent *agent, struct spot_err *err)
 {
     const struct spot_engine_replica_options r = {
@@ -218,7 +218,7 @@ static int run_worker(struct spot_err *err)
     spot_tool_never_wait();
     rc = leave_on_notice_start(&leave, err) ? -1 : work(err);
     leave_on_notice_stop(&leave);
-    if (rc && spot_cuda_is_held()) { /* the driver would wait at the end of the process */
+    if (rc && spot_cuda_is_held()) { /* otherwise the driver would wait at the end of the process */
         spot_tool_warn("%s", err->msg);
         spot_tool_part();
         _exit(spot_err_exit_status(err));
