@@ -52,21 +52,21 @@ struct spot_assignment {
     int n_bad_row, n_bad_col;
 };
 
-/* Returns 0, with is_feasible false if no full matching exists; -1 with *err (SPOT_EDATA) for sides
- * beyond the limit. Release with spot_assignment_release. */
+/* Returns 0, with is_feasible false if no full matching exists; or -1 with *err (SPOT_EDATA) if a
+ * side is larger than the limit. Release with spot_assignment_release. */
 int spot_assign(const struct spot_assign_problem *problem, struct spot_assignment *answer,
                 struct spot_err *err);
 void spot_assignment_release(struct spot_assignment *answer);
 
-/* The same with another objective: minimise the largest single cost (or maximise the smallest), and
- * among those the sum. *largest gets that cost, 0 if no pair is chosen. `answer` is proved as above
- * among pairs up to *largest; `proof` is infeasible: its bad rows and columns show that pairs below
+/* The same with another objective: minimise the largest single cost (or maximise the smallest),
+ * then the sum. *largest: that cost, 0 if no pair is chosen. `answer` is proved as above for the
+ * pairs up to *largest; `proof` is infeasible: its bad rows and columns show that the pairs below
  * *largest have no full matching. Release both. */
 int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *largest,
                            struct spot_assignment *answer, struct spot_assignment *proof,
                            struct spot_err *err);
 
-/* Is the certificate valid? O(rows * columns), independent of how the answer was found. */
+/* True if the certificate is valid. O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer);
 

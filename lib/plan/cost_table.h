@@ -81,7 +81,7 @@ int spot_cost_grid(const struct spot_cost_table *table, int d, int p);
  * it is a restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
 const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int lost);
 
-/* Single entries of a row: the changes from a grid, borrowed, and the seconds to another. */
+/* A single entry of a row: the changes from a grid (borrowed), and the seconds to one grid. */
 struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n, int from,
                                             int lost);
 double spot_cost_find(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
@@ -94,7 +94,7 @@ struct spot_cost_changes {
     double cost_s[]; /* [n_grid]; 0: not computed yet, or no cost, which is recomputed quickly */
 };
 
-/* Of its arrays: same, other and row. */
+/* Sizes of the arrays same, other and row. */
 static inline size_t spot_cost_n_same(const struct spot_cost_table *t)
 {
     return (size_t)t->n_grid * (size_t)(t->n_max + 1);
@@ -123,7 +123,7 @@ double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_ke
 /* Upper bound on the seconds of any change from a grid. */
 double spot_cost_most_s(struct spot_cost_table *table);
 
-/* The same as spot_cost_row once M is known; averaged over prob it is that. Borrowed; `from` is a
+/* The same as spot_cost_row when M is known; the mean over prob equals that. Borrowed; `from` is a
  * grid. */
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
@@ -151,10 +151,10 @@ struct spot_cost_state {
     double carry_s; /* of an unfinished migration */
 };
 
-/* Seconds until `to` trains, cost_s those of the change alone: cost_s if no migration is
- * unfinished; carry_s if nothing changes. With table->carries_rest a change that meets an
- * unfinished migration drops nothing: the state that still has to move, then the change, and no
- * less than what remained; without it is the change and a restart more. */
+/* Seconds until `to` trains; cost_s is the time of the change alone. Without an unfinished
+ * migration that is cost_s; if nothing changes, carry_s. If a change meets an unfinished migration:
+ * with table->carries_rest nothing is dropped, so first the state that still has to move, then the
+ * change, and at least what remained; otherwise the change and another restart. */
 double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
                          double cost_s);
 

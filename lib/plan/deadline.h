@@ -50,18 +50,19 @@ enum spot_deadline_mode { SPOT_DEADLINE_IDLE, SPOT_DEADLINE_SPOT, SPOT_DEADLINE_
 
 struct spot_deadline_effort {
     int64_t keep_ticks; /* last tick to be queried; 0: to the end */
-    double cells; /* limit for all ticks of the job, above which levels of work are made coarser, to
-                     a tick at most; 0: SPOT_DEADLINE_CELLS_MAX */
+    /* limit on all ticks of the job, above which levels of work are made coarser, up to one tick
+     * each; 0: SPOT_DEADLINE_CELLS_MAX */
+    double cells;
 };
 
 struct spot_market_place {
-    double spot_usd_per_h, on_demand_usd_per_h; /* the latter INFINITY: not offered */
+    double spot_usd_per_h, on_demand_usd_per_h; /* on_demand_usd_per_h INFINITY: not offered */
     double speed;                               /* work done per second, 1 is the job's own */
     int region;
     double leave_usd, leave_s; /* of moving the state to another region */
-    int64_t quota; /* of spot machines that jobs share (market_quota.h); below 0: any number */
+    int64_t quota; /* number of spot machines that jobs share (market_quota.h); < 0: no limit */
     struct spot_run_dist dist;
-    /* [n_path] usd/h of spot, on demand by tick; NULL: constant as above */
+    /* [n_path] usd/h of spot, and on demand, by tick; NULL: constant as above */
     const double *path[2];
 };
 
@@ -169,8 +170,9 @@ double spot_market_offline(const struct spot_market *market, const uint8_t *has_
 
 struct spot_deadline_rule {
     const struct spot_market *market; /* its run distributions are ignored: they are learned */
-    int64_t learn_ticks; /* the runs are learned anew after this many of the job; 0: never */
-    double cells;        /* as of the effort */
+    /* run lengths are learned again after so many ticks of the job; 0: never */
+    int64_t learn_ticks;
+    double cells;                    /* as in struct spot_market_effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
 

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define SPOT_FLEET_MACHINES_MAX 1e9 /* for one bucket */
+#define SPOT_FLEET_MACHINES_MAX 1e9 /* limit for a bucket */
 enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_SLICES_MAX = 1000 };
 
 struct spot_fleet_offer {

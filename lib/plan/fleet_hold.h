@@ -24,16 +24,16 @@ struct spot_hold_rule {
     double availability; /* share of ticks in which all wanted replicas answer, (0, 1) */
 };
 
-/* The running replicas, after losses. Of a zone's replicas the oldest answer first, and the newest
+/* The running replicas, after losses. In a zone the oldest replicas answer first, and the newest
  * are lost and ended first. */
 struct spot_hold_now {
-    int wanted; /* 1..SPOT_HOLD_REPLICAS_MAX; unless a load says how many */
-    /* In replicas: the load of the tick that has passed, and the largest of the last
-     * SPOT_HOLD_LOAD_TICKS; load_most < 0: none is known. A factor on it is held, such that loads
-     * exceed it no more often than the aim allows. */
+    int wanted; /* 1..SPOT_HOLD_REPLICAS_MAX; ignored if a load is given */
+    /* In replicas: the load of the last tick, and the largest of the last SPOT_HOLD_LOAD_TICKS;
+     * load_most < 0: unknown. The load is multiplied by a factor that is adjusted until loads
+     * exceed the result no more often than the availability allows. */
     double load, load_most;
     const double *usd_per_h; /* [n_series] of spot, > 0 */
-    /* [n_series] ticks from the notice of a loss, or from a loss without one, until what is
+    /* [n_series] ticks from the notice of a loss (or a loss without notice) until a replica
      * launched then answers, > 0; NULL: `cold` of the rule */
     const int *cold;
     const int *spot;       /* [n_series] */
@@ -43,7 +43,7 @@ struct spot_hold_now {
 
 struct spot_hold_step {
     int wanted;
-    int spot[SPOT_HOLD_ZONES_MAX]; /* replicas that are to run */
+    int spot[SPOT_HOLD_ZONES_MAX]; /* replicas to run */
     int on_demand;
     double miss; /* probability that fewer than the wanted replicas answer when a replica launched
                     now would */

@@ -3,15 +3,14 @@
  *
  * A forecast has the distribution of each series at each step, but no joint distribution. A
  * scenario gives each series a normal number sqrt(all) * G + sqrt(region - all) * R + sqrt(1 -
- * region) * E with one G for all, one R per region and one E per series, whose probability is the
+ * region) * E with one G for all, one R per region and one E per series; its probability is the
  * rank of the series at every step (a Gaussian copula: the distribution of each series is as
- * forecast, ranks of two series correlate by `region` within a region and by `all` across regions).
- * Where the forecast tells of a region how its zones are lost together, `region` is such that two
- * of them lose instances in the same interval as often as it says, but at least `all`. A fleet can
- * count on the minimum over the steps that it must survive without replacement; where the forecast
- * tells how likely a request is granted, on what it holds alone in the worst scenarios of the
- * series, as many as refuse it.
- */
+ * forecast, and the ranks of two series correlate by `region` within a region and by `all` across
+ * regions). If the forecast describes joint losses of a region, `region` is set so that two of its
+ * zones lose instances in the same interval as often as described, but is at least `all`. A fleet
+ * can count on the minimum over the steps that it must survive without replacement. If the forecast
+ * gives the probability that a request is granted, then in the worst scenarios of a series, as many
+ * as requests are refused, it can only count on the instances that it holds. */
 #ifndef SPOT_PLAN_FLEET_SCENARIO_H
 #define SPOT_PLAN_FLEET_SCENARIO_H
 

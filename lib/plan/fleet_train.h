@@ -21,13 +21,14 @@ extern "C" {
 enum { SPOT_SYNC_OFFERS_MAX = 8 };
 
 struct spot_sync_offer {
-    double usd_per_h, loss_per_h; /* of one instance */
+    double usd_per_h, loss_per_h; /* price and losses of one instance */
     int64_t quota, held;
 };
 
 struct spot_sync_job {
     double samples, restart_s;
-    const double *samples_per_s; /* [n_max + 1] of up to n instances, without losses; [0] is 0 */
+    /* [n_max + 1] throughput of up to n instances, without losses; [0] is 0 */
+    const double *samples_per_s;
     int64_t n_max;
     const struct spot_sync_offer *offer; /* [n_offer], at most SPOT_SYNC_OFFERS_MAX */
     size_t n_offer;

@@ -37,7 +37,8 @@ void spot_lp_cost(struct spot_lp *lp, size_t column, double cost);
 void spot_lp_range(struct spot_lp *lp, size_t column, double lower, double upper);
 void spot_lp_whole(struct spot_lp *lp, size_t column);
 
-/* sum of value[k] * x[column[k]], k < n, against `right`; columns differ. Returns the row. */
+/* Row: the sum of value[k] * x[column[k]], k < n, compared with `right`; columns differ. Returns
+ * its index. */
 size_t spot_lp_row(struct spot_lp *lp, const size_t *column, const double *value, size_t n,
                    enum spot_lp_sense sense, double right);
 void spot_lp_right(struct spot_lp *lp, size_t row, double right);

@@ -28,16 +28,18 @@ int spot_market_add_place(struct spot_market *market, struct spot_market_names *
                           const char *zone, const char *type, double spot_usd_per_h,
                           double on_demand_usd_per_h, struct spot_err *err);
 
-/* The series of a trace by zone and type, whatever their order in the file: sorted [n_series]. */
+/* Sort the series of a trace by zone and type, independently of their order in the file: sorted
+ * [n_series]. */
 void spot_market_sort_series(const struct spot_trace *trace,
                              const struct spot_trace_series **sorted);
 
-/* usd_per_h [n] of a series at ticks from start_s on, `else_usd` where its trace has no price; each
- * `stride` after the other. Returns whether it has one. */
+/* usd_per_h [n]: prices of a series at ticks from start_s on, `stride` elements apart; `else_usd`
+ * before its first price. Returns whether it has any. */
 bool spot_market_read_prices(const struct spot_trace_series *series, double start_s, double tick_s,
                              size_t n, double else_usd, double *usd_per_h, size_t stride);
 
-/* Ticks after which runs are learned again; learn_s 0: a day, with many places two hours. */
+/* Ticks after which run lengths are learned again; learn_s 0: a day, or two hours with many places.
+ */
 int64_t spot_market_learn_ticks(const struct spot_market *market, double learn_s);
 
 /* Read prices, speeds, quotas, and the cost and time to move state_gb out of a region from a

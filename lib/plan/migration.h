@@ -28,17 +28,19 @@ struct spot_migration_problem {
     struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
     int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or too old */
     int *place;                  /* [reshard.n_new] node of each position; NULL: to be searched */
-    int together; /* positions of the target that form one of reshard: they share a node */
+    int together; /* positions of the target that form one position of reshard: they share a node */
     const struct spot_cluster *cluster; /* borrowed */
-    double deadline_s;      /* of leaving nodes without one of their own; INFINITY: no deadline */
+    double deadline_s;      /* for leaving nodes without a deadline of their own; INFINITY: none */
     double memory_cap_byte; /* limit of what a node holds beyond max(old, new); INFINITY: no cap */
     long effort;            /* maximum placements scored in one search; 0: by the number of nodes */
-    bool is_whole;     /* a part comes from one sender that holds it now, whatever the price; what
-                          cannot be sent before its holders are gone is sent nevertheless */
-    bool shares_links; /* a link sends or receives: the time is the sum of both. Not if is_whole */
-    bool restarts;     /* moves are cut at layers, and ordered so that serving restarts soonest: */
-    double layer_s;    /* given the time of a pass per layer */
-    bool is_late;      /* answer, for whole parts: deadlines had to be ignored */
+    /* a part is sent by one node that holds it now, whatever the price; parts that cannot be sent
+     * before their holders leave are sent anyway */
+    bool is_whole;
+    /* a link either sends or receives: its time is the sum of both. Not with is_whole */
+    bool shares_links;
+    bool restarts;  /* moves are cut at layers, and ordered so that serving restarts soonest: */
+    double layer_s; /* time of a pass per layer */
+    bool is_late;   /* answer, for whole parts: deadlines had to be ignored */
 };
 
 /* The state of a running job. */
@@ -67,15 +69,16 @@ struct spot_migration_move {
     size_t part;
     int64_t begin, end;
     int from, to;          /* nodes of the cluster */
-    bool is_urgent;        /* no staying node has it */
-    bool is_relayed;       /* from the node that received it first */
+    bool is_urgent;        /* no staying node has the part */
+    bool is_relayed;       /* sent by the node that received it first */
     double begin_s, end_s; /* one transfer at a time in each direction of each link */
 };
 
 enum spot_migration_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
 
-/* What has to be recovered together, since a part of it is useless: a cache; a bundle, read whole
- * from durable storage; with work to roll back, all state, since all of it belongs to one step. */
+/* State that must be recovered together, since a part of it is useless: a cache; a bundle, which is
+ * read whole from durable storage; or all state if work is rolled back, since all of it belongs to
+ * one step. */
 enum spot_migration_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
 
 struct spot_migration_group {
@@ -104,15 +107,17 @@ struct spot_migration_plan {
     size_t n_loss;
     struct spot_migration_group *group; /* [n_group] groups of the losses */
     size_t n_group;
-    double recovery_s, recovery_bound_s; /* of all groups; lower bound over all choices. NAN */
-    int n_at_stake, n_saved;       /* groups that only leaving nodes have; those that are saved */
-    int64_t total_byte, lost_byte; /* over links; without a source in time */
+    /* sum over groups; lower bound over all choices; NAN: unknown */
+    double recovery_s, recovery_bound_s;
+    /* groups that only leaving nodes have; the saved ones among them */
+    int n_at_stake, n_saved;
+    int64_t total_byte, lost_byte; /* bytes sent over links; bytes without a source in time */
     double makespan_s, bound_s;
     double naive_s;    /* for the same placement if the lowest-numbered holder sends everything */
     double in_order_s; /* end of the last move, one at a time in each direction */
     /* With `restarts`: the earliest start of a pass that finds each layer present when it reaches
-     * it, within the memory cap if any order tried keeps it; lower bound over the orders of these
-     * moves. 0: nothing moves, and before. */
+     * it (within the memory cap if some order tried keeps it); and a lower bound over the orders of
+     * these moves. 0 if nothing moves. */
     double restart_s, restart_bound_s;
     bool is_every_order; /* all orders were compared: the first is the minimum */
     double usd;
@@ -125,7 +130,7 @@ struct spot_migration_plan {
     bool *in_cut;           /* [n_part] */
     double *in_s, *out_s;   /* [n_node] busy time of each direction */
     int64_t busiest_byte;   /* sent and received, of the busiest node */
-    double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
+    double peak_extra_byte; /* memory beyond max(old, new) on the worst node, in this order */
 };
 
 /* May cut parts of the problem further, at bundles: the plan refers to the resulting parts. Returns

@@ -39,10 +39,10 @@ struct spot_reshard_part {
 
 struct spot_reshard {
     int n_old, n_new;               /* positions */
-    int64_t n_bundle;               /* of a replica's state */
+    int64_t n_bundle;               /* bundles of a replica's state */
     struct spot_reshard_part *part; /* [n_part] in the order of first appearance */
     size_t n_part;
-    int64_t *kv_token; /* [n_kv] of each request group of the new layout */
+    int64_t *kv_token; /* [n_kv] tokens of each request group of the new layout */
     size_t n_kv;
     int64_t *need_byte;   /* [n_new] */
     int64_t replica_byte; /* of one replica's state, without caches */
@@ -55,8 +55,8 @@ int spot_reshard_init(struct spot_reshard *reshard, const struct spot_layout *fr
 /* Cut the marked state parts [n_part] at bundle boundaries: one part per bundle. */
 void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 
-/* Merge positions n k .. n k + n - 1 of the new layout into position k, which needs what any of
- * them does. `n` divides n_new. */
+/* Merge positions n k .. n k + n - 1 of the new layout into position k, which then needs everything
+ * that any of them needs. `n` divides n_new. */
 void spot_reshard_join(struct spot_reshard *reshard, int n);
 
 void spot_reshard_release(struct spot_reshard *reshard);

@@ -19,9 +19,10 @@ enum { SPOT_RUN_STAGES = 7 };
 /* Observed runs: [0] without spot, [1] with spot. */
 struct spot_run_count {
     double ended[2][SPOT_RUN_STAGES],
-        seen[2][SPOT_RUN_STAGES]; /* ticks that ended a run, all ticks */
-    bool is_up;                   /* spot was available in the newest tick */
-    size_t age;                   /* age of the current run in ticks; 0: no tick was observed */
+        /* number of ticks after which a run ended, and of all ticks, by stage */
+        seen[2][SPOT_RUN_STAGES];
+    bool is_up; /* spot was available in the newest tick */
+    size_t age; /* age of the current run in ticks; 0: no tick was observed */
 };
 void spot_run_count_add(struct spot_run_count *count, bool is_up);
 
@@ -29,9 +30,9 @@ struct spot_run_dist {
     double end_prob[2][SPOT_RUN_STAGES]; /* probability that the run ends before the next tick */
 };
 
-/* Observed runs, with the runs of eight other zones, of other years (deadline/run_dist.c), as a
- * prior with the weight of four ends of each stage: the better guess for a job of days in one zone.
- */
+/* Learn from observed runs, with a prior from the runs of eight zones in other years
+ * (deadline/run_dist.c), whose weight is four ends of each stage: the better estimate for a job of
+ * days in one zone. */
 void spot_run_dist_learn_zone(struct spot_run_dist *dist, const struct spot_run_count *count,
                               double tick_s);
 
@@ -43,7 +44,7 @@ void spot_run_dist_fit(struct spot_run_dist *dist, bool is_up, const double *up,
  * older ages get the last value. Runs without spot are unchanged. */
 void spot_run_dist_fit_stays(struct spot_run_dist *dist, const double *stays, size_t n);
 
-/* The mean probability of an end over the ticks of a run; is_up: of a run with spot. */
+/* The mean probability of an end over the ticks of a run; is_up: a run with spot. */
 double spot_run_dist_mean_end(const struct spot_run_dist *dist, bool is_up);
 
 /* The stage of an age in ticks, 1.. */

@@ -30,20 +30,23 @@ struct spot_serve_rule {
     /* Rate assumed for the part of the window before observation began; 0: half of the capacity of
      * the instances. */
     double rate_per_s;
-    double boot_s, switch_s; /* a lost instance is replaced after their sum */
-    double stay_s;           /* until the next change; 0: from the losses, a minute to an hour */
+    double boot_s, switch_s; /* boot_s + switch_s: time until a lost instance is replaced */
+    /* time until the next change; 0: from the losses, between a minute and an hour */
+    double stay_s;
 };
 
 /* An observation. The number of instances, without those announced to leave, is in struct
  * spot_seen. */
 struct spot_serve_seen {
-    double since_s;                /* when watching began */
-    bool is_timeless;              /* time_s is not given: no answer is kept */
+    double since_s;                /* when observation began */
+    bool is_timeless;              /* time_s is not given: no answer is reused */
     const struct spot_load *load;  /* later arrivals, and unfinished answers, are ignored */
     const int32_t *cached_token;   /* [load->n] tokens of prompts that a cache holds; NULL: none */
-    double rate_per_s, dispersion; /* of arrivals, if told; rate negative: learned from the load */
-    double lost, instance_s; /* since then: instances lost, and sum of seconds of all instances */
-    double loss_per_s;       /* losses per instance, if known; negative: estimated from these */
+    double rate_per_s, dispersion; /* of arrivals, if given; rate negative: learned from the load */
+    /* since since_s: instances lost, and the sum of seconds of all instances */
+    double lost, instance_s;
+    /* losses per instance and second, if known; negative: estimated from the above */
+    double loss_per_s;
     const struct spot_serve_place
         *place; /* [n_place], joint losses; n_place 0: losses are independent */
     size_t n_place;

@@ -47,9 +47,9 @@ int spot_serve_slo_parse(struct spot_serve_slo *slo, const char *text, struct sp
 
 enum { SPOT_SERVE_LENGTHS_MAX = 256 };
 
-/* Instances of one zone and type: each is lost alone at a rate `own`, and by shocks at a rate
- * `shock`, each of which takes it with `reach` (struct spot_forecast_shock). Only how the rates
- * compare counts, their level is the loss_per_s of all. */
+/* Instances of one zone and type. Each is lost alone at a rate `own`, and in shocks at a rate
+ * `shock`, each of which takes it with probability `reach` (struct spot_forecast_shock). Only the
+ * ratios of the rates count; their level is given by loss_per_s. */
 struct spot_serve_place {
     double there; /* instances */
     double own, shock, reach;
@@ -57,12 +57,13 @@ struct spot_serve_place {
 
 struct spot_serve_ask {
     const struct spot_job_serve *serve;
-    double usd_per_h; /* of an instance; negative: not known, instances are counted */
+    double usd_per_h; /* price of an instance; negative: unknown, instances are counted instead */
     int64_t instances;
     struct spot_serve_demand demand;
     struct spot_serve_slo slo;
-    /* Lengths of arriving requests, a sample; n_length 0, or a profile without lengths: all are the
-     * profile's. A batch is several in a row, and takes as long as the longest of them. */
+    /* A sample of the lengths of arriving requests. n_length 0, or a profile without lengths: all
+     * have those of the profile. A batch is several consecutive ones, and takes as long as the
+     * longest. */
     const struct spot_serve_length *length; /* [n_length], up to SPOT_SERVE_LENGTHS_MAX */
     size_t n_length;
     double loss_per_s; /* of an instance */
@@ -83,15 +84,16 @@ struct spot_serve_offer {
     int64_t D;                     /* pipelines */
     struct spot_serve_shape shape; /* parts: those of a full batch */
     int64_t instances, spares;     /* used, and held in addition */
-    double e2e_s, ttft_s; /* at the SLO's percentiles (.99 without); INFINITY: the queue grows */
+    /* at the percentiles of the SLO (.99 without one); INFINITY: the queue grows */
+    double e2e_s, ttft_s;
     double mean_s, p99_s; /* end to end; the 99th percentile regardless of the SLO */
     double request_s;     /* of a full batch, without queueing */
     double request_per_s; /* capacity */
-    double load;          /* arrivals as a share of it */
-    double usd_per_h;     /* of everything held; number of instances if no price is known */
-    double score;         /* minimal for the best */
+    double load;          /* arrival rate as a share of it */
+    double usd_per_h;     /* price of everything held; number of instances if no price is known */
+    double score;         /* the best offer has the lowest */
     double pace_s;        /* minimum time between batches that are not full; 0: none */
-    bool keeps_slo;       /* true without one */
+    bool keeps_slo;       /* also true without an SLO */
     bool is_current;
 };
 
@@ -108,11 +110,11 @@ int64_t spot_serve_unit_pipelines(const struct spot_job_serve *serve,
 int spot_serve_soonest(const struct spot_job_serve *serve, struct spot_serve_shape *shape,
                        int64_t n, struct spot_serve_time *time);
 
-/* Best first, the best number of pipelines for each (M, P); free() it. *n is 0 if the model does
- * not fit. Cost: shapes x pipelines, a few microseconds each. */
+/* Offers in descending order, with the best number of pipelines for each (M, P); free() it. *n is 0
+ * if the model does not fit. Cost: shapes x pipelines, a few microseconds each. */
 struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, size_t *n);
 
-/* The first of them. Returns 0, or -1. */
+/* The first of these offers only. Returns 0, or -1 if there is none. */
 int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_offer *best);
 
 /* Compute the other fields of *offer from D, P, M, spares and pace_s. Returns 0, or -1 if the job

@@ -24,7 +24,7 @@ struct spot_share_want {
     double weight, left; /* steps left, > 0 */
     double age_s;        /* since it arrived */
     double isolated_s;   /* time that its work so far would have taken on its isolated part */
-    double slo_left_s;   /* INFINITY: none */
+    double slo_left_s;   /* time left until the SLO; INFINITY: none */
     int64_t scale;
     int on;           /* its current type, -1: none */
     int64_t on_scale; /* its current number of workers */
@@ -39,8 +39,9 @@ struct spot_share_machines {
 /* Jobs by arrival. */
 struct spot_share_problem {
     size_t n_job, n_type;
-    const struct spot_share_want *want;     /* [n_job] */
-    const double *rate;                     /* [n_job][n_type] steps/s, 0: cannot */
+    const struct spot_share_want *want; /* [n_job] */
+    /* [n_job][n_type] steps/s, 0: the job cannot run there */
+    const double *rate;
     const struct spot_share_machines *type; /* [n_type] */
 };
 

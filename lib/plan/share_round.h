@@ -71,7 +71,8 @@ struct spot_share_rule {
     const struct spot_share_cluster *cluster;
     const struct spot_job_rates *speeds; /* NULL: none but rate */
     const double *rate;                  /* [jobs->n][cluster->n], of spot_share_rates */
-    struct spot_share_terms terms;       /* without the aim, which is that of the row */
+    /* without the aim, which is that of the row in the table */
+    struct spot_share_terms terms;
 };
 
 /* The state of a job. */

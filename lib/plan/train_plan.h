@@ -41,11 +41,11 @@ struct spot_train_question {
     enum spot_train_solver solver;
     enum spot_train_objective objective;
     double usd_per_sample; /* SPOT_OBJECTIVE_MIX: value of a sample */
-    /* The current grid; 0: nothing runs, a start is free. A grid of more than dist->now instances
-     * has just lost the rest, it is not known which: the cost of the change from it includes that
-     * loss. At most throughput->n_max instances. */
+    /* The current grid; 0: nothing runs, and a start is free. If the grid has more than dist->now
+     * instances, the others have just been lost and it is not known which: the cost of the change
+     * includes that loss. At most throughput->n_max instances. */
     int current_d, current_p;
-    bool carries_rest; /* a change that meets an unfinished one, cost_table.h */
+    bool carries_rest; /* how a change is charged that meets an unfinished one, see cost_table.h */
     double pending_s;  /* remaining time of the change to the current grid */
     /* When the grid begins to run: now, with the present instances, or with the next interval,
      * whose changes occur at its beginning. announced[n_announced] are the known changes of the
@@ -57,11 +57,12 @@ struct spot_train_question {
     int n_announced;
     bool is_terse; /* compute only the grid, without expectations and sentences */
     struct spot_train_memory *memory; /* memory shared by calls about one job; may be NULL */
-    int warm;      /* maximum spares that mirror stages, now and later (train/warm_spare.h) */
-    int leaving;   /* instances of `now` that are under notice */
-    int horizon;   /* intervals that expectations refer to; the job's look-ahead */
-    int exact_max; /* up to this size all grids and counts are considered; 0: as many as a cost
-                      table can hold */
+    int warm;    /* maximum spares that mirror stages, now and later (train/warm_spare.h) */
+    int leaving; /* instances of `now` that are under notice */
+    int horizon; /* number of intervals that expectations cover; the job's look-ahead */
+    /* up to this number of instances all grids and counts are considered; 0: as many as a cost
+     * table can hold */
+    int exact_max;
 };
 
 /* The expected results of one grid. */

@@ -17,7 +17,7 @@ struct spot_deadline_ahead {
     const struct spot_market *market;
     const struct spot_run_dist *law; /* [n_place], independent distributions of runs */
     const double *has_spot;          /* [n_place] probability that spot is available now */
-    struct spot_market_now now;      /* the ages of its runs are used, has_spot is not */
+    struct spot_market_now now;      /* the ages of its runs are used; its has_spot is not */
     struct spot_market_step first;   /* the step taken now, which was granted */
     size_t plays;
     uint64_t seed;
@@ -25,12 +25,14 @@ struct spot_deadline_ahead {
 
 struct spot_deadline_outlook {
     double usd, late, on_demand; /* means: cost, late or not, share of the paid hours */
-    double moves; /* mean number of launches, after losses or for a better place, without the first
-                     launch of a job */
-    size_t few, many; /* 5 % have fewer moves, 5 % more */
+    /* mean number of launches after losses or for a better place, without the first launch of a job
+     */
+    double moves;
+    size_t few, many; /* 5 % of the simulated jobs have fewer moves, 5 % have more */
 };
 
-/* The policy is that of kind deadline, which knows the law. Returns 0, or -1 with *err. */
+/* The policy is that of kind deadline, and it knows the distributions. Returns 0, or -1 with *err.
+ */
 int spot_deadline_look_ahead(const struct spot_deadline_ahead *ahead,
                              struct spot_deadline_outlook *outlook, struct spot_err *err);
 

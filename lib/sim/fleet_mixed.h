@@ -24,7 +24,8 @@ enum {
     SPOT_MIXED_TYPES_MAX = 16,
     SPOT_MIXED_OFFERS_MAX = 64,
     SPOT_MIXED_BUCKETS_MAX = 256,
-    SPOT_MIXED_PER_OFFER_MAX = 1024, /* machines of one offer that our policy holds */
+    /* limit on the machines of one offer that the policy spot holds */
+    SPOT_MIXED_PER_OFFER_MAX = 1024,
 };
 
 struct spot_mixed_offer {
@@ -58,9 +59,9 @@ struct spot_mixed_run {
     size_t preempted;
 };
 
-/* Our policy: the fleet that is cheapest with its expected unserved requests at a price, which is
- * adjusted so that their share approaches the target. Returns 0, or -1 with SPOT_EINFEASIBLE: it
- * would hold more than SPOT_MIXED_PER_OFFER_MAX machines of an offer. */
+/* The policy spot: the fleet that is cheapest including its expected unserved requests at a price.
+ * The price is adjusted so that their share approaches the target. Returns 0, or -1 with
+ * SPOT_EINFEASIBLE if it would hold more than SPOT_MIXED_PER_OFFER_MAX machines of an offer. */
 int spot_mixed_spot(const struct spot_mixed_play *play, struct spot_mixed_run *run,
                     struct spot_err *err);
 
@@ -86,21 +87,21 @@ double spot_mixed_request_usd(const struct spot_mixed_play *play, size_t bucket,
 
 /* --- bounds with the whole trace known --- */
 
-/* Possible loads, each with a weight, of sum 1 in every tick. */
+/* Possible loads, with weights that sum to 1 in every tick. */
 struct spot_mixed_dist {
     size_t n;
     double *weight; /* [n_tick][n] */
     double *per_s;  /* [n_tick][n][n_bucket] */
 };
 
-/* A distribution of the load given only the last load: in each tick the loads of all ticks for
- * which the last load, when a machine had to be launched, was similar to the current one. */
+/* The distribution of the load given only the last known load: in each tick, the loads of all ticks
+ * for which the last load known at launch time was similar to the current one. */
 void spot_mixed_dist_init(const struct spot_mixed_play *play, struct spot_mixed_dist *dist);
 void spot_mixed_dist_release(struct spot_mixed_dist *dist);
 
-/* A proven bound of the omniscient linear program with fractional machines. With a distribution of
- * loads (may be NULL) the program knows spot, but of the load only the distribution: the unserved
- * requests are a mean. */
+/* A proven lower bound from the linear program with fractional machines, which knows the trace.
+ * With a distribution of loads (may be NULL) the program knows spot, but only the distribution of
+ * the load: unserved requests are then a mean. */
 struct spot_mixed_bound;
 
 /* `play` and `dist` are borrowed. */

@@ -17,8 +17,8 @@ struct spot_fleet_unit {
 struct spot_fleet_state {
     const struct spot_fleet_play *play;
     const struct spot_fleet_player *player;
-    void *own;                    /* the player's */
-    size_t t, wanted;             /* replicas, in this tick */
+    void *own;                    /* state of the policy */
+    size_t t, wanted;             /* wanted: replicas, in this tick */
     double backlog;               /* replica-ticks of load that would be queued */
     const int32_t *room;          /* [n_zone] of this tick */
     struct spot_fleet_unit *unit; /* [n_unit], by launch */
@@ -34,12 +34,12 @@ struct spot_fleet_player {
     /* Launch and end in a tick, after losses. Returns 0, or -1 with *err. */
     int (*place)(struct spot_fleet_state *s, struct spot_err *err);
     int kind; /* the player's own */
-    /* Its published parameters: additional replicas, and on demand beside spot. */
+    /* Published parameters: additional replicas, and the use of on demand. */
     int extra;
     enum spot_fleet_fallback fallback;
-    void (*open)(struct spot_fleet_state *s); /* or NULL, as the two below */
+    void (*open)(struct spot_fleet_state *s); /* may be NULL, like the two below */
     void (*close)(struct spot_fleet_state *s);
-    void (*lost)(struct spot_fleet_state *s, size_t zone); /* a replica of that zone */
+    void (*lost)(struct spot_fleet_state *s, size_t zone); /* a replica in that zone was lost */
     /* In place of the functions above, for a policy that knows the whole trace:
      * fleet_omniscient.c. */
     int (*know)(const struct spot_fleet_play *play, struct spot_fleet_result *result,

@@ -2,12 +2,11 @@
 /* fleet_season.h - forecasts the load of the next ticks from the past, using repetition if there is
  * any.
  *
- * For each lag of 1 to SPOT_FLEET_LAGS ticks the recent error of predicting the load by the one
- * that long ago is tracked. For each tick ahead the best lag that is long enough is used: one tick
- * if nothing repeats, a day or the period of a job if something does. Its recent errors give the
- * distribution. A second distribution is that of the loads that followed loads similar to the last
- * one; it is used if fleets chosen by it would recently have cost less.
- */
+ * For each lag of 1 to SPOT_FLEET_LAGS ticks it tracks the recent error of predicting the load by
+ * the load `lag` ticks before. For each future tick the best lag that is long enough is used: a
+ * short one if nothing repeats, a day or the period of a job if something does. Its recent errors
+ * give the distribution. A second distribution is that of the loads that followed loads similar to
+ * the last one; it is used if fleets chosen by it would recently have cost less. */
 #ifndef SPOT_SIM_FLEET_SEASON_H
 #define SPOT_SIM_FLEET_SEASON_H
 
@@ -31,9 +30,9 @@ void spot_fleet_season_free(struct spot_fleet_season *season);
 /* Observe a tick with load [n_bucket]. */
 void spot_fleet_season_step(struct spot_fleet_season *season, const double *load);
 
-/* The load of the tick `ahead` (1: the next, n_ahead at most) as at most SPOT_FLEET_LOADS loads:
- * load [SPOT_FLEET_LOADS][n_bucket], weight [SPOT_FLEET_LOADS] of sum 1. Returns how many; at least
- * one tick must have been observed. */
+/* Forecast the tick `ahead` (1: the next, at most n_ahead) as at most SPOT_FLEET_LOADS loads: load
+ * [SPOT_FLEET_LOADS][n_bucket], weight [SPOT_FLEET_LOADS] with sum 1. Returns their number; at
+ * least one tick must have been observed. */
 size_t spot_fleet_season_next(const struct spot_fleet_season *season, size_t ahead, double *load,
                               double *weight);
 

@@ -35,16 +35,16 @@ struct spot_fleet_player; /* a policy: sim/fleet_play.h */
 /* On demand beside spot. */
 enum spot_fleet_fallback {
     SPOT_FLEET_ALONE,
-    SPOT_FLEET_FOR_READY,    /* for every replica, extra ones included, that is not ready */
-    SPOT_FLEET_FOR_LAUNCHED, /* for replicas that were not even launched */
+    SPOT_FLEET_FOR_READY,    /* for every replica, including extra ones, that is not ready */
+    SPOT_FLEET_FOR_LAUNCHED, /* only for replicas that could not be launched */
 };
 
 struct spot_fleet_play {
     const int32_t *count; /* [n_tick][n_zone], 0 or more */
-    /* The trace of the counts, one series per zone: our policy forecasts from its rows. NULL: from
-     * the counts. */
+    /* The trace of the counts, one series per zone, from whose rows the policy spot forecasts.
+     * NULL: it forecasts from the counts. */
     const struct spot_trace *trace;
-    const char *const *zone; /* [n_zone] names: regions */
+    const char *const *zone; /* [n_zone] names, which contain the regions */
     const char *const *type; /* [n_zone] machine types; NULL: not given */
     const double *usd_per_h; /* [n_zone] of spot, > 0 */
     double on_demand_usd_per_h, tick_s;
@@ -62,11 +62,12 @@ struct spot_fleet_play {
 
 struct spot_fleet_result {
     double availability; /* share of the time served */
-    double cost_ratio; /* to on demand for exactly the load in whole replicas (`wanted`, always) */
+    /* cost relative to on demand for exactly the load in whole replicas (`wanted`, always) */
+    double cost_ratio;
     double usd;
-    double unserved_share;  /* of the load, in the tick of its arrival */
-    double wait_s;          /* if it queued instead, a request's mean wait in a fluid model */
-    double on_demand_share; /* of usd */
+    double unserved_share;  /* share of the load, in the tick of its arrival */
+    double wait_s;          /* mean wait of a request if it queued instead, in a fluid model */
+    double on_demand_share; /* share of usd */
     size_t preempted, failed, spot_launches, on_demand_launches;
     double bound_usd; /* omniscient: lower bound for plans of that availability; else 0 */
 };

@@ -24,7 +24,7 @@ struct spot_live {
     /* set by the caller, as are host, self, log, grace, speedup, origin and n_running_max */
     struct spot_supervisor supervisor;
     uint64_t max;     /* maximum number of copies */
-    double no_notice; /* share of leaving machines without notice */
+    double no_notice; /* share of the machines that leave without notice */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
     const struct spot_trace *trace;

@@ -17,12 +17,12 @@ extern "C" {
 
 struct spot_seen_trace;
 
-/* Intervals of tick_s; spot-predict's default horizon, or `horizon` if that is longer. For a job:
- * `horizon`; a single series may grow up to the job's largest grid (train_sim.h). `trace` is
- * borrowed; its series are in the order of their zones, then types. Never NULL. */
+/* Intervals of tick_s; the horizon is spot-predict's default, or `horizon` if that is longer. For a
+ * job: exactly `horizon`, and a single series may grow up to the job's largest grid (train_sim.h).
+ * `trace` is borrowed, with its series in the order of zones, then types. Never NULL. */
 struct spot_seen_trace *spot_seen_new(const struct spot_trace *trace, double tick_s, int horizon,
                                       const struct spot_job_doc *job);
-/* For spot_seen_shocks_at alone. */
+/* Only for spot_seen_shocks_at. */
 struct spot_seen_trace *spot_seen_new_shocks(const struct spot_trace *trace, double tick_s);
 void spot_seen_free(struct spot_seen_trace *seen);
 

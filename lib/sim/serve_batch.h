@@ -18,13 +18,13 @@ extern "C" {
 struct spot_serve_batches {
     const struct spot_job_serve *serve;
     const struct spot_load *load;
-    /* Pass by pass (SPOT_BATCH_PASSES), from that queue: tokens already told are part of the
-     * prompt, and batch sizes between two powers of two are interpolated. NULL: batches are
-     * static. */
+    /* Pass by pass (SPOT_BATCH_PASSES), from that queue: tokens already sent count as part of the
+     * prompt, and batch sizes between two powers of two are interpolated. NULL: batches are static.
+     */
     const struct spot_served *served;
     /* Tokens of prompts found in caches (cached_token), from that queue; NULL: none. */
     const struct spot_served *found;
-    uint64_t seed; /* of the spread: the same for a request on every replica */
+    uint64_t seed; /* for the spread of times: a request takes the same time on every replica */
 };
 
 /* `shape` is that of a full batch; one of fewer requests keeps its parts, as far as it has requests

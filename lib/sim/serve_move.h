@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_move.h - how long weights and caches take to move between instances when a grid changes:
- * bytes of a layout over measured links, by the planner of spot-migrate plan.
+ * the bytes of a layout over measured links, by the planner of spot-migrate plan.
  *
- * Ranks are placed in order on the first instances, a tensor group on as few as possible; lost ones
- * are spread evenly among those in use. Each replica's cache is that of a full batch with complete
- * answers. Results are cached: each change is planned once.
- */
+ * Ranks are placed in order on the first instances, a tensor-parallel group on as few as possible;
+ * lost instances are spread evenly among those in use. Each replica's cache is that of a full batch
+ * with complete answers. Results are cached, so each change is planned once. */
 #ifndef SPOT_SIM_SERVE_MOVE_H
 #define SPOT_SIM_SERVE_MOVE_H
 

@@ -34,18 +34,19 @@ struct spot_serve_play {
     struct spot_serve_event *event; /* [n_event], by time, losses first */
     size_t n_event;
     double start_s, end_s; /* of the trace */
-    double rate_per_s;     /* that the rule uses; 0: arrivals of the last 5 minutes */
+    double rate_per_s;     /* request rate for the rule; 0: arrivals of the last 5 minutes */
     size_t capacity; /* rerouting: its shape is chosen for this many; 0: for those at the start */
-    double switch_s; /* to move weights and answers between instances, if `moves` is NULL */
-    struct spot_serve_moves *moves; /* their bytes over measured links; NULL: switch_s */
-    double grace_s;                 /* notice before a loss */
-    double load_s;                  /* to load weights from storage */
-    double boot_s;                  /* spot: from requesting an instance to getting it */
-    double hand_s;                  /* spot: a pause in which answers in progress change instance */
-    struct spot_serve_slo slo;      /* spot: its planning target */
+    double switch_s; /* time to move weights and answers between instances, if `moves` is NULL */
+    /* computes that time from bytes over measured links; NULL: switch_s */
+    struct spot_serve_moves *moves;
+    double grace_s;            /* notice before a loss */
+    double load_s;             /* time to load weights from storage */
+    double boot_s;             /* spot: from requesting an instance to getting it */
+    double hand_s;             /* spot: a pause in which answers in progress change instance */
+    struct spot_serve_slo slo; /* spot: its planning target */
     struct spot_serve_queue_rule rule;
     uint64_t seed;       /* of the spread of service times */
-    double note_every_s; /* spot: a decision per interval is kept in the result; 0: none */
+    double note_every_s; /* decisions are recorded at this interval; 0: not at all */
 };
 
 /* The arrivals and losses of a trace, over all series; if it has counts, the lost instances are
@@ -86,8 +87,8 @@ struct spot_serve_decided {
 struct spot_serve_result {
     struct spot_serve_totals totals;
     struct spot_served *served;   /* [load->n] */
-    size_t changes;               /* of the grid */
-    double instance_s;            /* paid */
+    size_t changes;               /* number of changes of the grid */
+    double instance_s;            /* instance-seconds paid */
     struct spot_serve_step *step; /* [n_step] at each change */
     size_t n_step, step_cap;
     struct spot_serve_decided *decided; /* [n_decided] */

@@ -54,8 +54,9 @@ struct spot_serve_queue_rule {
     enum spot_batching batching;
     size_t pool_max;      /* pools: requests of a replica, running ones included; >= 1 */
     bool is_power_of_two; /* a batch is the largest power of two of the waiting requests */
-    /* Pass by pass: with k replicas busy a pass takes sharing[k - 1] times as long, with more the
-     * last value. It keeps the pace that it began with. NULL: they do not share a machine. */
+    /* Pass by pass: with k busy replicas a pass takes sharing[k - 1] times as long; with more the
+     * last value counts. A pass keeps the pace with which it began. NULL: replicas do not share a
+     * machine. */
     const double *sharing; /* [n_sharing] */
     size_t n_sharing;
     /* Tokens of prompts that each replica caches (trace/load_cache.h); the cached part of a prompt
@@ -86,17 +87,17 @@ const struct spot_served *spot_serve_queue_served(const struct spot_serve_queue 
 /* Add a replica, serving from now on. Returns its number, 0, 1, ... */
 size_t spot_serve_queue_add(struct spot_serve_queue *queue, const struct spot_replica_law *law);
 
-/* Pause it: whole tokens of its batch are kept, an unfinished prompt is not. Its waiting requests
- * return to the queue. No effect if already paused. */
+/* Pause the replica: the whole tokens of its batch are kept, an unfinished prompt is not. Its
+ * waiting requests return to the queue. No effect if it is already paused. */
 void spot_serve_queue_pause(struct spot_serve_queue *queue, size_t replica);
 
-/* Resume it, with another batch law if `law` is not NULL: with the batch at its pause, from its
- * current token, if the law admits that many at once; the excess is given back, as lost. */
+/* Resume the replica, with other batch times if `law` is not NULL. It continues with the batch that
+ * it had, from its current token; requests that do not fit are given back, as if lost. */
 void spot_serve_queue_resume(struct spot_serve_queue *queue, size_t replica,
                              const struct spot_replica_law *law);
 
-/* From now on it takes no new batch, or (`drains` false) does again. A drained idle replica can be
- * removed without a loss. */
+/* From now on the replica takes no new batch, or (`drains` false) does so again. A drained idle
+ * replica can be removed without a loss. */
 void spot_serve_queue_drain(struct spot_serve_queue *queue, size_t replica, bool drains);
 
 /* With one queue: batches that are not full begin at least pace_s apart, so that replicas finish in

@@ -22,10 +22,10 @@ struct spot_queue_replica {
     size_t n_pool, pool_cap;
     struct spot_batch_time time;
     uint32_t step;                 /* tokens of the batch when it began or resumed */
-    double begin_s, end_s;         /* of the batch; end_s INFINITY: idle */
+    double begin_s, end_s;         /* times of the batch; end_s INFINITY: idle */
     struct spot_load_cache *cache; /* NULL: none */
-    /* Pass by pass: up to end_s there are n_pass passes; the last n_join of the batch have
-     * prompts. */
+    /* Pass by pass: n_pass passes until end_s; the last n_join requests of the batch have prompts
+     * to compute. */
     uint32_t n_pass;
     size_t n_join;
 };
@@ -39,8 +39,9 @@ struct spot_serve_queue {
     size_t *live; /* [n_live] replicas that are not lost, ascending */
     size_t n_live, live_cap;
     size_t next;  /* next arrival in the load */
-    size_t first; /* first of the load that has arrived and was never taken; up to `next` */
-    size_t *back; /* [n_back] given back, latest arrival first: the last one is taken next */
+    size_t first; /* first request that has arrived and was never taken; up to `next` */
+    /* [n_back] given back, latest arrival first, so that the last one is taken next */
+    size_t *back;
     size_t n_back, back_cap;
     size_t n_busy;                /* busy replicas, if they share a machine */
     double pace_s, began_s;       /* minimum time between batches; start of the last one */
@@ -54,12 +55,13 @@ size_t spot_serve_queue_take(struct spot_serve_queue *queue);
 /* Requests of a batch or a pool wait again, by arrival. */
 void spot_serve_queue_give_back(struct spot_serve_queue *queue, size_t request);
 
-/* The requests of its batch from `first` on are computed now: note the cached tokens of each, and
+/* The requests of its batch from `first` on are computed now: record the cached tokens of each, and
  * cache all of them. in_turn: one after another, so that each finds those before it. */
 void spot_serve_queue_find(struct spot_serve_queue *queue, struct spot_queue_replica *replica,
                            size_t first, bool in_turn);
 
-/* The load of a replica with n requests for one more, the next one's prompt considered. */
+/* The load of a replica with n requests after adding the next one, considering the cached part of
+ * its prompt. */
 double spot_serve_queue_load_with(const struct spot_serve_queue *queue,
                                   const struct spot_queue_replica *replica, size_t n);
 
@@ -77,7 +79,7 @@ void spot_serve_passes_end(struct spot_serve_queue *queue, struct spot_queue_rep
 /* Begin passes with the current batch. */
 void spot_serve_passes_begin(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
 
-/* It is paused: tokens of whole passes are kept, each with its request. Requests without tokens are
+/* Stop at a pause: tokens of whole passes are kept with their requests. Requests without tokens are
  * given back. */
 void spot_serve_passes_stop(struct spot_serve_queue *queue, struct spot_queue_replica *replica);
 

@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Clairvoyant: it knows the rate of the next minutes, and losses early enough to have a replacement
- * in time; and it prefers instances that last longest. Fills all of *result. */
+/* A clairvoyant policy knows the rate of the next minutes, and losses early enough to have a
+ * replacement in time; it prefers the instances that last longest. Fills all of *result. */
 void spot_serve_spot_run(const struct spot_serve_play *play, bool is_clairvoyant,
                          struct spot_serve_result *result);
 

@@ -25,13 +25,13 @@ enum spot_sim_member_state {
 struct spot_sim_member {
     enum spot_sim_member_state state;
     size_t unit;        /* the unit it belongs to, or will; SPOT_NO_UNIT: free */
-    double loss_s;      /* announced; INFINITY: none */
-    double true_loss_s; /* for the clairvoyant only */
+    double loss_s;      /* announced time; INFINITY: none */
+    double true_loss_s; /* actual time, for the clairvoyant only */
     double came_s;
     bool has_replacement; /* a swap is in progress */
 };
 
-/* Replicas on their own instances: one pipeline on several, or several on one. */
+/* Replicas on instances of their own: one pipeline on several, or several on one. */
 enum spot_unit_state { SPOT_UNIT_FILLS, SPOT_UNIT_UP, SPOT_UNIT_PAUSED, SPOT_UNIT_GONE };
 
 struct spot_unit {
@@ -44,13 +44,13 @@ struct spot_unit {
 };
 
 enum spot_task_kind {
-    SPOT_TASK_BOOTED,  /* member a */
+    SPOT_TASK_BOOTED,  /* member a has booted */
     SPOT_TASK_UP,      /* unit a has its weights */
     SPOT_TASK_DRAIN,   /* unit a will end soon */
     SPOT_TASK_PAUSE,   /* unit a moves its state */
     SPOT_TASK_SWAP,    /* member b replaces member c in unit a */
     SPOT_TASK_STOP,    /* all pause to change shape */
-    SPOT_TASK_RESHAPE, /* and resume in it */
+    SPOT_TASK_RESHAPE, /* all resume in the new shape */
 };
 
 struct spot_task {
@@ -62,7 +62,7 @@ struct spot_task {
 struct spot_shape_times {
     struct spot_serve_shape shape;
     size_t max_batch;
-    struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
+    struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* for batches of 1.. requests */
     /* with the parts that answer them soonest */
     struct spot_serve_shape fit[SPOT_SERVE_BATCH_MAX + 1];
     const struct spot_serve_batches *batches; /* of the run */
@@ -82,15 +82,15 @@ struct spot_serve_run {
     size_t *present; /* [n_present] ascending: all others are absent and in no unit */
     size_t n_present, present_cap;
     struct spot_unit *unit;              /* [n_unit]; numbers are not reused */
-    size_t n_unit, unit_cap, first_unit; /* earlier ones are gone */
+    size_t n_unit, unit_cap, first_unit; /* first_unit: earlier ones no longer exist */
     struct spot_task *task;              /* [n_task] */
     size_t n_task, task_cap;
     struct spot_shape_times **times; /* [n_times] */
     size_t n_times, times_cap;
-    struct spot_serve_offer now, next; /* running; target of a change */
+    struct spot_serve_offer now, next; /* current offer; target of a change */
     bool is_reshaping, is_started;
     double there_s;  /* instance-seconds observed, of all available ones */
-    size_t n_losses; /* observed */
+    size_t n_losses; /* losses observed */
     int32_t
         *cached; /* tokens of prompts that a replica's cache would hold, for the decider; or NULL */
     struct spot_seen_trace *seen;   /* of the trace; NULL: none */
@@ -98,7 +98,7 @@ struct spot_serve_run {
     size_t n_place;
     struct spot_serve_rule rule;
     struct spot_decider *decider;
-    struct spot_serve_offer answer; /* its last; D 0: none yet */
+    struct spot_serve_offer answer; /* the decider's last answer; D 0: none yet */
 };
 
 /* serve_spot_units.c: replicas and their instances */

@@ -13,18 +13,20 @@ extern "C" {
 
 struct spot_share_run {
     bool is_active, is_over;
-    double left;       /* steps */
-    double isolated_s; /* time that the steps so far would have taken alone on an equal part */
-    double isolated_per_s, counted_left; /* state of the last update */
-    double end_s, start_s;               /* when it ended; when it first ran */
+    double left; /* steps */
+    /* time that the steps so far would have taken alone on an equal part of the cluster */
+    double isolated_s;
+    /* at the last update of isolated_s: steps/s on the equal part, and steps left */
+    double isolated_per_s, counted_left;
+    double end_s, start_s; /* when it ended; when it first ran */
     int failures;
     /* its lease: */
     int type;                /* -1: none */
     int64_t scale, *worker;  /* [scale] */
-    double lease_s, ready_s; /* since when, and since when it makes steps */
-    double checkpoint_s;     /* the first of the lease */
+    double lease_s, ready_s; /* start of the lease; time from which it makes steps */
+    double checkpoint_s;     /* time of the first checkpoint of the lease */
     double lease_left, rate;
-    size_t step, n_step; /* of the outcome, in this round */
+    size_t step, n_step; /* its steps of this round in the outcome */
 };
 
 /* The jobs to run in the next round, in the order of selection. */
@@ -38,7 +40,7 @@ struct spot_share_pick {
 struct spot_share_state {
     const struct spot_share_play *play;
     const struct spot_share_player *player;
-    void *own; /* the player's */
+    void *own; /* state of the policy */
     struct spot_share_outcome *outcome;
     size_t n_job, n_type, n_arrived, n_over;
     struct spot_share_run *job;
@@ -47,8 +49,8 @@ struct spot_share_state {
     int64_t *count;             /* [n_type] currently available workers */
     struct spot_share_pick *pick;
     size_t n_pick;
-    /* players whose jobs may use several types: workers of each that it picked, and that a lease
-     * has; its worker[] is by type. NULL for the others. [n_job][n_type] */
+    /* For policies whose jobs may use several types: workers of each type that the policy picked,
+     * and that a lease holds; worker[] is by type. NULL for the others. [n_job][n_type] */
     int64_t *mix, *held;
     double busy_s, there_s; /* worker-seconds */
 };
@@ -61,7 +63,7 @@ struct spot_share_player {
     const struct spot_policy *policy; /* ours: the decision; NULL for others */
     int kind;                         /* the player's own */
     bool is_mixed;
-    void (*open)(struct spot_share_state *s); /* or NULL, as the two below */
+    void (*open)(struct spot_share_state *s); /* may be NULL, like the two below */
     void (*close)(struct spot_share_state *s);
     /* Time that a job had workers of a type in this round. */
     void (*had)(struct spot_share_state *s, size_t job, size_t type, double held_s);

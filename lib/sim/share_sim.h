@@ -29,7 +29,7 @@ struct spot_share_play {
     const double *rate; /* [n_job][n_type], of spot_share_rates */
     double round_s;     /* 360 as released */
     double reset_s;     /* between two solutions; 1920 as released */
-    double switch_s;    /* to begin on other workers */
+    double switch_s;    /* time to start on other workers */
     /* between two checkpoints; 0: a job that is stopped saves its state first */
     double checkpoint_s;
     bool is_released; /* as released; then the two above are 0 */
@@ -57,9 +57,9 @@ struct spot_share_outcome {
         n_failed; /* failed: as released, after five rounds without a step for each worker */
     double jct_mean_s, jct_p50_s, jct_p90_s, jct_p99_s, makespan_s;
     double ftf_max, ftf_mean; /* completion time relative to that on an equal part of each type */
-    double utilisation;       /* of available workers */
-    double usd;               /* of workers while they were held */
-    double lost_s;            /* worker-seconds of repeated work, and of switches */
+    double utilisation;       /* share of the available workers */
+    double usd;               /* cost of workers while they were held */
+    double lost_s;            /* worker-seconds of repeated work and of switches */
     size_t rounds, solves, switches, preemptions, kept, could_keep;
     double *jct_s;                /* [jobs], NAN: failed */
     struct spot_share_step *step; /* [n_step], if the play keeps them */

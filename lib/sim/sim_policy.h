@@ -19,7 +19,8 @@ struct spot_sim_state {
     int n;    /* instances before the interval */
     int grid; /* or SPOT_GRID_NONE */
     double carry_s;
-    uint64_t draws; /* intervals so far: with is_sampled each has its own random numbers */
+    /* number of intervals so far: with is_sampled each has its own random numbers */
+    uint64_t draws;
 };
 
 /* The grid that runs when `grid` is executed with n instances: fewer pipelines if they do not fit,

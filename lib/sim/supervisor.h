@@ -30,7 +30,7 @@ struct spot_instance {
     double since_time_s; /* trace time at which the trace first offered it */
     double start_s;      /* real time of its last start */
     double due_s;        /* not running: start not before; leaving: kill then */
-    int n_quick;         /* ends in a row, each soon after its start */
+    int n_quick;         /* number of exits in succession, each soon after its start */
     bool is_leaving, is_killed;
 };
 

@@ -37,12 +37,13 @@ enum spot_sim_class {
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
-    int asked_d, asked_p; /* choice of a migrating policy, before it is cut to fit; 0: nothing */
-    double carry_s;       /* of a migration that is unfinished after the interval */
-    double cost_s;        /* charged for the change of this interval */
-    double samples;       /* committed in it */
-    double lost_samples;  /* that had been processed and were lost */
-    double usd;           /* of all machines there; 0 without a price */
+    /* grid chosen by a migrating policy, before it is reduced to fit; 0: none */
+    int asked_d, asked_p;
+    double carry_s;      /* rest of a migration that is unfinished after the interval */
+    double cost_s;       /* charged for the change of this interval */
+    double samples;      /* samples committed in it */
+    double lost_samples; /* samples that had been processed and were lost */
+    double usd;          /* price of all machines present; 0 without a price */
     double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
 };
 
@@ -65,8 +66,8 @@ struct spot_sim_train {
     uint64_t seed;
 };
 
-/* The number of instances for which a policy plans when `seen` is the maximum observed: those of
- * the job's profile, or one, doubled until they suffice, but no more than a cost table allows. */
+/* The number of instances for which a policy plans if `seen` is the maximum observed: that of the
+ * job's profile (or 1), doubled until it suffices, but at most what a cost table allows. */
 int spot_sim_cap(const struct spot_job_doc *job, int seen);
 
 struct spot_sim_policy {
@@ -74,7 +75,7 @@ struct spot_sim_policy {
     /* Fill row[n_interval]; the trace's own columns and usd are already filled. */
     int (*run)(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err);
     bool is_on_demand; /* machines that are never lost, at the on-demand price */
-    const char *above; /* why it may exceed `optimal`; NULL: it cannot */
+    const char *above; /* why the policy may exceed `optimal`; NULL: it cannot */
 };
 
 /* Ours and the yardsticks, ends with a NULL name; those of other systems: lib/peers. */

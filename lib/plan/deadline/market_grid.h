@@ -36,7 +36,7 @@ int64_t market_grid_mode(const struct market_grid *grid, const struct spot_marke
 void market_grid_relax(const struct market_grid *grid, const bool *has_spot, int64_t ticks,
                        const double *next, int64_t from, double *value, uint8_t *action);
 
-/* The cost of on demand to the end, at the refuge, after the deadline: late. */
+/* The cost of running on demand at the refuge after the deadline, when the job is late. */
 double market_grid_late(const struct market_grid *grid, int64_t level);
 
 #ifdef __cplusplus

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Where spot was, a bit for each place and tick. */
+/* Where spot was available, one bit for each place, by tick. */
 struct market_seen {
     uint32_t *there; /* [n] */
     size_t n, cap;
@@ -27,17 +27,21 @@ void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_pl
 
 struct market_many {
     size_t n;
-    size_t place[SPOT_MARKET_PLACES_MAX], rank[SPOT_MARKET_PLACES_MAX]; /* of a rank, of a place */
-    double usd[SPOT_MARKET_PLACES_MAX + 1];   /* of a step, by rank; the last: on demand */
-    double speed[SPOT_MARKET_PLACES_MAX + 1]; /* the same */
+    /* place of a rank, rank of a place */
+    size_t place[SPOT_MARKET_PLACES_MAX], rank[SPOT_MARKET_PLACES_MAX];
+    /* cost of a step by rank; the last one is on demand */
+    double usd[SPOT_MARKET_PLACES_MAX + 1];
+    double speed[SPOT_MARKET_PLACES_MAX + 1]; /* work per step, likewise */
     double end[SPOT_MARKET_PLACES_MAX]; /* probability that spot is lost a step later, by rank */
-    double hazard[SPOT_MARKET_PLACES_MAX][SPOT_RUN_STAGES]; /* a tick later, by place and age */
-    double share[SPOT_MARKET_PLACES_MAX + 1]; /* of time: the cheapest is this one, or none */
+    /* the same a tick later, by place and age */
+    double hazard[SPOT_MARKET_PLACES_MAX][SPOT_RUN_STAGES];
+    /* share of time in which this rank is the cheapest with spot; the last: none has spot */
+    double share[SPOT_MARKET_PLACES_MAX + 1];
     double better;   /* probability that a better place becomes available in a step */
-    double late_usd; /* that of a market, 0 if on demand is sold */
+    double late_usd; /* as in spot_market_late_usd, 0 if on demand is sold */
     double wait, worst,
-        launch_usd; /* of a launch: steps without progress, maximum of these, usd of moves */
-    int64_t step_ticks, n_level, steps, n_keep; /* of the table: steps left at first */
+        launch_usd; /* of a launch: steps without progress, their maximum, usd of moves */
+    int64_t step_ticks, n_level, steps, n_keep; /* of the table; steps: steps left at its start */
     double *then; /* [n_keep][n + 2][n + 1][n_level]: expected cost from a step later on */
     double *lost; /* [n_keep][n_level]: the same if the running instance is lost by then */
 };

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Bucket by bucket, those with the fewest offers first: from the offers with the lowest cost per
- * request, as far as their quotas allow. Returns whether all is served. */
+/* Serves bucket by bucket, those with the fewest offers first, from the offers with the lowest cost
+ * per request, as far as their quotas allow. Returns whether everything is served. */
 bool spot_fleet_first_greedy(const struct spot_fleet_demand *demand,
                              struct spot_fleet_answer *answer);
 

@@ -14,11 +14,11 @@ extern "C" {
 
 struct spot_fleet_recourse {
     const struct spot_fleet_risk *risk;
-    double rate_per_s; /* of all buckets */
-    double *load;      /* [n_bucket] parts of all */
+    double rate_per_s; /* sum over buckets */
+    double *load;      /* [n_bucket] as parts of the sum */
     double *room;      /* [n_type] scratch */
     struct spot_fleet_route *route;
-    double *price;   /* [n_cut][n_type] of a machine, in parts of the load */
+    double *price;   /* [n_cut][n_type] price of a machine, in parts of the load */
     double *level;   /* [n_cut] */
     double *known;   /* [n_known][n_type + 1] capacities and their unserved shares */
     uint32_t *table; /* [n_table] index + 1 into known, 0: empty */

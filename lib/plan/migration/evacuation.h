@@ -22,14 +22,14 @@ extern "C" {
 
 enum {
     SPOT_EVACUATION_EXACT = 16,    /* up to this many groups the answer is always optimal */
-    SPOT_EVACUATION_FLOWS = 60000, /* beyond, if this many flows suffice */
+    SPOT_EVACUATION_FLOWS = 60000, /* with more groups, if so many flows are enough */
 };
 
 /* Nodes that hold the same bytes: their numbers [n_holder]. */
 struct spot_evacuation_set {
     const int *holder;
     int n_holder;
-    int gate; /* of `in`, index + 1, 0: none */
+    int gate; /* gate of `in`, index + 1; 0: none */
 };
 
 struct spot_evacuation {

@@ -28,7 +28,7 @@ struct spot_want {
  * positions. */
 struct spot_migration_steps {
     int *begin;      /* [n_new + 1] of a position's parts */
-    size_t *part;    /* those that are wanted and moved */
+    size_t *part;    /* parts that are wanted and moved */
     uint64_t *holds; /* [n_set * n_word] nodes of each set */
     size_t n_word;
     int *last; /* [n_new] the placement scored last; -1 before the first */
@@ -36,7 +36,7 @@ struct spot_migration_steps {
 
 struct spot_migration {
     const struct spot_migration_problem *problem;
-    const struct spot_reshard *r; /* the problem's */
+    const struct spot_reshard *r; /* of the problem */
     int n_node;
     double *out, *in;   /* [n_node] */
     double *taken_s;    /* [n_node] time to receive, if links are shared; else NULL */
@@ -55,7 +55,8 @@ struct spot_migration {
     bool *is_out;                     /* [n_part] not moved: lost, or recomputed */
     bool *is_exclusive;               /* [n_part] only nodes with a deadline hold it */
 
-    /* Of the last placement scored. A group is (set or relaying node, zone of the receiver). */
+    /* State of the last placement scored. A group is (set or relaying node, zone of the receiver).
+     */
     int *stamp, n_stamp;     /* [n_node] */
     int64_t *in_byte;        /* [n_node] */
     int *group_of;           /* [(n_set + n_node) * n_zone] index into demand, -1 */
@@ -75,7 +76,7 @@ struct spot_migration {
     /* The latest sender sets that determined the time of placements; see migration_score.c. */
     /* [n_set + n_node] those that contain all holders of a set, or a relaying node */
     uint64_t *cuts_of;
-    double cut_rate[SPOT_MIGRATION_CUTS]; /* bytes per second of all of them, out */
+    double cut_rate[SPOT_MIGRATION_CUTS]; /* bytes per second that all senders of a cut can send */
     int n_cut;                            /* found so far */
     struct spot_migration_steps *steps;   /* NULL: placements are scored from scratch */
 };
@@ -103,14 +104,14 @@ double spot_migration_choose_senders(struct spot_migration *s, double target_s, 
 struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
                                              double give_up_s);
 
-/* From here to `end` is_out must not change, and wants are not kept. */
+/* Between this call and `end` is_out must not change, and wants are not recorded. */
 void spot_migration_steps_begin(struct spot_migration *s);
 void spot_migration_steps_end(struct spot_migration *s);
 
 /* spot_place_cut_fn */
 bool spot_migration_cut(void *user, struct spot_place_cut *cut);
 
-/* Make a spot_transport for the demands of the last placement scored. */
+/* Fill a spot_transport with the demands of the last placement scored. */
 void spot_migration_transport(struct spot_migration *s, struct spot_transport *transport);
 
 /* Bytes that links can carry in time, for spot_transport; see migration_gate.c. */
@@ -124,7 +125,8 @@ struct spot_migration_gates {
     int *out_gate;              /* [n_node] */
 };
 
-/* Sort numbers and drop duplicates; returns how many remain. Find a number in the result. */
+/* Sort numbers and drop duplicates; returns how many remain. _find: the index of a number in the
+ * result. */
 int spot_migration_set(int64_t *x, int n);
 int spot_migration_find(const int64_t *set, int n, int64_t x);
 
@@ -160,7 +162,7 @@ void spot_migration_schedule(const struct spot_migration *s, struct spot_migrati
 /* Order and time the moves so that serving restarts soonest; see migration_restart.c. */
 void spot_migration_order_restart(const struct spot_migration *s, struct spot_migration_plan *plan);
 
-/* The most that a node holds beyond the larger of old and new, with the plan's times. */
+/* The most memory that a node holds beyond max(old, new), with the plan's times. */
 double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan);
 
 #ifdef __cplusplus

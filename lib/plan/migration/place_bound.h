@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Called with each minimiser, which is a placement worth scoring. Returns the best makespan
- * known. */
+/* Called with each minimiser, which is a placement worth scoring. Returns the best makespan known
+ * so far. */
 typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
 
 /* p->cut is not NULL, p->slots is NULL; floor_s holds for every placement, best_s is the makespan

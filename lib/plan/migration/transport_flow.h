@@ -51,8 +51,8 @@ struct spot_transport {
 /* Fills time_s and in_cut. */
 void spot_transport_time(struct spot_transport *s);
 
-/* Also chooses the senders: fills sent and cost. Call it with time_s as found; 0 if the bytes fit
- * into that time (they do), -1 otherwise. */
+/* Also chooses the senders: fills sent and cost. Call it with time_s as found. Returns 0, or -1 if
+ * the bytes do not fit into that time (which does not happen for a time found by _time). */
 int spot_transport_split(struct spot_transport *s);
 
 /* Returns the maximum bytes of all demands that can be sent in time_s. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_losses.h - how many instances are being replaced at a time, when instances of a place are
+/* serve_losses.h - how many instances are being replaced at a time, if instances of a place are
  * lost together.
  *
- * Losses come in batches: of one, or a shock that takes each instance of a place with its reach.
- * Batches are Poisson, each lost instance is away for repair_s, so what is away is compound Poisson
- * (a queue M^X/D/inf): exact by Panjer's recursion (1981), spares being lost like others.
- */
+ * Losses come in batches: of one instance, or a shock that takes each instance of a place with
+ * probability `reach`. Batches are Poisson, and each lost instance is missing for repair_s, so the
+ * number missing is compound Poisson (a queue M^X/D/inf): exact by Panjer's recursion (1981).
+ * Spares are lost like other instances. */
 #ifndef SPOT_PLAN_SERVE_SERVE_LOSSES_H
 #define SPOT_PLAN_SERVE_SERVE_LOSSES_H
 

@@ -15,10 +15,11 @@ extern "C" {
 enum { SPOT_SERVE_SCATTER_POINTS = 8 };
 
 struct spot_serve_scatter {
-    size_t n;                    /* SPOT_SERVE_SCATTER_POINTS */
-    double *first_s, *request_s; /* [n] to the first token, if that has a limit; to the end */
-    double *share;               /* [n] of requests, sum 1 */
-    double scv;                  /* of request_s: variance over the square of the mean */
+    size_t n; /* SPOT_SERVE_SCATTER_POINTS */
+    /* [n] seconds to the first token, if that has a limit; to the end */
+    double *first_s, *request_s;
+    double *share; /* [n] share of the requests, sum 1 */
+    double scv;    /* of request_s: variance over the square of the mean */
 };
 
 /* For batches of shape->B with the lengths of `ask`; sets *time to their mean. NULL if all take

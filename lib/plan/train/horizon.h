@@ -17,12 +17,12 @@ extern "C" {
 
 struct spot_horizon {
     int n_low, n_max, n_step;
-    int start;       /* the count before the first step */
-    int n_context;   /* of the chain */
+    int start;       /* count before the first step */
+    int n_context;   /* number of contexts of the chain */
     double *next;    /* [n_step][count][count]: probability of the second count after the first */
     double *mass;    /* [n_step + 1][count]: the distribution of the count */
     double *context; /* [count][n_context] after the last step, each count sums to 1 */
-    double missed;   /* the most by which a distribution of the forecast is not met */
+    double missed;   /* largest difference from a distribution of the forecast */
 };
 
 /* Distributions that a forecast gives: pmf[step - 1][n] of counts from `shift` on. */
@@ -39,7 +39,8 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
                        const struct spot_horizon_goal *goal);
 void spot_horizon_release(struct spot_horizon *h);
 
-/* The chances from `count` in step `step` (1..): [n_max - n_low + 1], of n_low first. */
+/* The probabilities of the next count, from `count` in step `step` (1..): [n_max - n_low + 1],
+ * beginning with n_low. */
 const double *spot_horizon_next(const struct spot_horizon *h, int step, int count);
 
 /* The probability of a count after `step` steps (0..). */

@@ -15,21 +15,23 @@ extern "C" {
 #define SPOT_LIVEPUT_NEVER (-1e300)
 
 /* One interval from (n, g, unfinished or not) with a given number of losses, for each possible
- * knowledge about the victims before the grid is chosen: one entry, the mean, or the number of
- * pipelines that survive (cost_table.h). By rank; "wide" is n_grid + 1, the last is suspended. */
+ * knowledge about the victims before the grid is chosen: a single entry for the mean, or one for
+ * each number of surviving pipelines (cost_table.h). Arrays are by rank; "wide" is n_grid + 1, and
+ * the last entry is suspended. */
 struct spot_liveput_gain {
     int from;     /* rank */
     int n;        /* outcomes */
     double *prob; /* [n] */
-    double *of;   /* [n * wide] samples; -INFINITY if the grid continues unchanged: then the rest of
-                     its migration decides, not this */
+    /* [n * wide] samples; -INFINITY if the grid continues unchanged with an unfinished migration:
+     * then the rest of that migration determines them */
+    double *of;
     double *
         left_s; /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
     int *at;    /* [n * wide] with left_s: the node below it, times wide, plus rank */
     double *part;      /* [n * wide] with left_s: the weight of the node above */
     int *free;         /* [n * wide] with an unfinished migration: the ranks without cost */
     int *n_free;       /* [n] */
-    double left_max_s; /* the most of left_s from a grid */
+    double left_max_s; /* the largest left_s from a grid */
 };
 
 /* One outcome of a gain. */
@@ -48,8 +50,8 @@ static inline struct spot_liveput_outcome spot_liveput_outcome_of(const struct s
                                           g->left_s ? g->part + row : NULL };
 }
 
-/* What rank r gives: now, and from then on. Only with o->at; a row beyond value[]'s last node is
- * read, with weight 0. */
+/* The value of rank r: samples of the interval plus those afterwards. Only with o->at; reads a row
+ * beyond the last node of value[], with weight 0. */
 static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, const double *value,
                                         size_t wide, int r)
 {
@@ -58,39 +60,41 @@ static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, co
     return o->of[r] + v[0] + o->part[r] * (v[wide] - v[0]);
 }
 
-/* For changes from n instances, < 0 lost; `is_owing`: a migration is unfinished. Borrowed. */
+/* For changes from n instances, `change` < 0 for losses; `is_owing`: a migration is unfinished.
+ * Borrowed. */
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing);
-/* The next rank will soon be asked for its gain, of itself and of `to`: they lie all over the
+/* Prefetch the gains of the next ranks, of staying and of changing to `to`: they are scattered in
  * memory. */
 void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
-/* The maximum that an outcome gives on n2 instances, over all grids and suspending, and the rank
- * that gives it; value[] as below, that of dp->value itself within a solve. */
+/* The best value of an outcome on n2 instances, over all grids and suspending, and its rank;
+ * value[] as below, and within a solve that of dp->value itself. */
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2, int *rank);
 
-/* The mean of that over the outcomes of (n, rank) after a change, nothing being unfinished. */
+/* The mean of that over the outcomes of (n, rank) after a change, without an unfinished migration.
+ */
 double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
                          const double *value);
 
-/* Samples that the state (n, rank) loses at a node, when it changes to rank `to` although a
- * migration is unfinished: a gain counts the change alone, and an unfinished migration that is
- * continued takes longer. `change` is the known change; 0 stands for all unknown ones. */
+/* Samples that the state (n, rank) loses at a node if it changes to rank `to` although a migration
+ * is unfinished: gains only count the change itself, but with an unfinished migration it takes
+ * longer. `change` is the known change; 0 stands for all unknown ones. */
 double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
                             int node);
 
-/* A solve remembers which targets were best: from open to close every sweep asks for the same
- * maxima in the same order, and reports afterwards how unevenly the values of a count moved:
- * maximum less minimum. */
+/* A solve remembers which targets were best: between open and close every sweep asks for the same
+ * maxima in the same order, and then reports how unevenly the values of a count moved: the largest
+ * minus the smallest move. */
 void spot_liveput_memo_open(struct spot_liveput_dp *dp);
 void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
 void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 
-/* liveput_speed.c: `next`, [n], what a sweep made of `value`, becomes what is probably nearer to
- * the end. Entries that no sweep changes stay. */
+/* liveput_speed.c: replaces `next` [n], the result of a sweep from `value`, by values that are
+ * probably nearer to the final ones. Entries that no sweep changes stay. */
 struct spot_liveput_speed *spot_liveput_speed_new(size_t n);
 void spot_liveput_speed_free(struct spot_liveput_speed *speed);
 void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value, double *next);
@@ -98,37 +102,35 @@ void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value
 /* The result of one search. */
 struct spot_liveput_found {
     int rank;
-    int n;        /* outcomes of its gain, if it gives gain + value[rank]; else 0 */
-    double prob;  /* of its outcome */
-    double gain;  /* of its interval, if the caller uses it */
-    double until; /* how unevenly its count may have moved while it remains the best */
+    int n;        /* number of outcomes of its gain, if its value is gain + value[rank]; else 0 */
+    double prob;  /* probability of its outcome */
+    double gain;  /* samples of its interval, if the caller uses them */
+    double until; /* unevenness of its count up to which it remains the best */
 };
 
 /* The result of the next search in the previous sweep. NULL outside a solve. */
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp);
 
-/* Within a solve: how unevenly a count's value[], as above, has moved so far; to compare with
- * `until`. */
+/* Within a solve: the sum of unevenness so far of the count of value[]; compared with `until`. */
 double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value);
 
-/* It is the best now, by at least `gap`. */
+/* Record that it is the best now, by at least `gap`. */
 void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
 
-/* What a target gives at most, now and from then on: after any change, after one that moves state.
- */
+/* An upper bound of a target's value: after any change, and after one that moves state. */
 struct spot_liveput_target {
     double most, moved;
     int rank;
 };
 
-/* Within a sweep: those of a context and count, [n_fit], `most` descending. */
+/* Within a sweep: the targets of a context and count, [n_fit], in descending order of `most`. */
 const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
                                                        int n);
-/* Values have changed. */
+/* Call when values have changed. */
 void spot_liveput_targets_turn(struct spot_liveput_dp *dp);
 
-/* If dp->is_lazy no gains are stored but of suspended states: what rank r gives in the interval of
- * a change. */
+/* If dp->is_lazy gains are only stored for suspended states: computes the samples of rank r in the
+ * interval of a change. */
 static inline double spot_liveput_gives(const struct spot_liveput_dp *dp,
                                         struct spot_cost_changes *changes, int r)
 {
@@ -138,13 +140,13 @@ static inline double spot_liveput_gives(const struct spot_liveput_dp *dp,
 }
 void spot_liveput_search_release(struct spot_liveput_dp *dp);
 
-/* The value of the state (n, rank), a grid, after a change that becomes known and leads to
- * `context`: now, and from then on. */
+/* The value of the state (n, rank), where rank is a grid, after a change that becomes known and
+ * leads to `context`: samples of the interval plus those afterwards. */
 double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
                                 int context);
 
-/* Place nodes over the seconds that may be left after the gains made so far: n_node, and the gains'
- * positions between nodes. */
+/* Place nodes over the seconds that may be left unfinished by the gains computed so far: sets
+ * n_node, and the positions of gains between nodes. */
 void spot_liveput_place(struct spot_liveput_dp *dp);
 
 /* Seconds left at a node; just above a multiple of the interval where the node represents that. */
@@ -156,8 +158,8 @@ double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node);
 double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value, int rank,
                           double left_s);
 
-/* then[node * then_by], [n_node], of the state (n, rank) before a change that becomes known,
- * value[] the values after it. */
+/* then[node * then_by], [n_node]: the values of the state (n, rank) before a change that becomes
+ * known; value[]: the values after it. */
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by);
 
@@ -176,53 +178,55 @@ enum { SPOT_LIVEPUT_EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 3 };
 int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct spot_count_step *step,
                         struct spot_liveput_event *event);
 
-/* What a context makes likely: that nothing changes, a loss, a gain. */
+/* The probabilities in a context that nothing changes, of a loss, of a gain. */
 struct spot_liveput_way {
     double still, down, up;
 };
 
-/* One count, its distribution known for every context: prob of an event but event[0], which is
- * "still", is its share of its way. */
+/* One count, with its distribution for every context. The prob of an event is its share of its kind
+ * (loss or gain), except for event[0], "still". */
 struct spot_liveput_dists {
     int n_event;
     struct spot_liveput_event event[SPOT_LIVEPUT_EVENTS];
     struct spot_liveput_way way[SPOT_CHAIN_CONTEXTS];
 };
 
-/* To have chosen rank r and to continue as rank `to` if the event happens: then the rest of a
- * migration decides. */
+/* A case in which rank r was chosen and the job continues as rank `to` when the event happens: then
+ * the rest of a migration determines the value. */
 struct spot_liveput_wait {
     int r, to, event;
 };
 
-/* Without a notice: inputs for the worth of a target at an event. */
+/* Without a notice: inputs for the value of a target at an event. */
 struct spot_liveput_at {
     struct spot_cost_changes *changes; /* or NULL: */
     struct spot_liveput_outcome outcome;
     const double *value; /* after the event */
-    double moved;        /* how unevenly these have moved since the solve began */
-    const int *cut;      /* by rank, what it is cut to */
+    double moved;        /* sum of their unevenness since the solve began */
+    const int *cut;      /* by rank: the grid to which it is reduced */
     int n_fit;
 };
 
-/* Without a notice: what each target gives at most, whatever it comes from, on one count. */
+/* Without a notice: upper bounds of targets at one count, for any grid before. */
 struct spot_liveput_most {
-    double *down, *up;               /* [n_grid], by way; what a context's still gives is added */
-    double *fits_down, *fits_up;     /* [n_grid] shares of the events at which it is not cut */
-    int *order[SPOT_CHAIN_CONTEXTS]; /* [n_grid] of a context, the most first */
-    double *of[SPOT_CHAIN_CONTEXTS]; /* [n_grid] by rank */
-    double *moved[SPOT_CHAIN_CONTEXTS]; /* the same of a change that moves state */
+    /* [n_grid] for losses, for gains; that for "still" depends on the context and is added */
+    double *down, *up;
+    double *fits_down, *fits_up;     /* [n_grid] shares of the events at which it is not reduced */
+    int *order[SPOT_CHAIN_CONTEXTS]; /* [n_grid] by context, in descending order of the bound */
+    double *of[SPOT_CHAIN_CONTEXTS]; /* [n_grid] bounds by rank */
+    double *moved[SPOT_CHAIN_CONTEXTS]; /* the same after a change that moves state */
     bool is_filled, is_sorted[SPOT_CHAIN_CONTEXTS];
 };
 
 /* Scratch space. */
 struct spot_liveput_space {
     double *then; /* [n_node * SPOT_LIVEPUT_EVENTS] */
-    double *way;  /* [n_node * 2] of losses, of gains */
+    double *way;  /* [n_node * 2] for losses, for gains */
     /* without a notice */
-    struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with a migration unfinished */
-    double *down[2], *up[2];        /* [n_grid + 1] by way, of a target; NAN: not summed yet */
-    double moved_down, moved_up;    /* how unevenly the values there have moved */
+    struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with an unfinished migration */
+    /* [n_grid + 1] sums over losses and over gains, by target; NAN: not computed yet */
+    double *down[2], *up[2];
+    double moved_down, moved_up;    /* unevenness of the values there */
     struct spot_liveput_most *most; /* [counts] */
     struct spot_liveput_wait *wait; /* [n_wait], by r */
     bool *waits;                    /* [n_grid + 1] */
@@ -231,14 +235,14 @@ struct spot_liveput_space {
     size_t on_cap;
 };
 
-/* Values have changed. */
+/* Call when values have changed. */
 void spot_liveput_space_turn(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 
-/* Without a notice: dp->next of (n, rank) in every context. */
+/* Without a notice: compute dp->next of (n, rank) in every context. */
 void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                                  int n, int rank, struct spot_liveput_space *space);
 
-/* The events of a step of a forecast from a count, as above. */
+/* The events of a forecast step from a count, in the form above. */
 struct spot_horizon;
 int spot_liveput_step_events(const struct spot_horizon *horizon, int step, int count,
                              struct spot_liveput_event *event);
@@ -246,24 +250,25 @@ int spot_liveput_step_events(const struct spot_horizon *horizon, int step, int c
 /* The chance of an event in a context. */
 double spot_liveput_prob(const struct spot_liveput_dists *dists, int context, int e);
 
-/* dp->next of (n, rank) in every context, by either of the two. */
+/* Compute dp->next of (n, rank) in every context, with or without a notice. */
 void spot_liveput_back_up(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                           int rank, struct spot_liveput_space *space);
 
-/* liveput_plain.c: dp->next of a count in a step of a forecast, of every rank at once, where that
- * can be done: losses are told, gains are not, nothing is left unfinished. */
+/* liveput_plain.c: computes dp->next of a count in a step of a forecast for all ranks at once.
+ * Possible if losses have a notice, gains have none, and no migration is unfinished. */
 bool spot_liveput_is_plain(const struct spot_liveput_dp *dp);
 void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n);
 void spot_liveput_plain_free(struct spot_liveput_dp *dp);
 
-/* For the nodes there are. */
+/* For the current nodes. */
 void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 
-/* A grid that may not be run is never chosen. */
+/* Give grids that are not allowed the value SPOT_LIVEPUT_NEVER. */
 void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value);
 
-/* The value of continuing with rank r at a node >= 1, now and from then on. */
+/* The value of continuing with rank r at a node >= 1: samples of the interval plus those
+ * afterwards. */
 double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node);
 
 /* Start of the nodes of a context and count, n_grid + 1 apart. */
@@ -272,7 +277,7 @@ size_t spot_liveput_value_at(const struct spot_liveput_dp *dp, int context, int 
 /* The context of the values after a context and a change. */
 int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int change);
 
-/* Is rank allowed on n instances? */
+/* True if rank is allowed on n instances. */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
 
 #ifdef __cplusplus

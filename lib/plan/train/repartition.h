@@ -15,19 +15,21 @@ extern "C" {
 
 enum { SPOT_REPARTITION_VICTIMS_MAX = 64 };
 
-/* Only draws in which no stage loses more than `most` count (most >= d: all do); the others
+/* Only draws in which no stage loses more than `most` are counted (most >= d: all of them); others
  * contribute nothing.
  *
- * P stays: `keep` pipelines afterwards. For j = 0..j_max, j_max <= d * p:
- *   hold[j]  probability that survivors can form them without moving state
- *   move[j]  E[max(X, Y)] over the other draws, X the slowest transfer of a stage that is short, Y
- *            the sum over stages without a holder. Of the last stage one replica counts as none, as
- *            in the published code. */
+ * P stays, and `keep` pipelines remain. For j = 0..j_max, j_max <= d * p:
+ *
+ * hold[j]: probability that survivors can form them without moving state.
+ *
+ * move[j]: E[max(X, Y)] over the other draws, where X is the slowest transfer of a stage that is
+ * short of replicas and Y the sum over the stages without a holder. In the last stage a single
+ * replica counts as none, as in the published code. */
 void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
                            int j_max, double *hold, double *move);
 
 /* P changes to p2. fetch[j] = E[transfer of what the last stage taken by a survivor lacks], for j =
- * 0..j_max. New stages choose in order, each the unused survivor that lacks least, ties to the
+ * 0..j_max. New stages choose in order, each the unused survivor that lacks least; ties go to the
  * lower old stage. */
 void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
                             int j_max, double *fetch);
@@ -38,7 +40,7 @@ void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, 
 void spot_repartition_by_node(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
                               int j_max, double *fetch);
 
-/* The same three for one known outcome: lost[k] of stage k's d replicas died. */
+/* The same three for a known outcome: lost[k] of stage k's d replicas died. */
 double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
                                    const int *lost, int *holds);
 double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,

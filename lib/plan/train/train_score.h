@@ -10,15 +10,15 @@
 extern "C" {
 #endif
 
-/* The grids worth scoring, ascending in the throughput's order; *grid is the caller's to free. All
- * whose speed is known if a cost table can hold them and they are not too many, else the fastest
- * few of every count within WINDOW of the current one. Returns how many. */
+/* List the grids worth scoring, ascending in the throughput's order; the caller frees *grid. These
+ * are all with a known speed if a cost table can hold them and they are not too many; otherwise the
+ * fastest few for every count within WINDOW of the current one. Returns their number. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
 
 /* Instances of the current grid that are lost: by how much the grid exceeds `now`. */
 int spot_train_missing(const struct spot_train_question *q);
 
-/* Upper bound of the number of instances: by the forecast, the announcements, and the present or
+/* Upper bound of the number of instances, from the forecast, the announcements, and the present or
  * recent count. */
 int spot_train_most(const struct spot_train_question *q);
 
@@ -35,8 +35,8 @@ struct spot_train_memory {
     struct spot_cost_table table;
     int low, high, lost_max, n_grid, *grid; /* of the table */
     struct spot_liveput_dp dp;
-    bool has_notice, sees_losses, sees_victims; /* of dp */
-    struct spot_count_chain chain;              /* the values of dp are of this chain */
+    bool has_notice, sees_losses, sees_victims; /* for which dp was initialised */
+    struct spot_count_chain chain;              /* the chain for which dp has values */
     struct spot_count_law law;                  /* the law that the chain follows, if any */
 };
 void spot_train_forget(struct spot_train_memory *memory);
@@ -75,13 +75,14 @@ void spot_train_chain(const struct spot_change_dist *dist, int held, int size_ma
                       struct spot_count_chain *chain);
 
 /* train_risk.c: is_shut[] of the dynamic program (liveput_dp.h) for a limit on the risk of losing
- * every replica of some stage in an interval: the forecast's losses, as they hit `held` of the
- * present instances, from every count; the caller's to free. NULL if there is no limit. */
+ * every replica of some stage in an interval. The risk is that of the forecast's losses, as far as
+ * they hit `held` of the present instances, for every count. Freed by the caller. NULL if there is
+ * no limit. */
 struct spot_liveput_dp;
 bool *spot_train_shut(const struct spot_train_question *q, int held,
                       const struct spot_liveput_dp *dp);
 
-/* pmf[n_max + 1] of the count; one interval later in next[]. */
+/* pmf[n_max + 1] of the count; writes that of one interval later to next[]. */
 void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
                            double *next);
 

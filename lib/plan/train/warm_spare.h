@@ -2,14 +2,13 @@
 /* warm_spare.h - spares that mirror stages: the time that they save when instances are lost, and
  * their cost.
  *
- * A training job lets its spares follow the sums of stages (lib/train/trainer_warm.c), so that one
- * of them takes the place of a replica that died and nothing moves. The assignment is the same as
- * there: each of w spares gets a stage, in order; with fewer spares than stages the others are
- * distributed as well, so that one spare has several of them; with more, stages get a second one. A
- * spare is sent sums for half of a step's time at most: stages beyond that it does not mirror. So
- * the stages form sets, each with spares of its own: several stages and one spare, or one stage and
- * several spares.
- */
+ * In a training job spares receive the gradient sums of stages (lib/train/trainer_warm.c), so that
+ * one of them can replace a replica that died and nothing has to move. The assignment is the same
+ * as there: each of w spares gets a stage, in order. With fewer spares than stages the remaining
+ * stages are assigned as well, so a spare may have several; with more, stages get a second spare. A
+ * spare receives sums for at most half of a step's time, and further stages are not mirrored. So
+ * the stages form sets, each with its own spares: several stages and one spare, or one stage and
+ * several spares. */
 #ifndef SPOT_PLAN_TRAIN_WARM_SPARE_H
 #define SPOT_PLAN_TRAIN_WARM_SPARE_H
 
@@ -37,13 +36,13 @@ double spot_warm_mirror_s(const struct spot_warm_cover *cover,
                           const struct spot_migrate_cost *cost);
 
 /* v of the d * p + n_warm instances die, uniformly, and `keep` pipelines are formed. For v =
- * 0..v_max: move[v] = E[max(X, Y)] as in spot_repartition_same, but
- *   X  stages that are short count only if the remaining spares cannot take the places, the
- *      costliest first;
- *   Y  a stage has no holder only if its spares died, too.
- * Only draws in which no stage loses more than `most` replicas count (most >= d: all do); the
- * others contribute nothing to move[]. lost[v] = probability that some stage has no holder, all its
- * replicas and spares dead. */
+ * 0..v_max: move[v] = E[max(X, Y)] as in spot_repartition_same, with two differences: a stage that
+ * is short counts in X only if the remaining spares cannot take the places (the costliest stages
+ * are served first); a stage has no holder (Y) only if its spares died too.
+ *
+ * Only draws in which no stage loses more than `most` replicas are counted (most >= d: all of
+ * them); others contribute nothing to move[]. lost[v]: probability that some stage has no holder,
+ * with all its replicas and spares dead. */
 void spot_warm_move(const struct spot_warm_cover *cover, const struct spot_migrate_cost *cost,
                     int d, int keep, int most, int v_max, double *move, double *lost);
 

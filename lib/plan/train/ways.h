@@ -49,7 +49,7 @@ static inline int spot_ways_least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Ways that one stage of d replicas loses between low and high. */
+/* The number of ways in which one stage of d replicas loses between low and high of them. */
 static inline struct spot_ways spot_ways_stage(int d, int low, int high, int j_max)
 {
     struct spot_ways f = { { 0 } };
