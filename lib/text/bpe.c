@@ -122,7 +122,7 @@ bool spot_bpe_drops_space(const struct spot_bpe *bpe)
     return bpe->drops == SPOT_BPE_DROPS_SPACE || (bpe->is_marked && bpe->prefix != SPOT_BPE_BARE);
 }
 
-/* Before text[n], n > 0. */
+/* True if the prefix U+2581 must be inserted before text[n], n > 0. */
 static bool needs_prefix(const struct spot_bpe *bpe, const char *text, size_t n)
 {
     if (bpe->is_inside || bpe->prefix == SPOT_BPE_EACH)
@@ -202,8 +202,8 @@ static size_t encode_steps(struct spot_bpe *bpe, size_t i, bool is_piece, const 
     return is_end ? whole : at;
 }
 
-/* Where a long text that steps change is cut: before a space after a word, where no public
- * tokenizer has a token. */
+/* Where to cut a long text that steps change: before a space that ends a word, since no token of a
+ * public tokenizer spans that place. */
 static size_t block_of(const char *text, size_t n, bool is_end)
 {
     if (n <= SPOT_BPE_PIECE_MAX)

@@ -251,7 +251,7 @@ static void find_marks(struct spot_bpe *bpe)
         else if (s->type == SPOT_STEP_SPACE && !prefix && replaces && !strcmp(s->to, MARK))
             prefix = s->is_first ? SPOT_BPE_FIRST : SPOT_BPE_ALWAYS;
         else if (s->type != SPOT_STEP_SPLIT || !replaces ||
-                 !has_text(s, " ")) /* no space is left */
+                 !has_text(s, " ")) /* the step leaves no space unreplaced */
             return;
     }
     bpe->is_marked = replaces && !bpe->is_bytes;

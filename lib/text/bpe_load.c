@@ -86,7 +86,7 @@ int64_t spot_bpe_id_of(const struct spot_bpe_loader *l, const char *name)
     return at == UINT32_MAX ? -1 : (int64_t)at;
 }
 
-/* The tokens of all bytes. */
+/* Finds the token of each byte. */
 static int find_bytes(struct spot_bpe_loader *l, const char *pointer, struct spot_err *err)
 {
     for (int b = 0; b < 256; b++) {
@@ -310,7 +310,7 @@ int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t i
                               name, id, known);
     if (known < 0 && add_token(l, pointer, id, name, n, err))
         return -1;
-    if (!n) /* it cannot occur in a text */
+    if (!n) /* an empty name cannot occur in a text */
         return 0;
     token = &bpe->token[id];
     if (token->is_added)
@@ -327,7 +327,7 @@ int spot_bpe_add_named(struct spot_bpe_loader *l, const char *pointer, int64_t i
         .takes_right = spot_json_is_true(spot_json_get(flags, "rstrip")),
         .name = spot_xstrdup(name),
     };
-    /* its name is normalized, like text */
+    /* the name is found in normalized text, so a changing normalizer prevents exact encoding */
     if (bpe->added[bpe->n_added - 1].is_normalized && bpe->n_normal)
         bpe->is_marked = false;
     return 0;

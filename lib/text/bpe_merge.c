@@ -9,7 +9,7 @@
 /* A run of bytes of the piece that is one token so far. */
 struct spot_bpe_symbol {
     uint32_t id;
-    uint32_t prev, next; /* NONE at the ends; id NONE once it is merged into its left one */
+    uint32_t prev, next; /* NONE at the ends; id is NONE once merged into the left neighbour */
 };
 
 #define NONE UINT32_MAX

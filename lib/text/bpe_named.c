@@ -89,7 +89,7 @@ static bool next_name(const struct spot_bpe *bpe, const struct spot_names *names
 typedef void take_part(struct spot_bpe *bpe, struct text part, bool is_first,
                        struct spot_tokens *out);
 
-/* The parts between names, and the names. */
+/* Calls `take` for each part between names, and appends the token of each name. */
 static void cut(struct spot_bpe *bpe, const struct spot_names *names, struct text t, bool is_first,
                 take_part *take, struct spot_tokens *out)
 {
@@ -145,9 +145,10 @@ static void end_part(struct spot_bpe *bpe)
     bpe->in_part = false;
 }
 
-/* Encodes the first `safe` bytes of a part with names of a kind; names in the raw text are searched
- * for first. If the text continues, an incomplete name is left for the next call. Returns the
- * number of bytes encoded. */
+/* Encodes the first `safe` bytes of a part. kind 0: finds names in the raw text, then those of kind
+ * 1 in the parts between; kind 1: names in the normalized text; kind 2: text without names. If the
+ * text continues, an incomplete name is left for the next call. Returns the number of bytes
+ * encoded. */
 static size_t encode_plain(struct spot_bpe *bpe, int kind, struct text t, size_t safe, bool is_end,
                            struct spot_tokens *out)
 {
@@ -158,7 +159,7 @@ static size_t encode_plain(struct spot_bpe *bpe, int kind, struct text t, size_t
         return spot_bpe_encode_nameless(bpe, t.s, safe, is_end, out);
     if (kind && bpe->is_behind) /* a name ends a word */
         bpe->ends_word = false;
-    if (kind && !is_end) { /* a name of the first kind may begin there */
+    if (kind && !is_end) { /* a name of kind 0 may begin in the last bytes */
         t.n = safe;
         safe -= safe < bpe->n_plain_byte_max ? safe : bpe->n_plain_byte_max;
     }
@@ -202,7 +203,7 @@ size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is
     return at;
 }
 
-/* True if its name occurs in texts unchanged, and decodes to the same. */
+/* True if the token's name occurs in texts unchanged and decodes to itself. */
 static bool is_plain(const struct spot_bpe *bpe, const struct spot_bpe_added *a, const char *name)
 {
     return !a->is_special && a->id != bpe->unknown && name == a->name &&
@@ -228,7 +229,7 @@ void spot_bpe_add_name(struct spot_bpe *bpe, uint32_t place)
             bpe->n_plain_byte_max = n;
     }
     if (name != a->name && !a->is_special &&
-        a->is_beside) { /* it decodes to its name in the text */
+        a->is_beside) { /* the token decodes to its name in the text */
         bpe->token[a->id].begin = bpe->text.n;
         bpe->token[a->id].n_byte = (uint32_t)n;
         spot_buf_add(&bpe->text, copy.data, n);

@@ -56,15 +56,15 @@ struct spot_bpe_added {
 struct spot_bpe {
     bool is_bytes;               /* symbols are bytes, or else characters */
     bool is_marked;              /* `steps` only write spaces as U+2581, with a `prefix` */
-    bool has_scores;             /* Unigram: the pieces of the largest sum of scores */
-    enum spot_bpe_prefix prefix; /* if it is marked */
+    bool has_scores;             /* Unigram: chooses the pieces with the largest sum of scores */
+    enum spot_bpe_prefix prefix; /* if is_marked */
     struct spot_text_steps steps;
     size_t n_normal; /* number of steps of the normalizer */
     double *score;   /* [vocab] of Unigram */
     double least_score;
     bool ignores_merges;        /* a piece that is a token is encoded as that token */
     bool fuses_unknown;         /* adjacent unknown characters become one */
-    bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 a space */
+    bool falls_back, has_marks; /* decoding: "<0x0A>" is a byte, U+2581 is a space */
     enum spot_bpe_drop drops;
     bool is_inside;     /* state of encoding: the start of the text has been encoded */
     bool in_part;       /* within a part between added tokens */
@@ -80,14 +80,14 @@ struct spot_bpe {
     size_t n_added, added_cap;
     struct spot_names *names, *normal_names; /* indices in `added` */
     struct spot_names *plain_names[2];       /* the same for names that are not special */
-    size_t n_plain_byte_max;                 /* of a plain name; 0: there is none */
-    size_t n_byte_max;                       /* of a token */
-    bool has_all_bytes;                      /* every byte has a token, so no text is lost */
-    struct spot_buf spaced;                  /* scratch: text with its spaces written as U+2581 */
+    size_t n_plain_byte_max; /* length of the longest plain name; 0: there is none */
+    size_t n_byte_max;       /* length of the longest token */
+    bool has_all_bytes;      /* every byte has a token, so no text is lost */
+    struct spot_buf spaced;  /* scratch: text with its spaces written as U+2581 */
     struct spot_buf changed[SPOT_TEXT_STEPS_MAX + 1]; /* scratch: the text after each step */
     struct spot_bpe_token *token;                     /* [vocab] */
     size_t vocab, vocab_cap;
-    struct spot_buf text;         /* of all tokens */
+    struct spot_buf text;         /* the bytes of all tokens, concatenated */
     uint32_t byte_id[256];        /* the token of each single byte */
     struct spot_bpe_merge *merge; /* [merge_mask + 1], a hash table with linear probing */
     size_t n_merge, merge_mask;
@@ -105,9 +105,9 @@ struct spot_bpe_loader {
     const struct spot_json_doc *doc; /* document being read, for messages */
     struct spot_json_value *vocab;   /* borrowed from the tokenizer's document; NULL: Unigram's */
     int16_t byte_of[0x144];          /* character to byte, -1 for none */
-    bool is_old;                     /* vocab.json and merges.txt */
-    bool falls_back;                 /* characters that are no tokens become those of their bytes */
-    size_t space_at;                 /* in the steps: where ByteLevel puts a space before a text */
+    bool is_old;                     /* read from vocab.json and merges.txt */
+    bool falls_back; /* a character without a token becomes the tokens of its bytes */
+    size_t space_at; /* index of the step by which ByteLevel puts a space before a text */
 };
 
 /* The id of a token of the vocabulary by its name in the file; -1: none. */
@@ -126,7 +126,7 @@ int spot_bpe_add_beside(struct spot_bpe_loader *l, const char *dir, struct spot_
  * unsupported feature. */
 int spot_bpe_read_kind(struct spot_bpe_loader *l, const struct spot_json_value *model,
                        struct spot_err *err);
-/* GPT-2's, for its own files. */
+/* Set the steps of GPT-2, for its vocab.json and merges.txt. */
 void spot_bpe_set_gpt2(struct spot_bpe *bpe);
 /* Set whether ByteLevel puts a space before a text. Returns 0, or -1 if there are too many
  * steps. */

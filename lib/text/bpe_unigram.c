@@ -8,10 +8,10 @@
 
 #define NONE UINT32_MAX
 
-/* The best tokens of the text up to a byte end with this one. */
+/* The token that ends at a byte in the best tokenization of the text up to there. */
 struct spot_bpe_best {
     double sum;
-    uint32_t from, id; /* from NONE: no tokens end here */
+    uint32_t from, id; /* where the token begins; NONE: no token ends here */
 };
 
 static void offer(struct spot_bpe_best *best, double sum, size_t from, uint32_t id)
@@ -20,7 +20,7 @@ static void offer(struct spot_bpe_best *best, double sum, size_t from, uint32_t 
         *best = (struct spot_bpe_best){ sum, (uint32_t)from, id };
 }
 
-/* All tokens that begin at a character. */
+/* Offers every token that begins at a character. */
 static void offer_tokens(struct spot_bpe *bpe, const char *text, size_t at, size_t n)
 {
     struct spot_bpe_best *const best = bpe->best;

@@ -130,7 +130,8 @@ static void add_special(struct spot_chat *chat, const struct spot_json_value *va
         spot_names_add(chat->special, text, 0);
 }
 
-/* Those of tokenizer.json ("added_tokens") and tokenizer_config.json ("added_tokens_decoder"). */
+/* Adds the special tokens that tokenizer.json ("added_tokens") and tokenizer_config.json
+ * ("added_tokens_decoder") list. */
 static void add_listed(struct spot_chat *chat, const struct spot_json_value *list)
 {
     const struct spot_json_value *v;
@@ -174,7 +175,8 @@ static void add_roles(struct spot_chat *chat, const struct spot_json_doc *doc, s
     }
 }
 
-/* The documents doc[n], which may be empty, in the order in which they count. */
+/* Reads the special tokens of the documents doc[n], some of which may be empty; the first that
+ * names a role counts. */
 static int take_tokens(struct spot_chat *chat, const struct spot_json_doc *doc, size_t n,
                        struct spot_err *err)
 {

@@ -38,10 +38,10 @@ const char *spot_chat_end(const struct spot_chat *chat);
 
 /* Append the prompt; encode it with spot_bpe_encode_named. context: an object of what transformers
  * passes to a template: messages, tools, documents, add_generation_prompt and whatever else it
- * reads; bos_token, eos_token and their like are added here. From several threads at once. Returns
- * 0, or -1 with *err and nothing appended: SPOT_EDATA for an error in or raised by the template,
- * and for content that contains the text of a special token and could thus impersonate another
- * role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
+ * reads; bos_token, eos_token and the like are added here. Several threads may call it at once.
+ * Returns 0, or -1 with *err and nothing appended: SPOT_EDATA for an error in or raised by the
+ * template, and for content that contains the text of a special token and could thus impersonate
+ * another role; SPOT_EINFEASIBLE beyond a limit of steps, bytes or depth. */
 int spot_chat_render(const struct spot_chat *chat, const struct spot_json_value *context,
                      struct spot_buf *out, struct spot_err *err);
 

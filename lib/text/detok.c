@@ -115,7 +115,7 @@ static bool byte_of(const uint8_t *name, size_t n, uint8_t *byte)
     return true;
 }
 
-/* A token in which U+2581 stands for a space. */
+/* Writes a token in which U+2581 stands for a space. */
 static void put_spaced(struct spot_detokenizer *d, const uint8_t *name, size_t n,
                        struct spot_buf *out)
 {

@@ -141,11 +141,12 @@ struct maker {
     size_t n_list, list_cap;
     size_t *begin; /* [n_state + 1] in list */
     size_t begin_cap;
-    uint32_t *seen; /* [n_step] by which round */
+    uint32_t *seen; /* [n_step] the last round in which the step was added to a state */
     uint32_t round;
 };
 
-/* From its end to its start, so that each step knows its next. */
+/* Appends a step. The program is built from its end to its start, so that the next step exists
+ * before the one that leads to it. */
 static uint32_t put(struct maker *m, struct step step)
 {
     if (m->n_step >= SPOT_PATTERN_NODES_MAX)
@@ -162,7 +163,7 @@ static uint32_t emit_repeat(struct maker *m, const struct spot_pattern_node *n, 
     const int optional = n->max < 0 ? 0 : n->max - n->min;
     uint32_t loop, out = next;
 
-    /* possessive: continues only where it cannot repeat */
+    /* possessive: the text may continue only where the repetition cannot */
     if (n->is_possessive)
         out = put(m, (struct step){ STEP_AHEAD, true, m->t->node[n->a].set, next, 0 });
     next = out;
@@ -180,7 +181,8 @@ static uint32_t emit_repeat(struct maker *m, const struct spot_pattern_node *n, 
     return next;
 }
 
-/* The depth is that of the pattern's brackets and parts, which are few. */
+/* Compiles a node that is followed by step `next`; returns its first step. The depth of recursion
+ * is that of the pattern's brackets and sequences, which is small. */
 static uint32_t emit(struct maker *m, uint32_t at, uint32_t next)
 {
     const struct spot_pattern_node *const n = &m->t->node[at];
@@ -442,7 +444,7 @@ enum spot_pattern_found spot_pattern_match(const struct spot_pattern *p, const c
             step = 1;
         } else if (at < n) {
             class = class_at(p, text + at, n - at, &step);
-            if (!is_end && step == 1 && n - at < SPOT_UTF8_MAX) /* it may become a character */
+            if (!is_end && step == 1 && n - at < SPOT_UTF8_MAX) /* may be completed later */
                 return SPOT_PATTERN_MORE;
         }
         to = p->to[state * (size_t)p->n_class + class];

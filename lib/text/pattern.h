@@ -40,8 +40,8 @@ void spot_pattern_free(struct spot_pattern *pattern); /* may be NULL */
 enum spot_pattern_found { SPOT_PATTERN_NONE, SPOT_PATTERN_FOUND, SPOT_PATTERN_MORE };
 
 /* Match at the start of text[n]. *length: bytes, 1 or more. MORE: following text, if the text does
- * not end here, could change the result. Invalid bytes are characters of no category. From several
- * threads at once. */
+ * not end here, could change the result. Invalid bytes are characters of no category. Several
+ * threads may call it at once. */
 enum spot_pattern_found spot_pattern_match(const struct spot_pattern *pattern, const char *text,
                                            size_t n, bool is_end, size_t *length);
 

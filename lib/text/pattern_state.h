@@ -32,7 +32,7 @@ enum spot_pattern_type {
 struct spot_pattern_node {
     uint8_t type;
     bool is_not, is_possessive;
-    uint32_t set, a, b; /* places in the list of sets, or of nodes */
+    uint32_t set, a, b; /* indices in the list of sets, or of nodes */
     int min, max;       /* -1: no end */
 };
 
@@ -44,7 +44,8 @@ struct spot_pattern_tree {
     uint32_t root;
 };
 
-/* pattern_read.c: 0, or -1 with *err. The tree is to be released in any case. */
+/* pattern_read.c: parse a pattern. Returns 0, or -1 with *err. The tree must be released in either
+ * case. */
 int spot_pattern_read(struct spot_pattern_tree *t, const char *text, struct spot_err *err);
 void spot_pattern_release(struct spot_pattern_tree *t);
 

@@ -32,7 +32,7 @@ static value do_length(call *c)
     return spot_tv_int(0);
 }
 
-/* The first, or the last. */
+/* The first entry of a list, or the last. */
 static value do_end(call *c)
 {
     const value list = self_list(c);
@@ -137,7 +137,7 @@ static value key_of(call *c, value v, value attribute, bool minds_case)
     return spot_tbuiltin_call(spot_tbuiltin_find(SPOT_TUSE_TEXT, spot_tv_text("lower", 5)), &of);
 }
 
-/* key[n] and list.item[n], stable. */
+/* Sorts list.item[n] by key[n], stably (insertion sort). */
 static void sort(call *c, value key, value list, bool is_reverse)
 {
     for (uint32_t i = 1; i < list.n; i++) {
@@ -208,7 +208,7 @@ static value do_unique(call *c)
     return out;
 }
 
-/* The least or most. */
+/* The smallest or largest entry. */
 static value do_extreme(call *c)
 {
     const bool is_most = c->how;
@@ -248,7 +248,7 @@ static value do_sum(call *c)
     return sum;
 }
 
-/* An undefined or none value stays as it is. */
+/* The list, which is empty for a false value such as undefined or none. */
 static value self_or_none(call *c)
 {
     return spot_tv_truth(c->self) ? self_list(c) : spot_tv_new(c->r, SPOT_TV_LIST, 0);
@@ -467,7 +467,7 @@ static value do_strftime(call *c)
     }
     memcpy(pattern, format.u.s, format.n);
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the template's own */
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the format comes from the template */
     spot_buf_add(&out, text, strftime(text, sizeof(text), pattern, &tm));
 #pragma GCC diagnostic pop
     return spot_trender_text(c->r, &out);

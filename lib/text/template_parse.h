@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* template_parse.h - the interface of the parser of expressions for that of statements. Only the
- * first error is kept (spot_tlex_fail); all functions continue to the end. */
+/* template_parse.h - the parser of expressions, for use by the parser of statements. Only the first
+ * error is kept (spot_tlex_fail); all functions continue to the end. */
 #ifndef SPOT_TEXT_TEMPLATE_PARSE_H
 #define SPOT_TEXT_TEMPLATE_PARSE_H
 
@@ -21,7 +21,7 @@ struct spot_tparser {
     bool is_scoped; /* inside of a loop or a macro */
 };
 
-/* At the current token. */
+/* Report an error at the current token. */
 void spot_tp_fail(struct spot_tparser *p, const char *what);
 struct spot_tnode *spot_tp_new_node(struct spot_tparser *p, enum spot_tnode_type type);
 bool spot_tp_is(const struct spot_tparser *p, int type);

@@ -188,7 +188,7 @@ static void run_for(struct spot_trender *r, node *n)
 
 static enum flow run_if(struct spot_trender *r, node *n)
 {
-    for (;; n = n->d) { /* then those of 'elif' */
+    for (;; n = n->d) { /* the next node is an 'elif' */
         const bool is = spot_tv_truth(spot_template_eval(r, n->a));
 
         if (r->has_failed)

@@ -36,7 +36,7 @@ enum spot_tv_kind {
 struct spot_tv {
     uint8_t kind;
     bool is_json; /* of a list or dictionary: `json` */
-    bool is_lazy; /* of a list: Python's is an iterator, true even if it is empty */
+    bool is_lazy; /* of a list: in Python it is an iterator, which is true even if it is empty */
     uint32_t n;   /* bytes, or entries */
     union {
         int64_t i; /* BOOL too */
@@ -74,11 +74,11 @@ enum spot_tnode_type {
     SPOT_TN_ATTR,   /* a . value */
     SPOT_TN_ITEM,   /* a [ b ] */
     SPOT_TN_SLICE,  /* a [ b : c : d ] */
-    SPOT_TN_CALL,   /* a ( b ), of ARG */
-    SPOT_TN_ARG,    /* [value =] a; by op several: those of * a, or of ^: ** a */
+    SPOT_TN_CALL,   /* a ( b ), b: first of ARG */
+    SPOT_TN_ARG,    /* [value =] a; op '*' or '^': the argument is * a or ** a */
     SPOT_TN_FILTER, /* a | builtin ( b ) */
     SPOT_TN_TEST,   /* a is builtin ( b ) */
-    SPOT_TN_NOT,    /* and one operand each */
+    SPOT_TN_NOT,    /* NOT, NEG, POS: op a */
     SPOT_TN_NEG,
     SPOT_TN_POS,
     SPOT_TN_BINARY, /* a op b */
@@ -92,7 +92,7 @@ enum spot_tnode_type {
     SPOT_TN_IF,    /* if a: b, elif d, or else c */
     SPOT_TN_FOR,   /* for a in b if d: c, else e */
     SPOT_TN_SET,   /* a = b, or the output of c through the filters b */
-    SPOT_TN_MACRO, /* value ( b ), of ARG with defaults: c */
+    SPOT_TN_MACRO, /* value ( b ): c, b: first of ARG with its default */
     SPOT_TN_SCOPE, /* c */
     SPOT_TN_BREAK,
     SPOT_TN_CONTINUE,
@@ -109,7 +109,7 @@ struct spot_tnode {
 };
 
 struct spot_template {
-    char *source, *text; /* the text holds what values and names borrow */
+    char *source, *text; /* values and names point into the text */
     struct spot_tnode *first;
     struct spot_tnode **node; /* [n_node], for freeing */
     size_t n_node, node_cap;
@@ -119,7 +119,7 @@ struct spot_template {
 
 /* --- a rendering --------------------------------------------------------------------- */
 
-/* What a scope hid, to be restored. */
+/* The value of a variable before a scope set it, to be restored at the end of the scope. */
 struct spot_tsaved {
     uint32_t name;
     struct spot_tv value;
@@ -136,7 +136,7 @@ struct spot_trender {
     struct spot_tv *var;       /* [n_name] */
     struct spot_tsaved *saved; /* [n_saved] */
     size_t n_saved, saved_cap;
-    size_t begin;   /* in saved, of what the running macro can see */
+    size_t begin;   /* first entry of `saved` that the running macro can see */
     bool is_scoped; /* inside a scope: a variable that is set is saved */
     void **block;   /* [n_block] memory of values, freed at the end */
     size_t n_block, block_cap, block_left, block_size;
@@ -250,7 +250,7 @@ size_t spot_tv_size(struct spot_tv v);
 struct spot_tv spot_tv_entry(struct spot_trender *r, struct spot_tv list, size_t i);
 struct spot_tv spot_tv_member(struct spot_trender *r, struct spot_tv dict, size_t i,
                               struct spot_tv *key);
-/* Returns whether there is one. */
+/* Get the value of a key. Returns false if the dictionary does not have it. */
 bool spot_tv_find(struct spot_trender *r, struct spot_tv dict, struct spot_tv key,
                   struct spot_tv *value);
 void spot_tv_put(struct spot_trender *r, struct spot_tv dict, struct spot_tv key,
@@ -272,7 +272,7 @@ void spot_tv_print(struct spot_trender *r, struct spot_tv v, struct spot_buf *ou
 void spot_tv_repr(struct spot_trender *r, struct spot_tv v, struct spot_buf *out);
 struct spot_tv spot_tv_str(struct spot_trender *r, struct spot_tv v);
 
-/* Parts of that: a text, and numbers; JSON has other names for NaN and infinities. */
+/* Append a text or a number as in that result; JSON has other names for NaN and infinities. */
 static inline void spot_tv_say(struct spot_buf *out, const char *text)
 {
     spot_buf_add(out, text, strlen(text));
@@ -289,7 +289,7 @@ struct spot_tv_json {
 void spot_tv_to_json(struct spot_trender *r, const struct spot_tnode *at,
                      const struct spot_tv_json *how, struct spot_tv v, struct spot_buf *out);
 
-/* Bytes up to character i of a text; its end beyond. */
+/* Offset in bytes of character i of a text; the length of the text if i is beyond its end. */
 size_t spot_tv_offset(struct spot_tv text, size_t i);
 size_t spot_tv_length(struct spot_tv text); /* in characters */
 
@@ -304,7 +304,7 @@ struct spot_tcall {
     int how; /* selects one of several builtins with the same function */
     size_t n;
     struct spot_tv arg[SPOT_TARGS_MAX];  /* by position, or in the order given if .params is NULL */
-    struct spot_tv name[SPOT_TARGS_MAX]; /* in the latter case; ABSENT: none */
+    struct spot_tv name[SPOT_TARGS_MAX]; /* in that case its name; ABSENT: it has none */
 };
 
 enum spot_tuse {
@@ -325,7 +325,7 @@ struct spot_tbuiltin {
     int how;
 };
 
-/* NULL: there is none. */
+/* The builtin of this name and use; NULL: there is none. */
 const struct spot_tbuiltin *spot_tbuiltin_find(enum spot_tuse use, struct spot_tv name);
 /* Tables of template_list.c and template_number.c, also searched by spot_tbuiltin_find; end with a
  * NULL name. */

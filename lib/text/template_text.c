@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* memmem */
-/* Filters and methods of texts, and how any of them is called. */
+/* Filters and methods of texts, and the calling of builtins. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -122,7 +122,7 @@ static bool has_end(value text, value part, bool at_end)
            !memcmp(text.u.s + (at_end ? text.n - part.n : 0), part.u.s, part.n);
 }
 
-/* A text, or a tuple of them. */
+/* Whether a text begins or ends with the argument: a text, or a tuple of which any may match. */
 static value do_has_end(call *c)
 {
     const value part = c->arg[0];
@@ -326,7 +326,7 @@ static value do_count(call *c)
     return spot_tv_int(what.n ? n : (int64_t)spot_tv_length(c->self) + 1);
 }
 
-/* Up to `most` times; -1: everywhere. */
+/* Replaces up to `most` occurrences; -1: all. */
 static value do_replace(call *c)
 {
     const value text = self_text(c), from = spot_tv_str(c->r, c->arg[0]),
@@ -347,7 +347,7 @@ static value do_replace(call *c)
             break;
         spot_buf_add(&out, text.u.s + at, found - at);
         spot_buf_add(&out, to.u.s, to.n);
-        if (!from.n && found < text.n) { /* between all characters */
+        if (!from.n && found < text.n) { /* an empty text is found between all characters */
             length = spot_utf8_char(text.u.s + found, text.n - found, &code);
             spot_buf_add(&out, text.u.s + found, length);
         }

@@ -49,8 +49,8 @@ static int by_text(const void *a, const void *b)
                  : (x->place < y->place) - (x->place > y->place); /* the first added is last */
 }
 
-/* The first of name[low..high), which have equal bytes before `depth`, whose byte there is not less
- * than the given one; high: none. */
+/* The first of name[low..high) whose byte at `depth` is not less than the given one; high: none.
+ * The bytes before `depth` are equal in all of them. */
 static size_t first_with(const struct spot_names *names, size_t low, size_t high, size_t depth,
                          unsigned byte)
 {

@@ -26,7 +26,8 @@ static uint16_t *by_parts; /* indices in `pair`, sorted by parts */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 enum {
-    PLAIN = 0x300, /* characters below neither combine nor are second parts */
+    PLAIN = 0x300, /* characters below this neither combine with others nor are the second part of a
+                      composition */
     /* Hangul syllables are composed algorithmically */
     L = 0x1100,
     V = 0x1161,

@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 struct spot_unicode_table {
-    const char *const *line; /* NULL ends them */
-    const char *at;          /* NULL: at the first */
+    const char *const *line; /* ends with NULL */
+    const char *at;          /* current position; NULL: start of the first line */
 };
 
 static inline bool spot_unicode_ends(struct spot_unicode_table *t)
