@@ -109,15 +109,14 @@ static int64_t largest_rank(const struct spot_infer *f)
     return most;
 }
 
-/* Stride of the inputs of an MLP's second product, of a shard. */
+/* Stride of the inputs of an MLP's second product in one shard. */
 static int64_t widest_mlp(const struct spot_shape *s)
 {
     return spot_infer_stride(
         max_of(max_of(spot_shape_ffn(s), s->kind.dense_ffn), s->kind.shared_ffn) / s->n_shard);
 }
 
-/* Floats of a token's rows of MLPs of a shard, `per` for each input of the second product.
- */
+/* Floats of a token's rows of MLPs in one shard, `per` for each input of the second product. */
 static int64_t mlp_elem(const struct spot_shape *s, int64_t per)
 {
     const int64_t S = s->n_shard, one = spot_infer_stride(per * spot_shape_ffn(s) / S);
@@ -397,8 +396,7 @@ static int check_item(const struct spot_infer *f, const struct spot_infer_item *
     return 0;
 }
 
-/* Adds the last n_row tokens of the item that was listed last, of n_token tokens, to the rows of
- * logits. */
+/* Adds rows of logits for the last n_row of the n_token tokens of the item that was listed last. */
 static int list_rows(struct spot_infer *f, int64_t n_row, int64_t n_token, struct spot_err *err)
 {
     if (n_row < 1 || n_row > n_token)
@@ -460,7 +458,8 @@ static int compute(struct spot_infer *f, struct spot_err *err)
     return f->has_failed ? -1 : 0;
 }
 
-/* Once computed, the pages of the item are indexed for others. */
+/* Adds the pages of an item to the index once they are computed, so that other sequences find
+ * them. */
 static void end_item(struct spot_infer *f, const struct spot_infer_item *item, bool is_computed)
 {
     struct spot_infer_sequence *const s = &f->sequence[item->sequence];
@@ -472,7 +471,7 @@ static void end_item(struct spot_infer *f, const struct spot_infer_item *item, b
         s->n_told = item->first;
 }
 
-/* Tokens of sequences with an adapter, by adapter. */
+/* Lists the tokens of sequences with an adapter, sorted by adapter. */
 static void list_adapted(struct spot_infer *f, const struct spot_infer_item *item)
 {
     int n = 0;

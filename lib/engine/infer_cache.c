@@ -62,7 +62,7 @@ static void copy_page(const struct spot_infer *f, int to, int from)
            (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
 }
 
-/* The last page first, so that a kept page comes after those that continue it. */
+/* Frees the last page first, so that in the list a kept page comes after those that continue it. */
 static void drop_behind(struct spot_infer *f, struct spot_infer_sequence *s, int n_page)
 {
     while (s->n_page > n_page)

@@ -111,7 +111,7 @@ void spot_infer_forget(struct spot_infer *f)
         spot_infer_evict(f);
 }
 
-/* The predecessor of the next page of a sequence. */
+/* The page that precedes the next page to index, as part of its identity. */
 static int before_next(const struct spot_infer_sequence *s)
 {
     return s->n_known ? s->page[s->n_known - 1] : -1 - s->adapter;

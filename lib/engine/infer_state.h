@@ -63,8 +63,8 @@ struct spot_infer_sequence {
     int64_t length;
     int64_t n_summed; /* number of first tokens added to sum */
     float *sum;       /* [C] of SPOT_POOL_MEAN; NULL: not needed yet */
-    int64_t n_told;   /* first tokens that are noted with their pages */
-    int n_known;      /* first pages that are in the index */
+    int64_t n_told;   /* number of first tokens recorded with their pages */
+    int n_known;      /* number of first pages that are in the index */
     int n_page;
     int *page;
 };
@@ -177,7 +177,7 @@ float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shar
 
 /* --- infer_cache.c --- */
 
-void spot_infer_hold_page(struct spot_infer *f, int page); /* an indexed one */
+void spot_infer_hold_page(struct spot_infer *f, int page); /* the page is in the index */
 void spot_infer_drop_page(struct spot_infer *f, int page);
 /* Free pages that a run from `first` to `end` uses; negative if it frees more than it takes. */
 int64_t spot_infer_pages_taken(const struct spot_infer *f, int sequence, int64_t first,

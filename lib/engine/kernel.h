@@ -30,11 +30,11 @@ const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *er
 /* Whether this is the full name of a kind of the CUDA backend, of this machine or another. */
 bool spot_kernel_is_whole_cuda(const char *name);
 
-/* Whether members of a tensor group compute the same bits as a single member with this kind. */
+/* Whether, with this kind, members of a tensor group compute the same bits as a single member. */
 bool spot_kernel_shares_stages(const char *name);
 
-/* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; of a
- * kind of the CPU's that alone. NULL past the end. */
+/* The i-th known kind of backend "cpu", "cuda", or "auto" for both; if `backend` is a kind of the
+ * CPU, that kind alone. *runs_here: whether it runs on this machine. NULL past the end. */
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);
 
 #ifdef __cplusplus

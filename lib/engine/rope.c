@@ -56,8 +56,8 @@ void spot_sincos(double x, double *sine, double *cosine)
 
 static const double two_pi = 6.283185307179586477;
 
-/* Interpolates between long wavelengths, whose speed is divided, and short ones, whose speed is not
- * (Llama 3.1). */
+/* Interpolates between long wavelengths, whose speed is divided by the factor, and short ones,
+ * whose speed is not changed (Llama 3.1). */
 static double by_wavelength(const struct spot_decoder *d, double speed)
 {
     const double turns = (double)d->rope_original * speed / two_pi;

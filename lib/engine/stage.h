@@ -53,7 +53,7 @@ struct spot_stage_config {
     int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
     int n_thread;                 /* 1.. */
     int recompute;                /* enum spot_recompute */
-    bool is_weighted;             /* the losses of positions have weights; CPUs only */
+    bool is_weighted;             /* the loss of each position has a weight; CPUs only */
     bool is_forward;              /* no backward calls; saves the gradient sums on the host */
     const struct spot_kernel *kernel;
     struct spot_stage_group group; /* of a stage with slots */

@@ -184,7 +184,7 @@ static int64_t first_seen(const struct head *h, int64_t position)
 struct seen {
     float *score;
     int64_t n, end; /* number of seen scores, and of scores of the block from `score` on */
-    float scale;    /* still to be applied */
+    float scale;    /* factor that the scores are still to be multiplied by */
 };
 
 static struct seen seen_of(const struct head *h, float *row, int64_t position, int64_t end)

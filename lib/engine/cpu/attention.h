@@ -27,16 +27,17 @@ struct spot_attention {
     int64_t window;    /* positions that a query sees, its own included; 0: all before it */
     float scale, cap;  /* of scores; a cap of 0: none */
     const float *dout;
-    float *dqkv; /* gradients, as out and qkv; backward only */
+    float *dqkv; /* gradients of out and of qkv, in the same layouts; backward pass only */
 };
 
 /* Scratch space of one thread, in elements. */
 size_t spot_attention_work_elem(int64_t seq, int64_t head_dim, bool is_capped);
 
-/* Unit sequence * Hk + (head of keys and values): writes its part of out and stat. */
+/* Unit = sequence * Hk + (index of the head of keys and values). Writes the unit's part of out and
+ * stat. */
 void spot_attention_forward(const struct spot_attention *at, int64_t unit,
                             const struct spot_gemm_work *work, float *memory);
-/* Writes its part of dqkv. */
+/* Writes the unit's part of dqkv. */
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory);
 

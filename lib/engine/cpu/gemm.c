@@ -34,7 +34,7 @@ static int64_t up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Maximum number of pending sums while n parts are added in the order of the tree. */
+/* Maximum number of pending partial sums while n parts are added in the order of the tree. */
 static int waiting(int n)
 {
     int depth = 0;
@@ -56,14 +56,14 @@ struct spot_gemm_work spot_gemm_work_of(float *memory)
     return (struct spot_gemm_work){ memory, b, b + B_BLOCK + SPOT_PACK_SLACK };
 }
 
-/* One block of k as passed to the micro-kernel: a packed or in place, b in panels. The
+/* One block of k as passed to the micro-kernel: a is packed or in place, b is packed in panels. The
  * block may hold several partial products, in order. */
 struct operands {
     const float *a, *b;
-    int64_t a_row, a_k;     /* strides: 1, rows of a tile where it is packed */
+    int64_t a_row, a_k;     /* strides; of a packed a: 1 and the rows of a tile */
     int64_t a_tile;         /* from tile to tile */
     int64_t b_panel;        /* from panel to panel */
-    int64_t a_part, b_part; /* from one partial product to the next */
+    int64_t a_part, b_part; /* from the operand of one partial product to that of the next */
     int64_t n_k;            /* of one partial product */
     int n_part;
 };
@@ -83,9 +83,9 @@ static void run_tile(const struct spot_micro *micro, const struct operands *in,
 
 enum { TILE_MAX = SPOT_MICRO_ROWS_MAX * SPOT_MICRO_COLS_MAX, DEPTH_MAX = 10 }; /* 2^10 parts */
 
-/* A whole tile outside of c: the sum over parts [part, part + n) in the order of engine/tree.h. A
- * half that is a single part is added while it is computed; pending sums are at to + TILE_MAX and
- * beyond. */
+/* Computes a whole tile in the buffer `to`: the sum over parts [part, part + n) in the order of
+ * engine/tree.h. A half that is a single part is added while it is computed; partial sums that are
+ * pending are stored from to + TILE_MAX on. */
 static void sum_tile(const struct spot_cpu_kernel *kernel, const struct operands *in,
                      const struct tile *t, int part, int n, float *to)
 {
@@ -141,8 +141,8 @@ struct range {
     int64_t row, row_end, panel, panel_end;
 };
 
-/* A block of k of each of n_part parts, and how it is combined with c, which begins at row and col
- * of the product. */
+/* A block of k from each of n_part parts, and how its product is combined with c. c begins at row
+ * `row` and column `col` of the whole product. */
 struct block {
     int part, n_part;
     int64_t k, n_k;
@@ -214,7 +214,7 @@ static void multiply(const struct spot_cpu_kernel *kernel, const struct spot_gem
     }
 }
 
-/* One block of k for a range whose block of b fits the packing space. */
+/* Multiplies one block of k for a range whose block of b fits the packing space. */
 static void run_block(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                       const struct range *r, const struct block *at,
                       const struct spot_gemm_work *work)
@@ -254,7 +254,7 @@ static void run_block(const struct spot_cpu_kernel *kernel, const struct spot_ge
     }
 }
 
-/* One part, a chain over blocks of k. */
+/* Multiplies one part: a chain over blocks of k. */
 static void run_chain(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                       const struct range *r, const struct block *to,
                       const struct spot_gemm_work *work)
@@ -323,7 +323,7 @@ static void sum_region(const struct spot_cpu_kernel *kernel, const struct spot_g
     add_region(kernel, r, to, aside, n_col);
 }
 
-/* The sum of partial products, region by region. */
+/* Adds up the partial products, region by region. */
 static void run_sum(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,
                     const struct range *r, const struct spot_gemm_work *work)
 {

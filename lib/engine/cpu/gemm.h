@@ -33,8 +33,8 @@ struct spot_gemm {
     int64_t b_row, b_col, b_part;
     float *c;
     int64_t c_row;
-    bool rounds_a, rounds_b; /* to bf16, as they are packed */
-    bool is_added; /* the chain continues from the value in c; not with several partial products */
+    bool rounds_a, rounds_b; /* whether a and b are rounded to bf16 when they are packed */
+    bool is_added;           /* the chain continues from the value in c; only with a single part */
     /* For small products that share an operand. One part only. */
     bool is_a_in_place;    /* a is not packed; rows up to a multiple of 16 must be readable */
     const float *b_packed; /* b, packed by spot_gemm_pack, or NULL */
@@ -54,7 +54,7 @@ struct spot_gemm_work {
     float *aside; /* partial sums that are pending */
 };
 
-/* Cut memory of spot_gemm_work_elem elements, 64-byte aligned. */
+/* Divide memory of spot_gemm_work_elem elements, 64-byte aligned. */
 struct spot_gemm_work spot_gemm_work_of(float *memory);
 
 /* Compute the whole product in the calling thread. */

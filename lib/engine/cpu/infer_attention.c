@@ -24,8 +24,8 @@ static void add_biases(const struct spot_infer_work *w)
     spot_infer_meet(w);
 }
 
-/* One norm over the heads of all shards: the sum of squares of a token's queries, and of its keys,
- * is taken over the tree of shards, like the sums of products. */
+/* One norm over the heads of all shards: the sums of squares of a token's queries, and of its keys,
+ * are added in the order of the tree of shards, like the sums of products. */
 static void norm_whole(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;
@@ -123,7 +123,7 @@ static int64_t first_seen(const struct spot_infer_work *w, int64_t position)
 }
 
 /* Softmax weights for the query at `position`, whose scores begin at position `base`. Positions
- * that it does not see, but the first query of the tile does, get weight 0, which changes no
+ * that the first query of the tile sees, but this one does not, get weight 0, which changes no
  * sum. */
 static void weigh(const struct spot_infer_work *w, float *score, int64_t base, int64_t position)
 {

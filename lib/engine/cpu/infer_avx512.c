@@ -21,7 +21,8 @@ static bool pairs_run_here(void)
     return spot_simd_has(SPOT_SIMD_AVX512BF16) && adds_upper_first();
 }
 
-/* Intel's (Sapphire Rapids) take four times as long as the multiply-adds of half the numbers. */
+/* The bf16 instructions of Intel's processors (Sapphire Rapids) take four times as long as fp32
+ * multiply-adds, which process half as many numbers each. */
 static bool pairs_are_slow_here(void)
 {
     return __builtin_cpu_is("intel");
@@ -46,7 +47,7 @@ SPOT_TARGET("avx512f,avx512bw,avx512vnni,avx2,fma")
 struct q8_panel {
     const uint8_t *w; /* its blocks */
     int at;           /* the first output of the tile */
-    const char *next; /* what is read ahead */
+    const char *next; /* address to prefetch from */
 };
 
 /* V vectors of 16 outputs, P lines read ahead. Weights are stored as unsigned numbers plus 128;

@@ -35,7 +35,7 @@ void spot_infer_route(const struct spot_infer_work *w, int64_t t)
     for (int64_t e = 0; e < E; e++)
         p[e] = f->vec->dot(f->norm + t * c, router + e * c, c);
     f->vec->softmax(p, E, E, 1, stat);
-    for (int64_t k = 0; k < K; k++) { /* of equal ones the lower number; -1: already chosen */
+    for (int64_t k = 0; k < K; k++) { /* ties to the lower number; -1: already chosen */
         int64_t best = -1;
 
         for (int64_t e = 0; e < E; e++)
@@ -66,7 +66,7 @@ void spot_infer_route(const struct spot_infer_work *w, int64_t t)
     }
 }
 
-/* The rows of each expert, tokens in order. */
+/* Sorts rows by expert, and the rows of an expert by token. */
 static void sort_rows(struct spot_infer *f)
 {
     const int64_t E = spot_infer_experts_of(&f->shape);
@@ -85,17 +85,18 @@ static void sort_rows(struct spot_infer *f)
     row[0] = 0;
 }
 
-/* One expert of a run. */
+/* One expert in a run. */
 struct expert {
     const char *up, *down;  /* names of its matrices */
     int64_t e;              /* its number */
     int64_t row, n;         /* its rows */
-    int64_t n_act;          /* of a shard */
+    int64_t n_act;          /* activations of a shard */
     int64_t pre_row, a_row; /* strides of a shard in pre and act */
-    float *pre, *act;       /* of the first row */
+    float *pre, *act;       /* address of the first row */
 };
 
-/* Moves *x to the next expert with rows; zeros give the first one. False: there is none. */
+/* Moves *x to the next expert that has rows; a zeroed *x moves to the first. False: there is
+ * none. */
 static bool next_expert(const struct spot_infer *f, struct expert *x)
 {
     const struct spot_decoder *const d = &f->shape.kind;
@@ -183,7 +184,7 @@ static void up(const struct spot_infer_work *w)
     const struct spot_infer *const f = w->f;
     const int64_t c = f->shape.width, S = f->n_shard;
     const size_t panel_byte = spot_infer_panel_byte(f->type, c);
-    int64_t total = 0, begin, end, at = 0; /* in tiles of a panel */
+    int64_t total = 0, begin, end, at = 0; /* counted in tiles of a panel */
 
     for (struct expert x = { 0 }; next_expert(f, &x);)
         total += S * (x.pre_row / SPOT_PANEL) * spot_infer_tiles(x.n);
@@ -248,8 +249,8 @@ static void add_expert(const struct spot_infer_work *w, const struct expert *x, 
     }
 }
 
-/* Takes as many panels at a time as have room for their sums in L2, so that those of an expert are
- * read together. */
+/* Computes as many panels at a time as have room for their sums in L2: all panels of the group that
+ * belong to one expert are then read one after the other. */
 static void down(const struct spot_infer_work *w)
 {
     const struct spot_infer *const f = w->f;

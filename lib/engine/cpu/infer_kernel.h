@@ -34,7 +34,7 @@ struct spot_q8 {
  * multiples of 2^-126, none is denormal, and how an instruction treats denormals does not
  * matter. */
 #define SPOT_BF16_LEAST 0x1p-56F
-enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* of it in fp32 */
+enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* the same number as the bits of an fp32 */
 
 /* n_token is 1..SPOT_TILE everywhere. `next` is the address that will be read soon: 64-byte lines
  * from there on are prefetched, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may be
@@ -46,10 +46,10 @@ struct spot_infer_kernel {
     /* c[t][64] = chain over k terms of w[k][64] x[t][k]; w is read from memory */
     void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
-    /* the same for x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
+    /* the same for x[k][n_token], from 0 or, if is_more, from c; w is small enough to stay in L1 */
     void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
                  bool is_more, const void *next, int n_ahead);
-    /* the two in bf16: x as returned by `round`, w of `bf16_part` as returned by `lay` */
+    /* the same two functions in bf16: x as returned by `round`, w of `bf16_part` as by `lay` */
     void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     void (*bf16_part)(float *c, int64_t c_row, const float *w, const float *x, int n_token,
@@ -58,13 +58,14 @@ struct spot_infer_kernel {
      * first in the upper half; a missing last one is 0. */
     void (*round)(float *x, int64_t n);
     bool is_paired;
-    /* w[k][64] for `bf16_part`: floats [k][64], or 32 bits [(k + 1) / 2][64] for two inputs */
+    /* Converts w[k][64] for `bf16_part`: to floats [k][64], or to 32 bits [(k + 1) / 2][64] for two
+     * inputs. */
     void (*lay)(float *to, const uint16_t *w, int64_t k);
-    /* of n_block blocks; x, scale and minus of token t are 32 b_row and b_row behind those of token
-     * t - 1 */
+    /* The product of n_block blocks. x, scale and minus of token t follow those of token t - 1 at a
+     * distance of 32 b_row (x) and b_row. */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
                int n_token, int64_t n_block, bool is_more, const void *next, int n_ahead);
-    /* block `at` of q from x[n], n at most 32; followed by zeros */
+    /* Converts x[n], n at most 32, to block `at` of q, padded with zeros. */
     void (*quantise)(const struct spot_q8 *q, int64_t at, const float *x, int64_t n);
     /* score[t][page][16] = chains over d of k[page][d][16] q[t][d] */
     void (*score)(float *score, int64_t s_row, const float *q, int64_t q_row, int n_token,

@@ -37,7 +37,7 @@ void spot_infer_lower(const struct spot_infer_work *w, enum spot_lora_product pr
         low_of(f, t, s)[r] = f->vec->dot(part->a + (shard * part->rank + r) * n_in, x, n_in);
 }
 
-/* Rows of one adapter at equal distances are one tile; each row's chains are the same in any. */
+/* Rows of one adapter at equal distances form one tile. A row's chains are the same in any tile. */
 static void raise_some(const struct spot_infer_work *w, const struct spot_lora_part *part,
                        const int *token, int n, int64_t t, int s, int64_t panel, float *c,
                        int64_t c_row)
@@ -56,7 +56,7 @@ static void raise_some(const struct spot_infer_work *w, const struct spot_lora_p
         f->kernel->mix(c + (token[i] - t) * c_row, step * c_row, low_of(f, token[i], s) + span[0],
                        step * low_row, run, b, span[1] - span[0], SPOT_PANEL);
     }
-    for (int64_t i = 0; i < (span[1] - span[0]) * SPOT_PANEL; i += 16) /* the next panel */
+    for (int64_t i = 0; i < (span[1] - span[0]) * SPOT_PANEL; i += 16) /* prefetch the next panel */
         __builtin_prefetch(b + part->rank * SPOT_PANEL + i, 0, 2);
 }
 

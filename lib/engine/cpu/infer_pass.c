@@ -57,7 +57,7 @@ static void settle(const struct spot_infer *f, int64_t t, const struct half *hal
     f->vec->add(f->x + t * c, sum, c);
 }
 
-/* Row `to` of norm from row t of x. */
+/* Computes row `to` of norm from row t of x. */
 static void norm_row(const struct spot_infer_work *w, int64_t to, int64_t t, const char *weight,
                      const char *bias)
 {
@@ -67,7 +67,7 @@ static void norm_row(const struct spot_infer_work *w, int64_t to, int64_t t, con
     const float *const by = tensor_of(f, w->bundle, weight, 0);
     float stat[2];
 
-    if (!by) /* nothing comes before this half */
+    if (!by) /* this half has no norm before it */
         memcpy(f->norm + to * c, f->x + t * c, (size_t)c * sizeof(float));
     else if (f->shape.kind.norm == SPOT_NORM_RMS)
         f->vec->rms(f->norm + to * c, stat, f->x + t * c, by, eps, 1, c);
@@ -76,7 +76,7 @@ static void norm_row(const struct spot_infer_work *w, int64_t to, int64_t t, con
                      eps, 1, c);
 }
 
-/* The second one of the layer before. */
+/* The second half of the previous layer. */
 static struct half last_half(const struct spot_infer_work *w)
 {
     return (struct half){ w->bundle - 1, "down.b", "post2.w" };
@@ -139,7 +139,8 @@ void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre
                               : f->vec->geglu_exact)(act, pre, pre + n, n);
 }
 
-/* For an MLP without experts: from pre to act, both [token][own shard][stride]. */
+/* Applies the activation of an MLP without experts: from pre to act, both [token][own
+ * shard][stride]. */
 static void activate(const struct spot_infer_work *w, int64_t pre_stride,
                      const struct spot_infer_input *act)
 {
@@ -161,7 +162,8 @@ static void activate(const struct spot_infer_work *w, int64_t pre_stride,
     spot_infer_meet(w);
 }
 
-/* pending: the half whose result is in `sum`; NULL: none. product: the next one. */
+/* Adds the pending sum, and computes norm. pending: the half whose result is in `sum`; NULL: none.
+ * product: the product that reads norm next. */
 static void norm_all(const struct spot_infer_work *w, const struct half *pending,
                      const char *weight, const char *bias, enum spot_lora_product product)
 {
@@ -231,7 +233,7 @@ static void give_logits(const struct spot_infer *f, float *to, const float *from
 
 /* --- states --- */
 
-/* The first token of an item, counted in the run, whose state after the last norm is requested. */
+/* The first token of an item whose state after the last norm is needed, counted in the run. */
 static int64_t first_pooled(const struct spot_infer_item *item, int64_t begin)
 {
     return item->pool == SPOT_POOL_MEAN ? begin : begin + item->n_token - 1;

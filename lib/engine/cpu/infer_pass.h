@@ -17,16 +17,17 @@ extern "C" {
 struct spot_infer_work {
     struct spot_infer *f;
     int thread, n_thread;
-    int bundle, layer; /* layer: of this stage */
+    int bundle, layer; /* layer: its index within this stage */
 };
 
-/* A token's activation of own shard s, n numbers, from its inputs. */
+/* Compute the activation of a token in own shard s: n numbers `act` from the inputs `pre`. */
 void spot_infer_activate(const struct spot_infer_work *w, float *act, float *pre, int64_t n, int s);
 
 /* Wait for the other threads. */
 void spot_infer_meet(const struct spot_infer_work *w);
 
-/* A tensor of the image, of this bundle and own shard, -1: replicated; NULL: it is not there. */
+/* The tensor of the current bundle, in own shard `shard` (-1: replicated); NULL: the image lacks
+ * it. */
 const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard);
 
 /* --- tiles of n tokens --- */
@@ -58,13 +59,13 @@ static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
 /* Inputs of a product: rows [token][stride], in q8 as blocks, else packed if there are tiles. */
 struct spot_infer_input {
     float *x;
-    int64_t stride, n_in; /* n_in: of a shard */
+    int64_t stride, n_in; /* n_in: inputs of a shard */
     enum spot_lora_product
         product; /* the product to which adapters are applied; SPOT_LORA_PRODUCTS: none */
 };
 
-/* n rows of one shard's inputs: x[n][stride], n_in of each. They are prepared into rows from `row`
- * on, and inputs from `begin` on or q8's blocks from `first_block` on. */
+/* n rows of the inputs of one shard, x[n][stride] with n_in inputs each. They are prepared as rows
+ * from `row` on, as inputs from `begin` on, or in q8 as blocks from `first_block` on. */
 struct spot_infer_rows {
     float *x;
     int64_t stride, n_in, begin, first_block, row;

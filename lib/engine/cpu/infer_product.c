@@ -58,16 +58,16 @@ void spot_infer_ready(const struct spot_infer *f, const struct spot_infer_rows *
 /* One panel's job: tiles [tile, tile_end) of n tokens. */
 struct job {
     const uint8_t *panel, *after; /* after: the address that this thread reads next */
-    struct spot_infer_rows in;    /* of the first token of all */
+    struct spot_infer_rows in;    /* rows from the first of all tokens on */
     int64_t n, tile, tile_end;
-    float *c; /* of the first token of `tile` */
+    float *c; /* output of the first token of `tile` */
     int64_t c_row;
 };
 
 static void run_parts(const struct spot_infer *f, const struct job *j)
 {
     const bool is_bf16 = f->type == SPOT_INFER_BF16;
-    const int64_t n_line = is_bf16 ? 2 : 4, pair = is_paired(f) ? 2 : 1; /* of an input */
+    const int64_t n_line = is_bf16 ? 2 : 4, pair = is_paired(f) ? 2 : 1; /* lines of an input */
     const int64_t first = spot_infer_tile_begin(j->n, j->tile);
     const int64_t n_place = (j->in.n_in + pair - 1) / pair,
                   n_part = (n_place + K_PART - 1) / K_PART;
@@ -83,7 +83,7 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
         const uint8_t *const next = p + 1 < n_part ? here + n_k * n_line * 64 : j->after;
         const float *part = (const float *)(const void *)here;
 
-        if (is_bf16) { /* once for all tiles, the same numbers */
+        if (is_bf16) { /* converted once for all tiles; the numbers do not change */
             f->kernel->lay(laid, (const uint16_t *)(const void *)here, n_k);
             part = laid;
         }

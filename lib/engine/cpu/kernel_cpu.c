@@ -32,7 +32,7 @@ static bool always(void)
         kind, &spot_backend_cpu \
     }
 
-/* Of one kind the fastest first, and the fastest kind first. */
+/* The fastest kind first, and of each kind the fastest variant first. */
 static const struct spot_cpu_kernel kernel[] = {
 #ifdef SPOT_CPU_X86
     { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2, false },

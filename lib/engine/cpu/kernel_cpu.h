@@ -112,7 +112,7 @@ struct spot_vec {
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
     /* Sum of (sum * unit)^2. */
     double (*norm2)(const int64_t *sum, int64_t n, double unit);
-    /* x to the nearest bf16, of two to the even one; below 2^-56 to 0 */
+    /* x rounded to the nearest bf16, ties to even; below 2^-56 it becomes 0 */
     void (*round_bf16)(float *x, int64_t n);
     /* Panels of `width` lines, k-major, missing lines filled with zeros:
      *   to[panel][k][width] from from[line * line_stride + k * k_stride]

@@ -91,7 +91,7 @@ static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
     struct spot_memory_plan one = { .align = plan->align };
 
     st->slot = spot_memory_take(plan, n_slot, sizeof(*st->slot));
-    if (!plan->base) { /* slots are equal, and there may be too many to count one by one */
+    if (!plan->base) { /* slots are equal; there may be too many to count one by one */
         plan_slot(&one, st, NULL);
         spot_memory_take(plan, n_slot, one.used);
         return;
@@ -143,7 +143,7 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
                                        sizeof(*st->group.piece));
 }
 
-/* One more if there is a scale or a norm between a product and the residual. */
+/* Number of arrays d: one more if there is a scale or a norm between a product and the residual. */
 static int n_gradient(const struct spot_shape *s)
 {
     return 3 + (s->kind.norm_place != SPOT_NORM_BEFORE) + (s->kind.residual_scale != 0);

@@ -58,11 +58,11 @@ struct spot_stage {
     int64_t **sum;                        /* per bundle [arena.n_elem] */
     bool *is_summed;                      /* per bundle: if false, the sums count as zero */
     struct spot_stage_fault *fault;       /* per bundle */
-    struct spot_stage_times *times;       /* per bundle, since the step began */
+    struct spot_stage_times *times;       /* seconds per bundle since the step began */
     void (*done)(void *user, int bundle); /* NULL, or see spot_stage_watch */
     void *done_user;
     struct spot_slot *slot;
-    void *memory; /* all of the above and below except the team */
+    void *memory; /* all memory above and below, except the team's */
     /* scratch, free between calls */
     struct spot_save again; /* recomputed part of a layer */
     float *norm;            /* [N * C] */
@@ -97,9 +97,9 @@ bool spot_stage_is_lead(const struct spot_stage *stage);
 
 /* One tensor of a bundle in the master plane. */
 struct spot_param {
-    const float *w;     /* of the first own shard, or of the whole */
-    int64_t shard_elem; /* from shard to shard */
-    int64_t rows, cols; /* of one shard, or of the whole */
+    const float *w;     /* the first own shard, or the whole tensor */
+    int64_t shard_elem; /* distance from shard to shard */
+    int64_t rows, cols; /* size of one shard, or of the whole tensor */
 };
 struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Embedding and layers, forward and backward, as passes of the team. */
+/* The embedding and the layers, forward and backward, as passes of the team of threads. */
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
@@ -247,7 +247,7 @@ static void post_back(const struct spot_part *part, const struct spot_pass *w)
                                                   .x = w->save->post_x[w->half] });
 }
 
-/* The gradient of the half's second product, from that of its sum with x. */
+/* The gradient of the half's second product, computed from the gradient of its sum with x. */
 static const float *product_gradient(const struct spot_pass *pass, const float *dy)
 {
     struct spot_pass w = *pass;

@@ -20,7 +20,7 @@ void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *
     uint32_t *const top = &stage->top[part->thread * SPOT_TENSORS_MAX + tensor];
 
     if (!is_sharded && !spot_stage_is_lead(stage))
-        return; /* the same gradients as the lead's */
+        return; /* the lead adds the same gradients */
     while (begin < end) {
         const int64_t in_shard = begin % per_shard;
         const int64_t n = per_shard - in_shard < end - begin ? per_shard - in_shard : end - begin;
@@ -74,7 +74,7 @@ static void clear_others(const struct spot_stage *stage, int i)
                  end = begin + (size_t)stage->n_shard * arena->shard_elem;
     size_t at = 0, from, to;
 
-    for (int t = 0; t < arena->n_tensor; t++) { /* they lie in their order */
+    for (int t = 0; t < arena->n_tensor; t++) { /* tensors lie in this order */
         own_part(stage, arena, t, &from, &to);
         if (arena->tensor[t].is_sharded || to == from)
             continue;
@@ -190,7 +190,7 @@ static int local_index(const struct spot_stage *stage, int bundle)
 static double norm2_chunk(const struct walk *w, int tensor, size_t offset, int64_t n)
 {
     if (spot_arena_is_copy(&w->stage->config.shape, &w->stage->bundle[w->i]->arena, tensor))
-        return 0; /* the same gradient as wte's */
+        return 0; /* its gradient is counted with wte */
     return w->stage->kernel->vec->norm2(w->stage->sum[w->i] + offset, n, unit_of(w, tensor));
 }
 

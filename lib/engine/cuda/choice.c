@@ -12,10 +12,10 @@
 
 enum { BUS_BYTE = 32 };
 
-static char bus[BUS_BYTE]; /* of the device that was chosen */
+static char bus[BUS_BYTE]; /* PCI address of the chosen device */
 
-/* Held until the process ends, by whatever end. Locks are per host, so two containers that see one
- * device should share the folder. */
+/* The lock is held until the process ends, in whatever way. Locks are per host, so two containers
+ * that see one device should share the folder. */
 static bool lock_device(const char *id)
 {
     const char *const named = getenv("SPOT_DEVICE_LOCKS");

@@ -38,7 +38,8 @@ void spot_device_judge_product(const struct spot_product *product, int64_t i, ui
                                spot_stream stream);
 
 /* product_question.c: true if `run`, which queues a product of this shape with fewer rows and
- * columns, adds every term of it. False also if it does not run, or on an error of the device. */
+ * columns, adds every term of it. Also false if the product does not run, or if the device
+ * fails. */
 bool spot_device_adds_all(struct spot_device *dev, const struct spot_product *product,
                           bool (*run)(void *user, const struct spot_product *question), void *user);
 

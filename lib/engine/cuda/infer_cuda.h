@@ -24,8 +24,8 @@ struct spot_cuda_infer {
     float *pool, *turn;
     float *x, *norm, *stat; /* [N][C], [N][C], [N][2] */
     float *qkv, *att;       /* [N][S][Q], [N][S][H d] */
-    float *pre, *act;       /* [N][S][..] around the activation */
-    float *sum;             /* [S][N][C] of the shards */
+    float *pre, *act;       /* [N][S][..] before and after the activation */
+    float *sum;             /* [S][N][C] sums per shard */
     float *other;           /* [N][C] of another member; NULL if none is directly reachable */
     float *logit;           /* [R][S][rows of a shard] */
     float *partial, *paged; /* scratch of products and of attention */

@@ -12,7 +12,7 @@ struct pass {
     int64_t n; /* tokens */
     int bundle, layer;
     int64_t most; /* largest position */
-    /* of meta, on the device */
+    /* offsets in meta, on the device */
     const uint32_t *token;
     const int32_t *position, *item, *row, *tile, *page;
     const int32_t *tile_host;
@@ -25,7 +25,7 @@ int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out)
 {
     enum { ROOM_ELEM = 16 << 20, TILE = 8, TILES = 64 };
     const int64_t one = (int64_t)spot_cuda_skinny_elem(1, n_in, n_out), n = ROOM_ELEM / one;
-    const int64_t whole = n < TILES ? TILE : TILES; /* tokens that a kernel takes together */
+    const int64_t whole = n < TILES ? TILE : TILES; /* tokens that a kernel processes together */
 
     return n > whole ? n / whole * whole : whole;
 }
@@ -53,7 +53,7 @@ size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
 
 /* --- the description of a run --- */
 
-/* token [N], position [N], item [N], row [R], tile [N + 1], page [n_item][stride], one behind the
+/* token [N], position [N], item [N], row [R], tile [N + 1], page [n_item][stride], one after the
  * other. */
 static void tell(struct pass *p)
 {
@@ -185,7 +185,7 @@ static int exchange(const struct pass *p, struct spot_err *err)
         f->config.exchange(f->config.user, p->d->host, n, err))
         return -1;
     spot_device_upload(p->d->dev, p->d->sum, p->d->host, n * sizeof(float));
-    spot_device_wait(p->d->dev); /* the buffer is used again */
+    spot_device_wait(p->d->dev); /* the next exchange reuses the buffer */
     return 0;
 }
 

@@ -83,7 +83,7 @@ void spot_cuda_embed(enum spot_real real, void *out, const void *wte, const void
 
 /* Destination of a gradient of [n] fp32, shards in order, in the fixed-point sums. */
 struct spot_cuda_target {
-    int64_t *sum;  /* of the tensor, shard 0 */
+    int64_t *sum;  /* sums of the tensor, from shard 0 on */
     uint32_t *top; /* largest |gradient| as its bits */
     int64_t per_shard, shard_stride;
     double scale; /* 2^exponent */

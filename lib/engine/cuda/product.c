@@ -224,7 +224,7 @@ static int ask_for_proposals(struct spot_device *dev, const struct spot_product_
                                                        CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                        &schemes, sizeof(schemes)));
     align(dev, plan, preference, p);
-    if (spot_device_is_ok(dev) && /* none is an answer, not a failure */
+    if (spot_device_is_ok(dev) && /* no proposal is a valid result, not a failure */
         api.cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c, plan->c,
                                            preference, PROPOSALS, result,
                                            &n) != CUBLAS_STATUS_SUCCESS)
@@ -293,8 +293,8 @@ static bool is_same_shape(const struct spot_product *x, const struct spot_produc
 
 static struct spot_product_plan *plan_of(struct spot_device *dev, const struct spot_product *p);
 
-/* The choice for contiguous rows is used for any stride, which is a multiple of theirs: otherwise
- * the bits could depend on the number of adjacent parts. */
+/* The algorithm chosen for contiguous rows is used for any stride, which must be a multiple of
+ * theirs: otherwise the bits could depend on the number of adjacent parts. */
 static void choose_for_rows(struct spot_device *dev, struct spot_product_plan *plan,
                             const struct spot_product *p)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests whether an algorithm adds up every term: some that split k have dropped the last ones. */
+/* Tests whether an algorithm adds up every term: some algorithms that split k have dropped the last
+ * terms. */
 #include <cuda_runtime_api.h>
 
 #include "engine/cuda/device_state.h"
 
-enum { PART = 256, ALIGN = 256 }; /* maximum of rows and columns: only k matters */
+enum { PART = 256, ALIGN = 256 }; /* PART: maximum of rows and of columns, since only k matters */
 
 static size_t take(size_t *used, size_t n_byte)
 {

@@ -32,7 +32,7 @@ void spot_cuda_part_chunks(struct spot_stage *st, const struct spot_cuda_part *p
 }
 
 /* Page-locked memory is copied at the full speed of the bus. If the planes cannot be locked, or
- * another stage has locked them, they are copied without it. */
+ * another stage has locked them, they are copied more slowly. */
 static void lock_planes(struct spot_cuda_part *part)
 {
     int p = 0;
@@ -48,7 +48,7 @@ static void lock_planes(struct spot_cuda_part *part)
 void spot_cuda_part_forget(struct spot_stage *st, struct spot_cuda_part *part)
 {
     if (st->dev)
-        spot_device_wait(st->dev); /* what is read of the planes */
+        spot_device_wait(st->dev); /* wait for reads of the planes */
     for (int p = 0; part->is_locked && p < SPOT_PLANES; p++)
         spot_device_host_unlock(part->bundle->plane[p]);
     part->is_locked = false;

@@ -270,7 +270,7 @@ static void take_in(struct spot_stage *st, void *to, const float *from)
 {
     const size_t n = boundary_elem(st);
 
-    spot_device_wait(st->dev); /* the page-locked copy may still be on its way */
+    spot_device_wait(st->dev); /* the page-locked copy may still be in progress */
     if (st->boundary_host)
         memcpy(st->boundary_host, from, n * sizeof(*from));
     spot_device_upload(st->dev, st->boundary, st->boundary_host, n * sizeof(*from));

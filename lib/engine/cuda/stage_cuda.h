@@ -26,15 +26,15 @@ struct spot_cuda_kernel {
 
 /* One bundle. */
 struct spot_cuda_part {
-    struct spot_bundle *bundle; /* host planes are those of the last sync; NULL: forgotten */
+    struct spot_bundle *bundle; /* its planes are those of the last sync; NULL: forgotten */
     struct spot_arena arena;    /* the bundle's */
     int64_t step;               /* step of the device's copy */
     bool is_locked;             /* the host's planes are page-locked by this stage */
     struct spot_cuda_planes on;
-    uint32_t *top;                           /* [SPOT_TENSORS_MAX] on the device, of this step */
-    int64_t weight_at[SPOT_TENSORS_MAX];     /* elements in the compute copy */
-    int32_t exponent_used[SPOT_TENSORS_MAX]; /* by the last backward call */
-    int64_t *sum_host;                       /* after a call of spot_stage_sum */
+    uint32_t *top; /* [SPOT_TENSORS_MAX] largest gradients of this step, on the device */
+    int64_t weight_at[SPOT_TENSORS_MAX];     /* offset of each tensor in the compute copy */
+    int32_t exponent_used[SPOT_TENSORS_MAX]; /* the exponents that the last backward call used */
+    int64_t *sum_host;                       /* allocated by the first spot_stage_sum */
     bool is_sum_locked;                      /* page-locked, to be copied at the bus' speed */
     bool is_sum_on_host;                     /* the host's sums are valid */
     bool is_sum_changed;                     /* the device's sums may be older */
@@ -72,19 +72,19 @@ struct spot_stage {
     spot_stream stream;
     struct spot_cuda_part *part; /* [n_bundle] */
     struct spot_cuda_slot *slot; /* [n_slot] */
-    struct spot_cuda_save *save; /* of all slots */
+    struct spot_cuda_save *save; /* the data of all slots */
     uint32_t *top_host;          /* [n_bundle][SPOT_TENSORS_MAX] */
     bool is_top_here;
-    double *partial_host;  /* chunks of a bundle, or rows */
+    double *partial_host;  /* partial sums: per chunk of a bundle, or per row */
     uint32_t *groups_host; /* [3 * N + 1 + Vr] */
     float *boundary_host;  /* [N * C] page-locked */
     /* on the device, scratch */
     struct spot_cuda_save again; /* recomputed part of a layer */
-    uint32_t *top;               /* of all parts */
-    unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
-    double *partial;             /* chunks of a bundle, or rows */
+    uint32_t *top;               /* [n_bundle][SPOT_TENSORS_MAX] largest gradients */
+    unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] largest sums, in an update */
+    double *partial;             /* partial sums: per chunk of a bundle, or per row */
     float *boundary;             /* [N * C]; also the partial dq of attention, see is_five */
-    bool is_five;                /* attention's backward pass with five products */
+    bool is_five;                /* whether attention's backward pass uses five products */
     float *grad;                 /* one weight gradient */
     float *vector;               /* [2 * C], or one bias: gradients of vectors */
     float *column;               /* partial column sums */
@@ -97,7 +97,7 @@ struct spot_stage {
     void *dqkv;                  /* [N * Q] */
     void *d[3];                  /* [N * C] */
     void *out;                   /* [N * C] result of the last forward call */
-    /* of a kind that is split by shards */
+    /* for kinds that are split by shards */
     bool is_split;
     int shard, n_shard;       /* own: [shard, shard + n_shard) */
     int n_node;               /* nodes of the tree of sums that cover the own shards */

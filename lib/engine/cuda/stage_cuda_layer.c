@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The three kinds of bundle, forward and backward, as kernels and products on one stream. Llama's
- * are GPT-2's with what is missing left out, but for the second half of a layer. */
+/* The three kinds of bundle, forward and backward, as kernels and products on one stream. For Llama
+ * the steps that its layers lack are skipped; only the second half of a layer has code of its
+ * own. */
 #include <string.h>
 
 #include "engine/cuda/stage_cuda.h"
@@ -33,7 +34,8 @@ void spot_cuda_embed_forward(struct spot_stage *st, int i, const struct spot_cud
                     at.n, st->config.shape.seq, at.c, st->stream);
 }
 
-/* Rows by token, ascending: a counting sort. Tokens in other members' shards are theirs. */
+/* Groups rows by token, in ascending order (counting sort). Tokens in other members' shards are
+ * left to those members. */
 static struct spot_cuda_groups group_rows(struct spot_stage *st, const uint32_t *token)
 {
     const struct spot_shape *const s = &st->config.shape;
@@ -56,7 +58,7 @@ static struct spot_cuda_groups group_rows(struct spot_stage *st, const uint32_t 
             start[groups.n_group++] = at;
             at += end[v];
         }
-        end[v] = at - end[v]; /* of no use for the others' */
+        end[v] = at - end[v]; /* not used for tokens of other members */
     }
     start[groups.n_group] = at;
     for (int64_t r = 0; r < n; r++) {
@@ -99,7 +101,7 @@ static struct spot_cuda_linear proj_of(const struct spot_cuda_at *at)
     return (struct spot_cuda_linear){ "proj.w", "proj.b", own(at, at->c), at->c, false };
 }
 
-/* Into the activation, and out of it. */
+/* The products before and after the activation. */
 static struct spot_cuda_linear fc1_of(const struct spot_cuda_at *at)
 {
     return (struct spot_cuda_linear){ "up.w", "up.b", at->c,
@@ -133,7 +135,7 @@ static struct spot_cuda_attention attention_of(const struct spot_cuda_at *at,
                                          .dq = st->is_five ? st->boundary : NULL };
 }
 
-/* From st->norm, ln1 of save->x. */
+/* Attention; st->norm must hold ln1 of save->x. */
 static void attend(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
 {
     struct spot_stage *const st = at->st;
@@ -146,8 +148,8 @@ static void attend(const struct spot_cuda_at *at, const struct spot_cuda_save *s
     spot_cuda_attention_forward(&attention, st->stream);
 }
 
-/* From st->norm, ln2 of save->mid. GPT-2's product gives what enters the activation and what leaves
- * it at once. */
+/* The first product of the MLP; st->norm must hold ln2 of save->mid. GPT-2's product gives the
+ * values before and after the activation at once. */
 static void enter_mlp(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
 {
     struct spot_stage *const st = at->st;
@@ -177,7 +179,8 @@ void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cud
     *flow = (struct spot_cuda_flow){ save->mid, st->delta };
 }
 
-/* What of the forward pass was not kept: the same kernels, the same bits. */
+/* Recomputes the values of the forward pass that were not kept, by the same kernels and with the
+ * same bits. */
 static void forward_again(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
 {
     const int level = at->st->config.recompute;
@@ -192,7 +195,7 @@ static void forward_again(const struct spot_cuda_at *at, const struct spot_cuda_
     }
 }
 
-/* dpre = gradient by pre; adds those of fc2. */
+/* dpre = gradient by pre; adds the gradients of fc2 to the sums. */
 static void gelu_backward(const struct spot_cuda_at *at, const struct spot_cuda_save *save,
                           const void *dout)
 {

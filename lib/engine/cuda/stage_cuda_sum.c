@@ -118,7 +118,7 @@ double spot_cuda_stage_norm2(struct spot_stage *st, int bundle)
     settle(st, part);
     for (int t = 0; t < part->bundle->arena.n_tensor; t++)
         units.unit[t] = spot_arena_is_copy(&st->config.shape, &part->bundle->arena, t)
-                            ? 0 /* the same gradient as wte's */
+                            ? 0 /* its gradient is counted with wte */
                             : spot_exact_unit(part->bundle, t, st->config.n_microbatch, 1);
     spot_cuda_norm2(&part->on, st->partial, &units, st->stream);
     spot_device_download(st->dev, st->partial_host, st->partial,

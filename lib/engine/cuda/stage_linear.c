@@ -68,7 +68,7 @@ const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *name)
     return step(at->st, part->on.weight, part->weight_at[find(at, name)]);
 }
 
-/* From the first own shard on. */
+/* The weight from the first own shard on. */
 static const void *own_weight(const struct spot_cuda_at *at, const char *name)
 {
     const struct spot_tensor *const t = &arena_of(at)->tensor[find(at, name)];
@@ -87,7 +87,7 @@ static const float *vector(const struct spot_cuda_at *at, const char *name)
     return part->on.plane[SPOT_PLANE_MASTER] + spot_arena_offset(arena_of(at), find(at, name), 0);
 }
 
-/* n gradients, of the own shards or of a replicated tensor. */
+/* Adds n gradients, of the own shards or of a replicated tensor, to the sums. */
 static void add_gradient(const struct spot_cuda_at *at, const char *name, const float *grad,
                          int64_t n)
 {
@@ -233,7 +233,7 @@ void spot_cuda_linear_gelu(const struct spot_cuda_at *at, const struct spot_cuda
 {
     struct spot_product product = forward_of(at, l, y, x);
 
-    if (at->st->real == SPOT_F32) { /* the epilogue is for bf16 */
+    if (at->st->real == SPOT_F32) { /* the epilogue requires bf16 */
         spot_cuda_linear_forward(at, l, pre, x);
         spot_cuda_gelu(at->st->real, y, pre, (size_t)(at->n * l->out), at->st->stream);
         return;
@@ -346,7 +346,8 @@ void spot_cuda_norm_backward(const struct spot_cuda_at *at, const struct spot_cu
 
 /* --- exchanges of a group ------------------------------------------------------------------ */
 
-/* The pieces in order in host memory, whose size follows from the memory plan. */
+/* Exchanges the pieces through host memory, where they lie in order; the memory plan determines its
+ * size. */
 static int exchange_by_host(struct spot_stage *st, const struct spot_stage_piece *piece, size_t n,
                             struct spot_err *err)
 {

@@ -190,7 +190,7 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     st->act = take_rows(plan, st, ffn);
     st->dpre = take_rows(plan, st, pre);
     st->dqkv = take_rows(plan, st, qkv);
-    if (s->kind.is_gated) { /* which turns, as training here has it */
+    if (s->kind.is_gated) { /* gated kinds have rotary positions in training on a device */
         st->dact = take_rows(plan, st, ffn);
         st->turn =
             spot_memory_take(plan, (size_t)s->seq, (size_t)spot_shape_head_dim(s) * sizeof(float));
