@@ -15,7 +15,7 @@ extern "C" {
 
 enum { SPOT_ADAPTERS_MAX = 256, SPOT_ADAPTERS_BYTE = 1 << 14 /* of a list, its end included */ };
 
-/* One of them, in the text of the list. */
+/* One adapter; its strings point into the list. */
 struct spot_adapter {
     const char *name, *dir;
     size_t n_name, n_dir;
@@ -28,7 +28,7 @@ const char *spot_adapter_next(const char *list, struct spot_adapter *adapter);
 /* Number `number` of the list, counted from 1; false: there is none. */
 bool spot_adapter_at(const char *list, uint32_t number, struct spot_adapter *adapter);
 
-/* Its number; 0: none has this name. */
+/* The number of the adapter with this name; 0: there is none. */
 uint32_t spot_adapter_find(const char *list, const char *name, size_t n);
 
 /* Check that it is a list of distinct names and directories. Returns 0, or -1 with *err

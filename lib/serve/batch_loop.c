@@ -14,7 +14,7 @@
 enum {
     TOKENS_AT_ONCE =
         128, /* of a pass: enough for efficient products, few enough for the latency of others */
-    PROMPT_TOKENS = 32, /* a pass of this many consists mostly of prompts */
+    PROMPT_TOKENS = 32, /* a pass of this many tokens consists mostly of prompts */
 };
 
 /* --- sequences -------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static bool has_penalties(const struct spot_sample *s)
     return s->repetition != 1 || s->presence != 0 || s->frequency != 0;
 }
 
-/* Returns 0, or -1 if the grammar forbids it. */
+/* Appends a token. Returns 0, or -1 if the grammar forbids it. */
 static int append(struct spot_strand *s, uint32_t token)
 {
     s->token = spot_xgrow(s->token, &s->cap_token, s->n_token + 1, sizeof(*s->token));
@@ -279,7 +279,7 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
     int64_t n;
 
     if (decodes(l, s) || s->request.is_fresh ||
-        s->request.pool == SPOT_POOL_MEAN) /* pooling needs each token's state */
+        s->request.pool == SPOT_POOL_MEAN) /* pooling needs the state of each token */
         return 0;
     if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
                          spot_relay_free_pages(l->relay) - n_taken, &n, err))
@@ -336,7 +336,7 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
 
 /* --- choosing a token ---------------------------------------------------------- */
 
-/* The n most probable, in order; of equal ones the lower token first. */
+/* Lists the n most probable tokens in order; ties to the lower token. */
 static void put_top(const struct spot_shape *shape, const float *logit, uint32_t n,
                     struct spot_token *t)
 {

@@ -69,7 +69,7 @@ struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *loop
 struct spot_batch_out {
     uint64_t sequence;
     struct spot_step_token token;
-    const char *cannot; /* why no token can be computed; NULL otherwise */
+    const char *cannot; /* why no further token can be computed; NULL otherwise */
     const float *state; /* [C] state of a request with a pool, valid until the next step, or NULL;
                            token.token.n_cached belongs to it, and it ends the choice */
 };

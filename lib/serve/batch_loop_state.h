@@ -17,13 +17,13 @@ struct spot_strand {
     uint32_t *token; /* [n_token], the prompt first */
     size_t n_token, cap_token;
     size_t n_begin;    /* prompt tokens that are prefilled */
-    size_t n_echo;     /* further ones, computed like an answer although they are known */
-    int place;         /* in the engine's cache; -1: none */
+    size_t n_echo;     /* further prompt tokens, computed like an answer although they are known */
+    int place;         /* its sequence in the engine's cache; -1: none */
     uint32_t n_cached; /* prompt tokens that were cached when it began */
     bool is_again;     /* its pages were taken; cached pages it finds afterwards are its own */
     bool is_awaited;   /* a pass in progress will give its next token */
     uint32_t *source;  /* members that send its pages; NULL: none */
-    double asked_s, until_s;          /* start of the wait for them, and its limit */
+    double asked_s, until_s;          /* start of the wait for pages, and its limit */
     bool has_copies;                  /* this replica has copies of its pages */
     int64_t n_copied;                 /* pages that the buddy has */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: no penalties */
@@ -34,7 +34,7 @@ struct spot_strand {
 /* A pass in progress, and the strand whose next token each item gives; NULL: none. */
 struct spot_batch_pass {
     struct spot_strand **whose; /* [n_item], of n_most */
-    bool *is_pooled;            /* [n_item]: it gives a state, no logits */
+    bool *is_pooled;            /* [n_item]: whether it gives a state instead of logits */
     int n_item;
     int64_t n_token;
     double begun_s;

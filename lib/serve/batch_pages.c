@@ -8,7 +8,7 @@
 #include "serve/batch_loop_state.h"
 
 enum {
-    COPY_PAGES = 32,      /* sent to the buddy after a pass, */
+    COPY_PAGES = 32,      /* pages sent to the buddy after a pass, */
     COPY_BYTES = 8 << 20, /* while fewer bytes wait */
 };
 
@@ -25,7 +25,7 @@ void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const ui
 {
     struct spot_strand *const s = find(l, number);
 
-    if (!s || s->request.pool == SPOT_POOL_MEAN) /* it computes each token itself */
+    if (!s || s->request.pool == SPOT_POOL_MEAN) /* a mean needs every token to be computed here */
         return;
     s->source = spot_xcalloc(SPOT_RELAY_MEMBERS_MAX, sizeof(*source));
     memcpy(s->source, source, spot_relay_members(l->relay) * sizeof(*source));

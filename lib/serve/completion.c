@@ -33,7 +33,7 @@ void spot_completion_echo(const struct spot_vocabulary *v, const struct spot_req
         spot_detok_end(d, out);
 }
 
-/* Of token i of the prompt, which is echoed. */
+/* Counts the characters of token i of the echoed prompt. */
 static void count_prompt(const struct spot_completion *c, struct spot_choice *h, size_t i)
 {
     uint32_t k;
@@ -45,7 +45,7 @@ static void count_prompt(const struct spot_completion *c, struct spot_choice *h,
     spot_buf_release(&text);
 }
 
-/* Of the newest token, which has no text yet. Each byte is counted once. */
+/* Records the offset of the newest token, which has no text yet. Each byte is counted once. */
 static void note_offset(const struct spot_completion *c, struct spot_choice *h)
 {
     const size_t i = h->n_token - 1;
@@ -211,7 +211,7 @@ void spot_completion_unref(struct spot_completion *c)
 
 /* --- calls of tools ----------------------------------------------------------- */
 
-/* The text that may be sent has grown, or ended. */
+/* Call when the text that may be sent has grown, or has ended. */
 static void note_calls(const struct spot_completion *c, struct spot_choice *h)
 {
     const size_t i = h->n_token - 1;
@@ -336,7 +336,8 @@ static bool is_stop(const struct spot_completion *c, uint32_t id)
     return false;
 }
 
-/* True if the token ends the choice; never for a worker before n_token_min tokens. */
+/* True if the token ends the choice. False for the first n_token_min tokens, among which workers
+ * choose no end token. */
 static bool ends(const struct spot_completion *c, const struct spot_choice *h, uint32_t id)
 {
     if ((int64_t)h->n_counted <= c->request.n_token_min)
@@ -375,7 +376,7 @@ static void keep(const struct spot_completion *c, struct spot_choice *h,
     h->token[h->n_token++] = *token;
 }
 
-/* The token with its text. */
+/* The token to decode: a piece's byte without its mark SPOT_PIECE_LAST, or the token itself. */
 static uint32_t text_of(const struct spot_completion *c, uint32_t id)
 {
     return c->vocabulary->has_pieces ? id % SPOT_PIECE_LAST : id;
@@ -425,7 +426,7 @@ enum spot_append spot_completion_append(struct spot_completion *c, uint32_t choi
         spot_buf_add(&h->text, name, n);
     } else {
         (void)spot_detok_push(&h->detok, text_of(c, token->id),
-                              &h->text); /* one without a text adds none */
+                              &h->text); /* an id without a text adds nothing */
     }
     if (stops(c, h, known))
         return SPOT_APPEND_NEW;

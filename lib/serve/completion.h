@@ -80,14 +80,15 @@ struct spot_choice {
                           a tool_form, else NULL */
     size_t n_token;
     size_t token_cap;
-    size_t n_counted;     /* tokens (or pieces) counted for max_tokens, without the prompt's */
-    size_t n_echo;        /* this many first ones belong to the echoed prompt: not text, no end */
-    uint32_t n_character; /* so far, as in offset */
+    size_t n_counted; /* tokens (or pieces) counted for max_tokens, without the prompt's */
+    size_t n_echo; /* number of first tokens that belong to the echoed prompt: they add no text and
+                      end nothing */
+    uint32_t n_character;                     /* characters so far, counted as for offset */
     uint16_t matched[SPOT_REQUEST_STOPS_MAX]; /* length of the prefix of each stop text with which
                                                  the text ends */
-    struct spot_detokenizer detok, echo;      /* of its text; of the echoed prompt, see offset */
+    struct spot_detokenizer detok, echo;      /* of the text; of the echoed prompt, see offset */
     struct spot_buf text;                     /* UTF-8 */
-    struct spot_tool_scan calls;              /* of tools in the text */
+    struct spot_tool_scan calls;              /* parser of tool calls in the text */
     float *state; /* [n_state] of a request with a pool; NULL: not yet */
     size_t n_state;
     uint32_t n_state_cached; /* cached prompt tokens; not part of the answer */
@@ -98,10 +99,11 @@ struct spot_completion {
     struct spot_request request;
     const struct spot_vocabulary *vocabulary;
     struct spot_choice *choice; /* [request.n_choice] */
-    uint32_t n_open;            /* choices without a finish */
+    uint32_t n_open;            /* number of choices that have not ended */
     uint32_t n_held;            /* choices that must be checked before anything is sent */
     int n_reference;
-    uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text, see completion.c */
+    uint16_t *fallback[SPOT_REQUEST_STOPS_MAX]; /* of each stop text: the table of the search, see
+                                                   completion.c */
     char *why;   /* why the server aborted it, for the client; NULL otherwise */
     void *core;  /* owned by the server */
     void *front; /* owned by the HTTP side */
@@ -142,7 +144,7 @@ size_t spot_choice_piece_begin(const struct spot_completion *c, uint32_t choice,
 size_t spot_choice_piece_last(const struct spot_completion *c, uint32_t choice, size_t position);
 /* Discard all tokens of a choice. */
 void spot_completion_restart(struct spot_completion *c, uint32_t choice);
-/* True if it is complete and may be sent. */
+/* True if the completion is complete and may be sent. */
 static inline bool spot_completion_is_ready(const struct spot_completion *c)
 {
     return !c->n_open && !c->n_held;
@@ -159,7 +161,7 @@ struct spot_step_token {
 };
 
 void spot_step_token_put(struct spot_buf *out, const struct spot_step_token *t);
-/* Returns 0, or -1 when it is malformed. */
+/* Returns 0, or -1 if the message is malformed. */
 int spot_step_token_get(struct spot_wire_in *in, struct spot_step_token *t);
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@ struct stream {
     size_t n, cap;
     size_t n_began;        /* number of tokens when it was assigned */
     int64_t n_counted;     /* number that max_tokens counts */
-    int64_t n_most, n_got; /* tokens of the current answer: wanted, received */
+    int64_t n_most, n_got; /* tokens of the current answer: requested, received */
     bool ignores_end, is_whole, is_part;
     bool is_asked;  /* a request is in progress */
     bool is_over;   /* no more tokens of it are wanted */
@@ -51,10 +51,10 @@ struct spot_engine_client {
     size_t n_told, cap_told;
     struct spot_engine_failure *failure;
     size_t n_failure, cap_failure;
-    bool is_told; /* the two above were read */
+    bool is_told; /* the caller has read the two arrays above */
     struct spot_engine_event event;
-    double step_s, told_s;         /* a mean time between two tokens of a stream; the last of any */
-    bool is_asked_health, is_gone; /* it accepts no connections */
+    double step_s, told_s;         /* mean time between tokens of a stream; last token of any */
+    bool is_asked_health, is_gone; /* is_gone: the engine accepts no connections */
     double health_s, unwell_s; /* time of the last health check; since when it has not answered */
 };
 
@@ -181,7 +181,7 @@ static void take_token(struct stream *s, const struct spot_token *token)
     s->n_got++;
 }
 
-/* A piece of text counts as a token of the engine. */
+/* Counts a piece of text as a token of the engine. */
 static void take_text(struct stream *s, const struct spot_buf *text)
 {
     if (!text->n)
@@ -200,7 +200,7 @@ static int64_t left(const struct stream *s)
     return s->request.n_token_max - s->n_counted;
 }
 
-/* The engine stopped early: the end of a choice is a token. */
+/* The engine stopped early: the choice ends with an end token. */
 static void take_stop(struct stream *s)
 {
     const struct spot_engine_config *const config = &s->client->config;
@@ -259,7 +259,7 @@ static void take_event(struct stream *s, const struct spot_engine_event *e)
         take_token(s, &e->token[i]);
     if (s->is_over)
         return;
-    if (left(s) <= 0) /* whatever else it tells */
+    if (left(s) <= 0) /* whatever else the event says */
         s->is_over = true;
     else if (e->end == SPOT_ENGINE_LENGTH || s->n_got >= s->n_most)
         take_length(s);
@@ -365,7 +365,7 @@ static void on_done(void *user, const struct spot_http_reply *reply)
         fail(s, false, reply->why);
     else if (reply->status != 200)
         fail_by_status(s, reply);
-    else if (s->line.n) /* a last line may lack its end */
+    else if (s->line.n) /* the last line may lack a line end */
         take_line(s, (const char *)s->line.data, s->line.n);
     if (!s->is_over && !s->must_ask)
         fail(s, false, "the engine's answer broke off");
@@ -518,7 +518,7 @@ static void carry_out(struct spot_engine_client *c)
             fail(s, false, "the rest of its form must be told anew");
             c->failure[c->n_failure - 1].is_anew = true;
             free_stream(c, i);
-        } else if (s->must_ask && s->n == s->n_asked && s->n_idle) { /* a whole answer, too */
+        } else if (s->must_ask && s->n == s->n_asked && s->n_idle) { /* no tokens at all */
             fail(s, false, "the engine tells no tokens");
             free_stream(c, i);
         } else if (s->must_ask) {

@@ -62,7 +62,7 @@ struct spot_engine_told {
 struct spot_engine_failure {
     uint64_t sequence;
     uint32_t assignment;
-    bool is_final; /* another engine would refuse it, too */
+    bool is_final; /* every other engine would refuse the request, too */
     bool is_anew;  /* nothing failed: the grammar of the rest is needed */
     char why[200];
 };

@@ -38,16 +38,17 @@ struct spot_engine_preset {
     bool takes_ids;
 };
 
-/* A kind by name, NULL: unknown; or by number i from 0, NULL after the last. */
+/* A kind by its name, NULL: unknown. Below: by its index from 0, NULL past the last. */
 const struct spot_engine_preset *spot_engine_preset_find(const char *name);
-/* The kind whose word is, or begins, the first matching word of a command, ignoring directories. */
+/* The kind whose word equals, or begins, the first matching word of a command, ignoring
+ * directories. */
 const struct spot_engine_preset *spot_engine_preset_of(const char *command);
 const struct spot_engine_preset *spot_engine_preset_at(size_t i);
 
 /* Information about an engine, from the answer of `about`. */
 struct spot_engine_about {
     char model[256];   /* the first model that it names; "": none */
-    int64_t n_context; /* 0: not told */
+    int64_t n_context; /* context in tokens; 0: not reported */
 };
 /* `wanted`: choose this of several models, NULL: any. Returns 0, or -1 with *err (SPOT_EDATA) for
  * an invalid answer or a missing model. */

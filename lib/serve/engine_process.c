@@ -132,7 +132,8 @@ static size_t byte_of(const char *pid, pid_t group)
 {
     char path[64], line[1024];
     const char *at;
-    long field[22] = { 0 }; /* from the parent on; the 2nd is the group, the 21st the pages */
+    long field[22] = { 0 }; /* fields from the parent's id on: field 2 is the process group, field
+                               21 the resident pages */
     FILE *in;
     size_t n;
 
@@ -143,7 +144,7 @@ static size_t byte_of(const char *pid, pid_t group)
     n = fread(line, 1, sizeof(line) - 1, in);
     fclose(in);
     line[n] = '\0';
-    at = strrchr(line, ')'); /* behind the name and the state */
+    at = strrchr(line, ')'); /* skip the name and the state */
     at = at && strlen(at) > 3 ? at + 3 : "";
     for (size_t i = 0; i < sizeof(field) / sizeof(*field) && *at; i++) {
         char *end;

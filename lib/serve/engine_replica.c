@@ -20,7 +20,7 @@ static const double
     poll_s = 0.2,
     answer_s = 5; /* while the engine is not ready yet: between checks; limit of an answer */
 static const double pause_least_s = 1, pause_most_s = 60, stop_s = 10;
-static const double unwell_most_s = 15; /* after that time the engine is taken for dead */
+static const double unwell_most_s = 15; /* then the engine is presumed dead */
 static const double weigh_s = 1;
 enum { GROWTH_BYTE = 64 << 20 }; /* growth up to this and a quarter of its memory is ignored */
 
@@ -32,7 +32,7 @@ struct replica {
     const struct spot_engine_preset *preset;
     struct spot_engine_about about;
     char first_model[256];             /* model of the engine at its first start; "": not known */
-    struct spot_engine_client *client; /* NULL: not welcomed yet */
+    struct spot_engine_client *client; /* NULL: the coordinator has not accepted this worker yet */
     bool is_formed;
     size_t first_byte; /* memory of the engine when it became ready */
     double weighed_s;
@@ -58,7 +58,7 @@ static void on_answer(void *user, const struct spot_http_reply *reply)
     spot_buf_add(&a->body, reply->body, reply->n_byte);
 }
 
-/* The status; 0: none. */
+/* Sends a GET request. Returns the HTTP status, 0: no answer. */
 static long get(struct replica *r, struct spot_http_client *http, const char *path,
                 struct answer *a)
 {
@@ -208,7 +208,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
     config.end = spot_get_u32(in);
     if (!spot_wire_in_done(in))
         return 1;
-    if (config.is_text && r->preset->dialect == SPOT_ENGINE_SGLANG) /* all of the text, each time */
+    if (config.is_text && r->preset->dialect == SPOT_ENGINE_SGLANG) /* events repeat all text */
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "sglang takes tokens: the server's --model must be a directory with "
                             "the model's tokenizer");
@@ -385,7 +385,7 @@ static int look_at_engine(struct replica *r, struct spot_err *err)
     else
         return 0;
     snprintf(r->broken, sizeof(r->broken), "%s", err->msg);
-    err->code = SPOT_EINFEASIBLE; /* the coordinator was not lost */
+    err->code = SPOT_EINFEASIBLE; /* an error of the engine, not a lost coordinator */
     return -1;
 }
 
@@ -441,7 +441,7 @@ static int join(struct replica *r, struct spot_agent *agent, struct spot_err *er
     return rc;
 }
 
-/* Returns true if it should be tried again. */
+/* Waits after a failure. Returns true if the worker should try again. */
 static bool pause_after(struct replica *r, int *n_bad, const struct spot_err *why)
 {
     const double pause_s = spot_backoff_s(++*n_bad, pause_least_s, pause_most_s);

@@ -25,12 +25,12 @@ struct spot_fair_payer {
 
 struct spot_fair_queue {
     double time;
-    struct spot_fair_payer *payer; /* [n], by no order */
+    struct spot_fair_payer *payer; /* [n], unordered */
     size_t n, cap;
 };
 
 void spot_fair_queue_release(struct spot_fair_queue *q);
-/* The tag of an item of this cost; `name` is its payer. */
+/* The tag of an item of this cost for the payer `name`. */
 double spot_fair_queue_add(struct spot_fair_queue *q, uint32_t name, double share, double cost);
 /* An item begins, or is removed. */
 void spot_fair_queue_begin(struct spot_fair_queue *q, uint32_t name, double tag);

@@ -211,14 +211,14 @@ static bool next_event(struct spot_exchange *x)
     for (uint32_t i = 0; i < x->c->request.n_choice && !x->c->n_held; i++)
         while (x->cursor[i] < x->c->choice[i].n_token) {
             put_token(x, i);
-            if (x->out.n) /* of a response a token may have none */
+            if (x->out.n) /* a token may produce no event of a response */
                 return true;
         }
     if (x->has_said_all || (!is_ready && !x->front->failure))
         return false;
     if (is_ready) {
         put_end(x);
-    } else { /* it is incomplete, so no [DONE] */
+    } else { /* the answer is incomplete, so [DONE] is not sent */
         put_error(x, 503, stopped, x->front->failure);
         x->has_said_all = true;
     }
@@ -393,7 +393,7 @@ void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const 
         answer_proof(f, call, c);
         return;
     }
-    if (!strcmp(spot_http_method(call), "HEAD")) { /* it reads no tokens, and is not waited for */
+    if (!strcmp(spot_http_method(call), "HEAD")) { /* it reads no tokens and does not wait */
         answer_head(f, call, c);
         return;
     }
@@ -430,7 +430,7 @@ static int open_keys(struct spot_front *f, struct spot_err *err)
     return o->api_key_file && !(f->keys = spot_http_keys_load(o->api_key_file, err)) ? -1 : 0;
 }
 
-/* One descriptor for both. */
+/* Watches both the HTTP server and the thread for long work with one descriptor. */
 static int watch(struct spot_front *f, struct spot_err *err)
 {
     struct epoll_event event = { .events = EPOLLIN };

@@ -36,7 +36,7 @@ struct spot_front_server {
                                   struct spot_completion **completion);
     /* Its client disconnected. The server decides how long a stream waits for it to reconnect. */
     void (*abandon)(void *server, struct spot_completion *c);
-    /* Its client cancelled it. */
+    /* The client cancelled its request. */
     void (*cancel)(void *server, struct spot_completion *c);
     /* A client reconnects to a stream: one reference, or NULL if there is none of this id and
      * owner. */

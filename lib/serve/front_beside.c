@@ -14,7 +14,7 @@ enum {
     TURN_AT_ONCE = 64 << 10, /* bytes of bodies in one turn of the loop: some milliseconds */
     BODY_AT_ONCE = 4096,     /* bytes */
     ANSWER_AT_ONCE = 512,    /* tokens and their alternatives */
-    PART_BYTE = 64,          /* about, of an answer for each of those */
+    PART_BYTE = 64,          /* approximate bytes of an answer per token or alternative */
 };
 
 /* If reading has once taken longer than this it is done in a thread: the template is slow even for
@@ -29,7 +29,7 @@ struct spot_front_reading {
     struct spot_exchange *x; /* NULL: its client has disconnected */
     enum spot_api api;
     struct spot_buf body;
-    struct spot_front_options options; /* as of its beginning */
+    struct spot_front_options options; /* a copy made when reading began */
     struct spot_request request;
     struct spot_buf error;
     int status;
@@ -46,7 +46,7 @@ static int parse(const struct spot_front_options *options, enum spot_api api,
                : spot_openai_parse(options, api, text, body->n, request, error);
 }
 
-/* With an encoder of its own. */
+/* Reads a body in the thread, with a tokenizer object of its own. */
 static void read_body(struct spot_desk_job *job)
 {
     struct spot_front_reading *const r = (struct spot_front_reading *)job;
@@ -84,7 +84,7 @@ static void was_read(struct spot_desk_job *job)
     struct spot_front_reading *const r = (struct spot_front_reading *)job;
 
     if (r->x && r->options.vocabulary != r->front->options.vocabulary) {
-        spot_request_release(&r->request); /* tokens of a model that is not served any more */
+        spot_request_release(&r->request); /* the tokens are of a model that is no longer served */
         r->error.n = 0;
         put(r);
         return;
@@ -152,7 +152,7 @@ bool spot_front_is_reading(const struct spot_front *f, const struct spot_vocabul
 struct writing {
     struct spot_desk_job job;  /* first */
     struct spot_exchange *x;   /* NULL: its client has disconnected */
-    struct spot_completion *c; /* one reference; all of it has ended, so nothing changes it */
+    struct spot_completion *c; /* one reference; it has ended, so nothing changes it */
     struct spot_front_options options;
     struct spot_buf out;
 };

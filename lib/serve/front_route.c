@@ -115,10 +115,10 @@ enum access {
 };
 
 static const struct route {
-    const char *path; /* one that ends in / has something behind it */
+    const char *path; /* a path that ends in / must be followed by more text */
     const char *method;
     enum access access;
-    handler *answer; /* NULL: it completes what `api` says */
+    handler *answer; /* NULL: answers with a completion, in the format of `api` */
     enum spot_api api;
 } routes[] = {
     { "/v1/completions", "POST", WITH_KEY, NULL, SPOT_API_COMPLETIONS },
@@ -136,7 +136,7 @@ static const struct route {
     { "/health", "GET", OPEN, ready, 0 },
     { "/ready", "GET", OPEN, ready, 0 },
     { "/live", "GET", OPEN, live, 0 },
-    { "/", "GET", OPEN, page, 0 }, /* the page asks for a key itself */
+    { "/", "GET", OPEN, page, 0 }, /* the page asks the user for a key */
 };
 
 /* NULL if unknown. *rest gets the part after its path. Clients put a base that ends in a slash
@@ -225,7 +225,7 @@ bool spot_front_is_proof(const char *rest)
     return slash && !strcmp(slash, "/proof");
 }
 
-/* True for a stream, which may be deleted. */
+/* True for the path of a stream, which accepts DELETE. */
 static bool may_delete(const struct route *r, const char *rest)
 {
     return r->answer == spot_front_rejoin && !spot_front_is_proof(rest);

@@ -22,7 +22,7 @@ struct spot_front {
     struct spot_desk *desk;
     int fd;                             /* covers those of http and of the desk */
     struct spot_front_reading *reading; /* bodies at the desk */
-    bool reads_beside;                  /* all of them */
+    bool reads_beside;                  /* bytes of all bodies */
     size_t reading_byte;
     size_t at_once_byte; /* bytes of bodies read in this turn of the loop */
     size_t n_exchange;
@@ -35,7 +35,7 @@ struct spot_front {
 struct spot_exchange {
     struct spot_front *front;
     struct spot_http_call *call;
-    struct spot_completion *c; /* NULL: its body is read */
+    struct spot_completion *c; /* NULL: its body is being read */
     struct spot_exchange
         *next; /* next exchange of the same completion, whose `front` is the first */
     struct spot_exchange **at_desk; /* the job's own pointer to this one; NULL: there is none */
@@ -65,8 +65,8 @@ bool spot_front_is_proof(const char *rest);
 void spot_front_gate(void *user, struct spot_http_call *call);
 void spot_front_called(void *user, struct spot_http_call *call);
 
-/* front_beside.c: read a body, write a whole answer: on the loop if small, else on the thread
- * beside it. False: too many bodies wait to be read. */
+/* front_beside.c: read a body; write a whole answer. Small ones are processed on the loop, others
+ * in a thread. False: too many bodies wait to be read. */
 bool spot_front_read(struct spot_exchange *x, enum spot_api api, const struct spot_buf *body);
 void spot_front_write(struct spot_exchange *x);
 

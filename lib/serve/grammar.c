@@ -15,14 +15,14 @@
 #include "serve/grammar_state.h"
 
 enum {
-    WAYS_MAX = 640, /* of a set: further ways are dropped; each remaining one can reach an end */
+    WAYS_MAX = 640, /* maximum of a set: further ways are dropped; each kept one can reach an end */
     SETS_MAX = 4096,
     FRAMES_MAX = 1 << 16,
     VISITS_MAX = 1 << 14,
     MASKS = 32,
     MASK_COST_MAX = 1 << 20, /* 10 to 20 ms; typical schemas take a fortieth of it */
     SET_COST = 128,
-    TEXT_COST_MAX = 1 << 24, /* and for each byte this much */
+    TEXT_COST_MAX = 1 << 24, /* maximum cost of a text, plus BYTE_COST_MAX for each of its bytes */
     BYTE_COST_MAX = 256,
     UNKNOWN = -1,
     DEAD = -2,
@@ -35,13 +35,13 @@ struct visit {
 struct set {
     size_t first, n; /* ways */
     bool may_end;
-    uint32_t n_mask; /* the mask that has counted it, and its steps */
+    uint32_t n_mask; /* the mask that last counted this set; the bytes whose steps it counted */
     uint64_t counted[4];
     int32_t next[256];
-    uint16_t cost[256]; /* of the step; where next is known */
+    uint16_t cost[256]; /* cost of each step whose `next` is known */
 };
 
-struct index { /* open addressing; slots hold a number plus 1 */
+struct index { /* a hash table with open addressing; slots hold an index plus 1 */
     uint32_t *slot;
     size_t n_slot;
 };
@@ -64,10 +64,10 @@ struct spot_grammar {
     uint64_t generation; /* incremented each time that all sets are dropped */
     struct mask mask[MASKS];
     size_t next_mask;
-    uint32_t n_mask; /* the one being filled, */
-    uint64_t cost;   /* and what it has cost */
+    uint32_t n_mask; /* number of the mask being filled, */
+    uint64_t cost;   /* and its cost so far */
 
-    /* of one step */
+    /* scratch data of one step */
     struct spot_gway *found; /* [WAYS_MAX] */
     struct visit *visit;     /* a table; only entries of this step are valid */
     size_t n_found, n_visit;
@@ -80,7 +80,7 @@ struct spot_grammar_state {
     struct spot_buf text;
     uint64_t generation;
     int32_t set;
-    uint64_t cost; /* of the steps along the text */
+    uint64_t cost; /* cost of the steps along the text */
 };
 
 /* --- sets and frames, each once ---------------------------------------------- */
@@ -132,7 +132,7 @@ static bool is_set(const struct spot_grammar *g, const struct set *s)
            !memcmp(&g->way[s->first], g->found, s->n * sizeof(*g->found));
 }
 
-/* The set of the found ways; DEAD if there are none. */
+/* Returns the set of the ways in `found`, creating it if it is new; DEAD if there are none. */
 static int32_t set_of(struct spot_grammar *g)
 {
     const size_t n_byte = g->n_found * sizeof(*g->found);
@@ -158,7 +158,8 @@ static int32_t set_of(struct spot_grammar *g)
 
 /* --- ways without a byte ----------------------------------------------------- */
 
-/* Also true when the table is full: such an alternative is dropped. */
+/* Marks an alternative as visited; true if it was. Also true when the table is full: the
+ * alternative is then dropped. */
 static bool was_visited(struct spot_grammar *g, struct visit v)
 {
     size_t i;
@@ -183,7 +184,8 @@ static void keep(struct spot_grammar *g, struct spot_gway w)
 
 static void go(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn);
 
-/* Counts of turns that make no difference are merged. */
+/* Enters or repeats a loop. Turn counts beyond the minimum of an unlimited loop make no difference
+ * and become one. */
 static void go_loop(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn)
 {
     const struct spot_gnode *const v = &g->net.node[node];
@@ -232,7 +234,7 @@ static void begin_step(struct spot_grammar *g)
 {
     g->n_found = g->n_visit = 0;
     g->may_end = false;
-    if (!++g->n_step) { /* once in four billion */
+    if (!++g->n_step) { /* n_step wraps around once in four billion steps */
         memset(g->visit, 0, 4 * VISITS_MAX * sizeof(*g->visit));
         g->n_step = 1;
     }
@@ -278,7 +280,7 @@ static void forget(struct spot_grammar *g)
         g->mask[i].set = UNKNOWN;
 }
 
-/* The frames that the ways of a set need, and those below them. */
+/* Marks the frames that the ways of a set need, and those below them. */
 static uint32_t *needed_frames(const struct spot_grammar *g, const struct set *s)
 {
     uint32_t *const is_needed = spot_xcalloc(g->n_frame, sizeof(*is_needed));
@@ -291,7 +293,7 @@ static uint32_t *needed_frames(const struct spot_grammar *g, const struct set *s
     return is_needed;
 }
 
-/* Forget all but one set. Returns its new number. */
+/* Forgets all sets but one. Returns its new number. */
 static int32_t forget_others(struct spot_grammar *g, int32_t set)
 {
     const struct set kept = g->set[set];
@@ -322,7 +324,7 @@ static bool is_much(const struct spot_grammar *g)
     return g->n_set > SETS_MAX || g->n_frame > FRAMES_MAX || g->n_way > WAYS_MAX * SETS_MAX / 8;
 }
 
-/* *cost: of these steps, as if none were known. */
+/* Follows n bytes from a set. *cost: of these steps, as if none were cached. */
 static int32_t walk(struct spot_grammar *g, int32_t at, const uint8_t *byte, size_t n,
                     uint64_t *cost)
 {
@@ -336,7 +338,7 @@ static int32_t walk(struct spot_grammar *g, int32_t at, const uint8_t *byte, siz
     return at;
 }
 
-/* The set of a state, which may have been forgotten. */
+/* The set of a state; if it was forgotten, it is computed again. */
 static int32_t set_now(struct spot_grammar_state *s)
 {
     struct spot_grammar *const g = s->g;
@@ -357,7 +359,7 @@ static int32_t set_now(struct spot_grammar_state *s)
 struct spot_gstand spot_grammar_stand(struct spot_grammar_state *s)
 {
     const struct spot_grammar *const g = s->g;
-    const int32_t set = set_now(s); /* which may move the sets */
+    const int32_t set = set_now(s); /* may reallocate the array of sets */
     const struct set *const now = &g->set[set];
 
     return (struct spot_gstand){ .net = &g->net,
@@ -401,8 +403,8 @@ static void count_step(struct spot_grammar *g, int32_t at, uint8_t byte)
 static bool fill_mask(struct spot_grammar *g, int32_t set, uint8_t *allowed)
 {
     const struct spot_grammar_words *const w = g->words;
-    int32_t *const at = spot_xcalloc(w->n_byte_max + 1, sizeof(*at)); /* after this many bytes */
-    size_t n_known = 0; /* at[0..n_known] are those of the token before */
+    int32_t *const at = spot_xcalloc(w->n_byte_max + 1, sizeof(*at)); /* set after i bytes */
+    size_t n_known = 0; /* at[0..n_known] are still valid from the previous token */
 
     memset(allowed, 0, w->n_vocabulary);
     at[0] = set;
@@ -541,7 +543,7 @@ int spot_grammar_push(struct spot_grammar_state *s, uint32_t token)
 
 bool spot_grammar_may_end(struct spot_grammar_state *s)
 {
-    const int32_t set = set_now(s); /* which may move the sets */
+    const int32_t set = set_now(s); /* may reallocate the array of sets */
 
     return s->g->set[set].may_end;
 }

@@ -1,24 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* grammar.h - constrains text to a form, such as a JSON schema: computes which tokens may come
- * next.
- *
- * A form is a JSON object with one member, or else a schema:
- *
- *     {"json": SCHEMA}       JSON text; an empty schema: any object
- *     {"regex": TEXT}        all of the text matches
- *     {"choice": [TEXT...]}  one of them
- *     {"text": TEXT}         this
- *     {"token": NAME}        the special token of this name
- *     {"without": TEXT}      any text in which this does not occur; "": none that begins with a
- *                            bracket or a blank
- *     {"without_token": NAME}
- *     {"seq": [FORM...]}, {"or": [FORM...]}
- *     {"list": [FORM, FORM]} the first once or more, with the second in between
- *
- * The state is a function of the committed text only, so it can be rebuilt on any worker. Objects
- * have their properties in the order of the schema, without white space between JSON tokens.
- * Unsupported keywords of a schema are rejected by name.
- */
+ * next. */
 #ifndef SPOT_SERVE_GRAMMAR_H
 #define SPOT_SERVE_GRAMMAR_H
 

@@ -41,7 +41,7 @@ static uint32_t without(struct spot_greader *r, const struct spot_json_value *v,
     return spot_gnet_without(r->net, text_of(r, v), next);
 }
 
-/* The same for a special token. */
+/* Any text without the name of a special token. */
 static uint32_t without_token(struct spot_greader *r, const struct spot_json_value *v,
                               uint32_t next)
 {
@@ -56,7 +56,7 @@ static uint32_t without_token(struct spot_greader *r, const struct spot_json_val
     return start;
 }
 
-/* The whole text matches, whether or not the expression says so. */
+/* A regular expression that must match the whole text, with or without ^ and $. */
 static uint32_t regex(struct spot_greader *r, const struct spot_json_value *v, uint32_t next)
 {
     const char *pattern = text_of(r, v), *why;
@@ -118,7 +118,7 @@ static uint32_t either(struct spot_greader *r, const struct spot_json_value *v, 
     return start;
 }
 
-/* [item, between]: one item or more. */
+/* [item, between]: one or more items, with `between` in between. */
 static uint32_t list(struct spot_greader *r, const struct spot_json_value *v, uint32_t next)
 {
     struct spot_gnet *const net = r->net;
@@ -146,7 +146,7 @@ static const struct {
     { "list", list },
 };
 
-/* NULL: none, so it is a schema. */
+/* The builder of a form; NULL: it has no known member, so it is a schema. */
 static builder *builder_of(const struct spot_json_value *form, const struct spot_json_value **v)
 {
     const char *key;

@@ -80,7 +80,7 @@ uint32_t spot_gnet_text(struct spot_gnet *net, const char *text, uint32_t next)
     return bytes(net, text, strlen(text), next);
 }
 
-/* text[n] are the same in the first `depth` bytes. */
+/* Any of text[n], n >= 1, sorted, from byte `depth` on; earlier bytes are equal in all of them. */
 static uint32_t texts_from(struct spot_gnet *net, char *const *text, size_t n, size_t depth,
                            uint32_t next)
 {
@@ -90,7 +90,7 @@ static uint32_t texts_from(struct spot_gnet *net, char *const *text, size_t n, s
 
     if (n == 1)
         return spot_gnet_text(net, first, next);
-    while (first[same] == last[same]) /* sorted, so all have it */
+    while (first[same] == last[same]) /* sorted, so all have this byte */
         same++;
     for (size_t i = 0, end; i < n && !net->is_full; i = end) {
         const char c = text[i][depth + same];
@@ -110,7 +110,7 @@ uint32_t spot_gnet_texts(struct spot_gnet *net, char *const *text, size_t n, uin
 
 /* --- any text without a given one --------------------------------------- */
 
-/* Nodes, as few as possible, that lead each byte to to[byte]. */
+/* Creates as few nodes as possible that lead from each byte to the node to[byte]. */
 static uint32_t led_by(struct spot_gnet *net, const uint32_t to[256])
 {
     uint32_t start = net->never;
@@ -155,7 +155,7 @@ uint32_t spot_gnet_without(struct spot_gnet *net, const char *text, uint32_t nex
         for (int c = 0; c < 256; c++) {
             size_t m = k;
 
-            while (m && (uint8_t)text[m] != c) { /* shorter starts of the text that end here */
+            while (m && (uint8_t)text[m] != c) { /* a shorter prefix that ends here */
                 size_t shorter = m - 1;
 
                 while (shorter && memcmp(text, text + m - shorter, shorter) != 0)
@@ -182,7 +182,7 @@ static uint32_t same_length(struct spot_gnet *net, uint32_t low, uint32_t high, 
     const size_t n = spot_utf8_put(low, a);
 
     spot_utf8_put(high, b);
-    for (size_t tail = n - 1; tail > 0; tail--) { /* bytes that are not the first */
+    for (size_t tail = n - 1; tail > 0; tail--) { /* all bytes except the first */
         const uint32_t block = 1U << (6 * tail);
 
         if (low / block == high / block)
@@ -206,7 +206,8 @@ static uint32_t escaped(struct spot_gnet *net, char c, uint32_t next)
     return spot_gnet_byte(net, '\\', '\\', spot_gnet_byte(net, (uint8_t)c, (uint8_t)c, next));
 }
 
-/* Low..high as far as they are in part[n], of each of which all characters have one length. */
+/* Characters low..high that are in one of part[n]; all characters of a part have the same length in
+ * UTF-8. */
 static uint32_t in_parts(struct spot_gnet *net, const uint32_t (*part)[2], size_t n, uint32_t low,
                          uint32_t high, uint32_t next)
 {
@@ -309,7 +310,7 @@ static uint32_t digits(struct spot_gnet *net, uint32_t min, uint32_t max, uint32
     return spot_gnet_loop(net, spot_gnet_byte(net, '0', '9', 0), min, max, next);
 }
 
-/* Numbers of as many digits as low and high, both with n, between them; no sign. */
+/* Numbers of n digits from `low` to `high`, which both have n digits; without a sign. */
 static uint32_t between(struct spot_gnet *net, const char *low, const char *high, size_t n,
                         uint32_t next)
 {
@@ -363,7 +364,7 @@ static uint32_t natural(struct spot_gnet *net, int64_t low, int64_t high, uint32
 
         memset(to, '9', sizeof(to));
         start = spot_gnet_split(net, start, between(net, first, n == n_last ? last : to, n, next));
-        memset(first, '0', sizeof(first)); /* the least of one digit more */
+        memset(first, '0', sizeof(first)); /* the smallest number with one digit more */
         *first = '1';
     }
     return start;
@@ -441,8 +442,9 @@ static void find_alive(struct spot_gnet *net)
     }
 }
 
-/* True if a way without a byte leads from a node to itself. seen[]: 0 not yet, 1 in progress, 2
- * done. A loop's body ends at node 0, so its ways are those of its body and those after it. */
+/* True if a path that consumes no byte leads from a node to itself. seen[]: 0 not yet, 1 in
+ * progress, 2 done. A loop's body ends at node 0, so the paths from a loop are those of its body
+ * and those after it. */
 static bool comes_back(const struct spot_gnet *net, uint32_t start, uint8_t *seen)
 {
     uint32_t *const way = spot_xcalloc(2 * net->n + 2, sizeof(*way));
@@ -455,7 +457,7 @@ static bool comes_back(const struct spot_gnet *net, uint32_t start, uint8_t *see
         const struct spot_gnode *const v = &net->node[at];
         uint32_t to[2] = { 0, 0 };
 
-        if (seen[at]) { /* all ways from here have been gone */
+        if (seen[at]) { /* all paths from here have been followed */
             seen[at] = 2;
             n--;
             continue;

@@ -40,8 +40,8 @@ static uint32_t plain_but(struct spot_gnet *net, const bool but[256], uint32_t n
     return start;
 }
 
-/* The rest of a key that differs from all name[n], which begin with the `depth` bytes so far; next
- * is after its quote. */
+/* The rest of a key that differs from all of name[n], whose first `depth` bytes equal the key's so
+ * far; `next` follows the closing quote. */
 static uint32_t other_key(struct spot_gnet *net, char *const *name, size_t n, size_t depth,
                           uint32_t free_rest, uint32_t next)
 {
@@ -104,7 +104,7 @@ static uint32_t other_member(struct spot_greader *r, const struct spot_json_valu
     return rule;
 }
 
-/* Sorted: a schema may require as many names as it has bytes. */
+/* Sorted, since a schema may have as many required names as it has bytes. */
 struct names {
     const char **name; /* [n], to be freed */
     size_t n;

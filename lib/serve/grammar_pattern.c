@@ -29,10 +29,10 @@ struct part {
 struct parser {
     const char *text, *at;
     const char *why;
-    struct part *part; /* [n], 0 is the empty one */
+    struct part *part; /* [n]; part 0 is the empty expression */
     size_t n, cap;
     int depth;
-    bool has_alternatives; /* outside of groups */
+    bool has_alternatives; /* '|' occurs outside of groups */
 };
 
 static uint32_t fail(struct parser *p, const char *why)
@@ -92,7 +92,7 @@ static struct set complement(struct parser *p, struct set *s)
     return out;
 }
 
-/* \d and similar; false: not one. */
+/* Reads \d and similar; false: it is none of them. */
 static bool include_named(struct parser *p, struct set *s, char name)
 {
     struct set known = { .n = 0 };
@@ -121,7 +121,7 @@ static bool include_named(struct parser *p, struct set *s, char name)
     return true;
 }
 
-/* A single character after a backslash. */
+/* Reads an escape that stands for a single character, after its backslash. */
 static uint32_t escaped_char(struct parser *p)
 {
     static const char from[] = "ntrfv", to[] = "\n\t\r\f\v";
@@ -186,7 +186,7 @@ static uint32_t class(struct parser *p)
         return fail(p, "has a class without an end");
     p->at++;
     qsort(s.range, s.n, sizeof(*s.range), by_low);
-    for (size_t i = 1; i < s.n; i++) /* overlapping ranges would give one text two ways */
+    for (size_t i = 1; i < s.n; i++) /* overlapping ranges would match one text in two ways */
         if (s.range[i].low <= s.range[i - 1].high) {
             struct set not = complement(p, &s);
 

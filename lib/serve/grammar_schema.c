@@ -16,7 +16,7 @@ uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char 
     return 0;
 }
 
-/* A text that a schema allows. */
+/* Builds any text that the schema allows, followed by `next`. */
 static uint32_t value_of(struct spot_greader *r, const struct spot_json_value *schema,
                          uint32_t next);
 
@@ -52,7 +52,7 @@ static uint32_t typed(struct spot_greader *r, const struct spot_json_value *sche
 
         if (!name)
             return spot_greader_fail(r, "type must be a name or an array of names", "");
-        if (has_number && !strcmp(name, "integer")) /* is a number */
+        if (has_number && !strcmp(name, "integer")) /* "number" includes integers */
             continue;
         start = spot_gnet_split(r->net, start, spot_greader_of_type(r, schema, name, next));
     }
@@ -76,7 +76,7 @@ static uint32_t any_of(struct spot_greader *r, const char *key, const struct spo
     return start;
 }
 
-/* "#/$defs/x" to what is there. */
+/* The value at "#/$defs/x" in the document. */
 static const struct spot_json_value *resolve(struct spot_greader *r, const char *reference)
 {
     const struct spot_json_value *at = r->root;
@@ -203,7 +203,7 @@ static uint32_t combined(struct spot_greader *r, const struct spot_json_value *s
     return any_of(r, key, v, next);
 }
 
-/* The type implied by keywords of a schema without a type. */
+/* The type of a schema without "type", implied by its keywords. */
 static const char *implied_type(const struct spot_json_value *schema)
 {
     static const char *const by[][2] = {

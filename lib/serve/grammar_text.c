@@ -15,11 +15,11 @@ enum { TEXT_MAX = 1 << 18, PREFIX_MAX = 64, ASCII_MAX = 0x7F };
 struct writer {
     const struct spot_gnet *net;
     uint32_t *n_lead; /* [net->n] number of predecessors, at most 2 */
-    bool *is_rule;    /* [net->n] it is or will be written */
+    bool *is_rule;    /* [net->n] whether the rule is or will be written */
     uint32_t *queue;  /* [n_queue] rules to be written */
     size_t n_queue, cap;
     struct spot_buf *out;
-    bool is_first; /* of the alternatives of a rule */
+    bool is_first; /* in the alternatives of a rule */
     const char *cannot;
 };
 
@@ -95,7 +95,7 @@ static void put_turns(struct writer *w, const struct spot_gnode *loop, uint32_t 
         put(w, min ? "{%u,}" : "*", min);
 }
 
-/* From a node to the end of its rule. */
+/* Writes the text from a node to the end of its rule. */
 static void put_from(struct writer *w, uint32_t node, bool is_own)
 {
     const struct spot_gnode *v = &w->net->node[node];
@@ -173,7 +173,7 @@ static void put_byte(struct writer *w, const struct spot_gnode *v)
         put_alternative(w, v->low, v->high > ASCII_MAX ? ASCII_MAX : v->high, v->next);
     if (v->high <= ASCII_MAX)
         return;
-    if (v->low <= ASCII_MAX + 1 && v->high == 0xFF) { /* anything that follows continues a text */
+    if (v->low <= ASCII_MAX + 1 && v->high == 0xFF) { /* all later bytes of a character */
         put_alternative(w, 0x80, 0x10FFFF, v->next);
         return;
     }

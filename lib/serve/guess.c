@@ -37,8 +37,8 @@ double spot_output_guess_left(const struct spot_output_guess *g, int64_t n_most,
 
 /* --- a first token --- */
 
-static const double keeps = 0.95;        /* of the weight, with each that comes */
-static const double differ_least = 1e-6; /* of the mean square: else all are of one length */
+static const double keeps = 0.95; /* factor of the weight of earlier observations at each new one */
+static const double differ_least = 1e-6; /* variance / mean square below it counts as 0 */
 
 void spot_first_guess_note(struct spot_first_guess *g, double work, double s)
 {

@@ -56,7 +56,7 @@ int spot_model_version_pack(struct spot_model_version *v, enum spot_infer_type t
         if (spot_model_image_open(image, &v->model, type, begin, end, no_progress, NULL, err))
             return -1;
         v->n_image++;
-        if (!image->is_shared) { /* each replica packs its own */
+        if (!image->is_shared) { /* not shared: each replica packs its own weights */
             spot_shared_image_close(image);
             break;
         }
@@ -78,7 +78,7 @@ void spot_model_version_free(struct spot_model_version *v)
     free(v);
 }
 
-/* --- beside ------------------------------------------------------------------------ */
+/* --- opening in a thread ---------------------------------------------------------------- */
 
 static void *read_beside(void *reading)
 {

@@ -28,7 +28,7 @@ void spot_body_refuse(struct spot_body *b, int status, const char *param, const 
 
 /* --- openai_keys.c: members ------------------------------------------------------ */
 
-/* NULL if absent or null. */
+/* A member of the body; NULL if absent or null. */
 const struct spot_json_value *spot_body_member(const struct spot_body *b, const char *key);
 /* `otherwise` if absent or null. */
 int64_t spot_body_integer(struct spot_body *b, const char *key, int64_t min, int64_t max,
@@ -51,18 +51,18 @@ void spot_body_check_model(struct spot_body *b); /* openai_parse.c: check that "
 
 void spot_body_read_settings(struct spot_body *b); /* openai_settings.c */
 void spot_body_read_lengths(struct spot_body *b);  /* after the prompt */
-/* openai_form.c: the constraint of the text, with or without tools. */
+/* openai_form.c: read the constraint of the text; with tools or without. */
 void spot_body_read_form(struct spot_body *b);
 /* Refuse a constraint without a grammar; `what` names it. Takes the form. */
 void spot_body_take_form(struct spot_body *b, const char *param, const char *what, char *form);
-/* openai_tools.c: after the form. */
+/* openai_tools.c: read tools and tool_choice, after the form. */
 void spot_body_read_tools(struct spot_body *b);
-/* openai_prompt.c: texts and tokens. n_choice counts one prompt before. */
+/* openai_prompt.c: read texts and tokens. Before it n_choice counts the choices of one prompt. */
 void spot_body_read_prompt(struct spot_body *b);
 const char *spot_body_prompt_key(const struct spot_body *b); /* "prompt", or "input" */
 void spot_body_take_text(struct spot_body *b, const char *param, const char *text, size_t n);
 void spot_body_read_messages(struct spot_body *b); /* openai_messages.c */
-/* openai_embeddings.c: all of its body. */
+/* openai_embeddings.c: read the whole body. */
 void spot_body_read_embedding(struct spot_body *b);
 
 /* openai_response_body.c: a body of /v1/responses as a body of /v1/chat/completions, to be freed;

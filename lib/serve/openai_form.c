@@ -33,7 +33,7 @@ static char *raw(const struct spot_body *b, const struct spot_json_value *v)
     return out;
 }
 
-/* {"KEY": value}, as a form, to be freed. */
+/* The form {"KEY": value} as JSON text, to be freed. */
 static char *form_of(const char *key, const char *value)
 {
     const size_t n = strlen(key) + strlen(value) + 8;
@@ -74,7 +74,7 @@ static void read_format(struct spot_body *b, const struct spot_json_value *v)
     const struct spot_json_value *const schema = spot_json_get(json_schema, "schema");
     const bool has_schema = spot_json_is_word(type, "json_schema");
 
-    /* a schema in another place would constrain nothing */
+    /* a schema at this place would constrain nothing */
     spot_body_check_members(b, v, has_schema ? of_schema : (const char *[]){ "type", NULL },
                             "response_format");
     spot_body_check_members(b, json_schema, of_json_schema, "response_format.json_schema");
@@ -93,7 +93,7 @@ static void read_format(struct spot_body *b, const struct spot_json_value *v)
 
 /* --- vLLM's ----------------------------------------------------------------- */
 
-/* The value written again as JSON, to be freed. */
+/* The value as JSON text, to be freed. */
 static char *written(const struct spot_json_value *v)
 {
     char *text;

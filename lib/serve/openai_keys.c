@@ -89,7 +89,7 @@ void spot_body_check_members(struct spot_body *b, const struct spot_json_value *
     }
 }
 
-/* --- what is known ---------------------------------------------------------- */
+/* --- known members -------------------------------------------------------- */
 
 enum use { BOTH, COMPLETIONS, CHAT, NOTHING, NONE };
 enum kind { OTHERS, NUMBER, INTEGER, FLAG }; /* OTHERS: read elsewhere */

@@ -9,7 +9,7 @@
 
 enum { MESSAGES_MAX = 4096 };
 
-/* The text of a content, which is a text or parts that are texts; to be freed. NULL if it is
+/* The text of a content, which is a string or an array of text parts; to be freed. NULL if it is
  * neither. */
 static char *content_of(const struct spot_json_value *v)
 {

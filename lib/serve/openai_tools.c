@@ -19,7 +19,7 @@ struct tools {
     const struct spot_json_value *list;
     enum choice choice;
     const char *named;
-    bool is_single; /* one call at most */
+    bool is_single; /* at most one call */
 };
 
 static const struct spot_json_value *function_of(const struct spot_json_value *tool)
@@ -172,7 +172,7 @@ static void put_schema(struct spot_body *b, struct spot_jw *jw, const struct spo
     const struct spot_json_value *const schema = spot_json_get(function_of(tool), "parameters");
     struct spot_err err = { 0 };
 
-    if (!schema || spot_json_is_null(schema)) { /* it has no parameters */
+    if (!schema || spot_json_is_null(schema)) { /* the function has no parameters */
         spot_jw_raw(jw, "json", "{\"type\":\"object\",\"properties\":{}}");
     } else if (!check_schema(schema, &err)) {
         spot_jw_tree(jw, "json", schema);

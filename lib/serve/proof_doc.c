@@ -18,7 +18,8 @@ enum {
     ENDS_MAX = SPOT_SERVED_ENDS_MAX + SPOT_SERVED_NAMED_ENDS,
 };
 
-/* The keys of the root: those that a request does not have as they are, and those that it has. */
+/* The keys of the root: first those that a request stores in another form, then those that it
+ * stores as they are. */
 struct head {
     const char *id, *model, *kernel, *dtype, *form, *seed, *hash;
     int64_t step, logprobs, adapter, tool_form;

@@ -282,8 +282,8 @@ int64_t spot_relay_length(const struct spot_relay *r, int sequence)
     return spot_infer_length(r->infer, sequence);
 }
 
-/* All members do the same operations in the same order and so have the same pages; each finds what
- * the leader found. */
+/* All members do the same operations in the same order, so they have the same pages, and each finds
+ * what the leader found. */
 int spot_relay_reuse(struct spot_relay *r, int sequence, const uint32_t *token, int64_t n_token,
                      int64_t n_page, int64_t *n_more, struct spot_err *err)
 {
@@ -400,7 +400,7 @@ void spot_relay_put_tokens(struct spot_buf *out, const uint32_t *token, int64_t 
         spot_put_u32(out, token[i]);
 }
 
-/* u32 n, of each u32 sequence, u64 first, u8 pool, u32 n, u32 token each. */
+/* u32 n, then for each item: u32 sequence, u64 first, u8 pool, u32 n, and each token as u32. */
 static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
                      struct spot_err *err)
 {
@@ -434,7 +434,7 @@ struct spot_relay_rows spot_relay_rows(const struct spot_infer_item *item, int n
     return rows;
 }
 
-/* The items of the last stage, each with a place for its state. */
+/* Describes the items to the last stage, each with a place for its state. */
 static const struct spot_infer_item *with_states(struct spot_relay *r,
                                                  const struct spot_infer_item *item, int n_item)
 {

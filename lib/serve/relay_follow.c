@@ -20,7 +20,7 @@ static int read_closed(struct spot_relay *r, struct spot_wire_in *in, struct spo
 
         if (in->bad || sequence >= (uint32_t)r->config.n_sequence)
             return malformed(err);
-        if (r->own[sequence] >= 0) /* otherwise no pass contained it */
+        if (r->own[sequence] >= 0) /* otherwise no pass has included the sequence */
             spot_infer_close(r->infer, r->own[sequence]);
         r->own[sequence] = -1;
     }
@@ -44,7 +44,7 @@ static int read_opened(struct spot_relay *r, struct spot_wire_in *in, struct spo
     return 0;
 }
 
-/* Returns how many items, or -1. */
+/* Reads the items of an order. Returns their number, or -1. */
 static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
 {
     const uint32_t n = spot_get_count(in, 17);

@@ -46,9 +46,9 @@ struct spot_relay {
     struct spot_mesh *mesh;
     struct spot_infer *infer;
     int n_page;
-    uint64_t n_told;          /* of this epoch: orders sent by the leader, received by the others */
+    uint64_t n_told;          /* orders of this epoch: sent by the leader, received by the others */
     uint64_t n_begun, n_done; /* passes of this epoch */
-    uint64_t n_sum;           /* exchanges of this epoch, the tag of the next */
+    uint64_t n_sum;           /* exchanges of this epoch; used as the tag of the next one */
     uint32_t group[SPOT_RELAY_MEMBERS_MAX]; /* [M] of this stage, if they exchange over NCCL */
     struct spot_comm *comm;                 /* NULL: they exchange over the mesh, or not at all */
     struct spot_relay_rows *rows; /* [P] of passes in progress, by their number modulo P */
@@ -91,7 +91,7 @@ void spot_relay_put_sources(const struct spot_relay *r, const uint32_t *source,
                             struct spot_buf *out);
 uint32_t spot_relay_get_source(const struct spot_relay *r, struct spot_wire_in *in);
 
-/* This member's sequence for the leader's, opened if it is not; -1 with *err. */
+/* The local sequence for a sequence of the leader, opened if necessary; -1 with *err. */
 int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err);
 
 /* Compute this member's layers; the result goes to the next stage. */
@@ -110,7 +110,7 @@ int spot_relay_swap(void *user, uint32_t bit, float *sum, float *other, size_t n
 
 /* --- relay_pages.c: this member's part of moved pages, own: its number of the sequence --- */
 
-/* A member that cannot be reached computes them again. */
+/* A member that cannot be reached computes the pages again. */
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch);
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,

@@ -15,24 +15,24 @@
 #include "serve/serve_protocol.h"
 #include "serve/served_model.h"
 
-/* By the server. */
+/* What the server's WELCOME says. */
 struct told {
     uint64_t hash, kv_byte, kept_byte;
     uint32_t type, n_shard, n_most, P, M, is_nccl;
-    char kind[64]; /* of CUDA, in full; "": CPUs */
+    char kind[64]; /* full name of the CUDA kernel kind; "": CPUs */
 };
 
 struct replica {
     struct spot_agent agent;
     struct spot_served_model model;
     struct told told;
-    struct spot_shared_image image; /* of bundles [begin, end) */
+    struct spot_shared_image image; /* packed weights of bundles [begin, end) */
     int begin, end;
-    struct spot_relay *relay; /* NULL: none yet; of this grid, at this position */
+    struct spot_relay *relay; /* for the grid and position below; NULL: none yet */
     uint32_t P, M, position;
     struct spot_batch_loop *loop; /* NULL: not the leader */
     struct spot_batch_out *out;   /* [n_most] */
-    uint32_t formed;              /* the epoch it has a place in; 0: none */
+    uint32_t formed;              /* the epoch in which this worker has a place; 0: none */
     int n_thread;
 };
 
@@ -185,7 +185,7 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
         told.M > SPOT_RELAY_MEMBERS_MAX || told.is_nccl > (*told.kind != 0))
         return 1;
     if (r->model.dir && is_same(&r->told, &told))
-        return 0; /* the same server, or another with the same model */
+        return 0; /* the same server again, or another one with the same model */
     drop_model(r);
     r->told = told;
     if (check_kind(told.kind, err) || (told.is_nccl && !spot_cuda_nccl(err)) ||
@@ -282,7 +282,7 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 
 /* --- sequences -------------------------------------------------------------------- */
 
-/* The senders of its pages. */
+/* Reads which members send the pages of a sequence. */
 static void expect_pages(struct replica *r, uint64_t number, struct spot_wire_in *in)
 {
     uint32_t source[SPOT_RELAY_MEMBERS_MAX] = { 0 };

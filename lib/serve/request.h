@@ -50,7 +50,8 @@ struct spot_request {
     size_t n_prompt;
     uint32_t *part_end; /* [n_part] end of each of several prompts; NULL: one prompt */
     uint32_t n_part;    /* 0: one; choice i belongs to prompt i / (n_choice / n_part) */
-    bool is_seeded;     /* each prompt samples as if alone; else independently */
+    bool is_seeded;     /* each prompt samples as if it were alone; otherwise independently of the
+                           others */
     struct spot_sample sample;
     /* [n_bias], applied before penalties, filters and log probabilities */
     struct spot_token_bias *bias;
@@ -63,10 +64,10 @@ struct spot_request {
     size_t n_stop;
     uint32_t *stop_id; /* [n_stop_id] tokens that end a choice, beside the model's */
     size_t n_stop_id;
-    char *form;           /* constraint of the text, see grammar.h; NULL: none */
-    uint32_t adapter;     /* of the model, counted from 1 (served_model.h); 0: none */
+    char *form;       /* constraint of the text, see grammar.h; NULL: none */
+    uint32_t adapter; /* number of the model's adapter, counted from 1 (served_model.h); 0: none */
     enum spot_pool pool;  /* each prompt has one choice, a state instead of tokens */
-    uint32_t n_dimension; /* of these states; 0: all */
+    uint32_t n_dimension; /* length of these states; 0: all numbers */
     uint8_t tool_form;    /* format of tool calls, see tool_call.h; 0: none */
     char *response; /* for /v1/responses: an object with the members that the answer repeats; NULL:
                        another API */

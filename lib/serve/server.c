@@ -142,7 +142,7 @@ static void quiesced(void *job, struct spot_view *view)
     p->leaving_s = 0;
 }
 
-/* If one member cannot compute it, no other can. */
+/* If one member cannot compute a sequence, no other can. */
 static void on_cannot(struct spot_server *s, struct spot_replica *p, const struct spot_frame *frame)
 {
     struct spot_sequence *const q = spot_server_find(s, frame->tag);
@@ -189,7 +189,7 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
         const int rc = spot_server_tokens(s, p, frame, err);
 
         if (s->front)
-            spot_front_run(s->front); /* clients see what was committed now */
+            spot_front_run(s->front); /* clients then see what has been committed */
         return rc;
     }
     if (frame->type == SPOT_MSG_STATE)

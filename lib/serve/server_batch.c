@@ -263,7 +263,7 @@ static int put_answer(struct spot_batch *b, const char *id, int status, const st
     return spot_jw_close(&jw, err);
 }
 
-/* Returns its status. */
+/* Writes an answer. Returns the HTTP status. */
 static int answer_of(const struct spot_batch *b, const struct spot_completion *c,
                      struct spot_buf *body)
 {

@@ -68,7 +68,7 @@ static void count_token(struct spot_server *s, struct spot_sequence *q)
     count_first(s, q->work, now_s);
 }
 
-/* All its choices have ended. */
+/* All choices of the request have ended. */
 static void count_end(struct spot_server *s, struct spot_work *w)
 {
     w->ended_s = spot_clock_s();
@@ -91,12 +91,12 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     enum spot_append rc;
 
     if (spot_server_take_voice(s, p, t->sequence, &t->token) || k < 0)
-        return NULL; /* it has ended, or was taken back */
+        return NULL; /* the choice has ended, or was withdrawn from this member */
     c = q->work->completion;
     rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
     if (is_of_before(q, k, rc))
         return NULL;
-    if (s->options->is_foreign && rc < 0) { /* engines may differ: it starts again */
+    if (s->options->is_foreign && rc < 0) { /* engines may differ: the choice starts again */
         spot_server_release_place(s, q, k);
         return NULL;
     }
@@ -115,7 +115,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
     }
     if (t->token.position + 1 >= choice_of(q)->n_token &&
         (s->options->is_foreign ||
-         !spot_replica_is_leaving(p))) /* engines differ: never two at a time */
+         !spot_replica_is_leaving(p))) /* engines may differ: only one at a time */
         let_other_go(s, q, k);
     if (rc == SPOT_APPEND_NEW && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
@@ -132,7 +132,7 @@ static const char *commit_one(struct spot_server *s, struct spot_replica *p, con
 
 /* --- a message ---------------------------------------------------------------------- */
 
-/* A worker counts from its start. */
+/* Adds a worker's count, which starts at 0 when the worker starts. */
 static void note_paged(struct spot_server *s, struct spot_replica *p, uint64_t n)
 {
     if (n > p->n_token_paged)
@@ -288,7 +288,7 @@ void spot_server_state(struct spot_server *s, struct spot_replica *p,
     float *state;
 
     if (!p->is_running || m->epoch != frame->epoch || !q || place_of(q, spot_peer_id(p->peer)) < 0)
-        return; /* it has ended, or was taken back */
+        return; /* the choice has ended, or was withdrawn from this member */
     n = (size_t)p->version->model.shape.width;
     if (in.bad || frame->n_byte != sizeof(n_cached) + n * sizeof(*state)) {
         spot_peer_drop(p->peer, "a state");

@@ -9,12 +9,12 @@
 #include "serve/server_state.h"
 #include "serve/server_verify.h"
 
-static const double handover_s = 10; /* for a leaver whose grace period is not known */
-static const double silent_s = 0.3;  /* plus this many steps without tokens: the worker may hang */
+static const double handover_s = 10; /* if the grace period of the leaving replica is not known */
+static const double silent_s = 0.3;  /* plus silent_steps without tokens: it may hang */
 static const double silent_steps = 10;
 static const double foreign_silent_s =
     10; /* longer for engines, which may compute other prompts first */
-static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
+static const double default_byte_per_s = 1e9; /* rate of pages, until it is measured */
 static const double spare_s = 0.2;            /* allowance for late pages */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
@@ -69,8 +69,8 @@ bool spot_replica_may_take(const struct spot_replica *p)
 
 /* --- giving ---------------------------------------------------------------------- */
 
-/* True if no member computes it, or only one that leaves or may hang; then two members compute it,
- * and the first token of either commits. */
+/* True if a member must be assigned: no member computes the choice, or only one that leaves or may
+ * hang. In the latter case two members compute it, and the first token of either commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
     const int k = q->place[0] ? 0 : 1;
@@ -81,7 +81,7 @@ static bool needs_place(const struct spot_server *s, const struct spot_sequence 
     only = spot_server_place(s, q->place[k]);
     if (only &&
         s->options
-            ->is_foreign) /* tokens of two engines would differ, so only before the first token */
+            ->is_foreign) /* engines may give different tokens, so only before the first one */
         return spot_replica_is_leaving(only) ? spot_server_must_move(s, q, only)
                                              : !q->has_told[k] && spot_replica_is_silent(only);
     return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
@@ -254,7 +254,7 @@ static void offer(struct spot_server *s, struct spot_sequence *q, bool *is_count
         give(s, q, p);
 }
 
-/* Assign sequences: those taken back come before new ones, older requests first. */
+/* Assign sequences: withdrawn ones come before new ones, and older requests first. */
 void spot_server_dispatch(struct spot_server *s)
 {
     bool is_counted = false;
@@ -367,7 +367,7 @@ static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
     return any;
 }
 
-/* A possible buddy is kept. */
+/* True if the replica has a buddy that may stay its buddy. */
 static bool has_buddy(const struct spot_replica *p)
 {
     return p->buddy && p->buddy->is_running && !spot_replica_is_leaving(p->buddy) &&

@@ -65,7 +65,7 @@ int spot_server_log_formed(struct spot_server *s, const struct spot_replica *p,
 
 /* --- requests ---------------------------------------------------------------------- */
 
-/* Write a time since the arrival; nothing if it did not happen. */
+/* Write a time since the arrival; nothing if the event has not happened. */
 static void put_since(struct spot_jw *jw, const char *key, const struct spot_work *w, double at_s)
 {
     if (at_s > 0)

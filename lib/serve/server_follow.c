@@ -13,7 +13,7 @@
 #include "common/xalloc.h"
 #include "serve/server_state.h"
 
-static const double look_s = 0.05, again_s = 1; /* behind an error */
+static const double look_s = 0.05, again_s = 1; /* between checks; after an error */
 
 struct spot_follower {
     const struct spot_server_options *options;
@@ -60,7 +60,7 @@ static int look(const struct spot_follower *f, struct spot_model_version **versi
     return 1;
 }
 
-/* With the lock, which is released meanwhile. */
+/* Call with the lock held; it is released meanwhile. */
 static void free_over(struct spot_follower *f)
 {
     while (f->n_over) {

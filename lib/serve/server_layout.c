@@ -225,7 +225,7 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
     return 0;
 }
 
-/* Returns true if all wait. */
+/* True if all replicas are in phase WAIT. */
 static bool all_wait(const struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++) {
@@ -237,7 +237,7 @@ static bool all_wait(const struct spot_server *s)
     return true;
 }
 
-/* A later view that lacks members, or an empty view. */
+/* The next view after `index` that lacks members; an empty view is created if there is none. */
 static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
 {
     struct spot_replica *p;
@@ -278,7 +278,7 @@ int spot_server_regroup(struct spot_server *s, struct spot_err *err)
     if (s->is_regrouping && all_wait(s)) {
         spread(s);
         for (size_t i = 0; i < s->n_seat; i++)
-            s->seat[i]->position = -1; /* it was one of another grid */
+            s->seat[i]->position = -1; /* the position belonged to another grid */
         s->is_regrouping = false;
     }
     return 0;

@@ -36,7 +36,7 @@ static struct spot_request part_of(const struct spot_sequence *q)
 static void find_prefixes(struct spot_sequence *q)
 {
     const struct spot_request r = part_of(q);
-    uint64_t before = r.adapter; /* whose pages are its own */
+    uint64_t before = r.adapter; /* pages are not shared between adapters */
 
     if (q->prefix)
         return;

@@ -117,7 +117,7 @@ static bool is_any_under_way(const struct spot_server *s)
     return false;
 }
 
-/* True if its sequences can move to another replica of its version, or it has none. */
+/* True if the replica has no choices, or all of them can move to another replica of its version. */
 static bool is_spared(const struct spot_server *s, const struct spot_replica *p)
 {
     return !has_open(s, p->version) || n_replica(s, p->version, p);
@@ -237,7 +237,7 @@ static void say(struct spot_server *s, enum spot_roll_state state, const char *w
     snprintf(s->rolled.why, sizeof(s->rolled.why), "%s", why);
 }
 
-/* Give all replicas a version, whose ownership is taken. */
+/* Let all replicas change to a version. Takes ownership of it. */
 static int give_all(struct spot_server *s, struct spot_model_version *v, struct spot_err *err)
 {
     struct spot_err why = { 0 };
@@ -315,7 +315,7 @@ int spot_server_client(void *server, const struct spot_frame *frame, struct spot
     return 0;
 }
 
-/* End requests of a version that no replica has and that cannot be read. */
+/* End the requests of a version that no replica has and that can no longer be read. */
 static void give_up(struct spot_server *s, const struct spot_model_version *v)
 {
     for (size_t i = 0; i < s->n_work; i++) {

@@ -8,7 +8,7 @@
 #include "common/xalloc.h"
 #include "serve/server_state.h"
 
-/* Cost of a prompt token relative to an answer token: many are computed in one pass. */
+/* Cost of a prompt token relative to an answer token: low, since many are computed in one pass. */
 static const double prompt_counts = 0.25;
 static const double retry_most_s = 600;
 static const double near_every_s = 1;
@@ -81,7 +81,7 @@ void spot_server_note_output(struct spot_server *s, const struct spot_sequence *
     s->mean_output += ((double)n - s->mean_output) / (s->mean_output > 0 ? 32 : 1);
 }
 
-/* --- whom ------------------------------------------------------------------------ */
+/* --- choosing a replica ---------------------------------------------------------- */
 
 static bool has(const struct spot_sequence *q, const struct spot_replica *p)
 {
@@ -128,7 +128,8 @@ static bool just_failed(const struct spot_sequence *q, const struct spot_replica
     return !strcmp(spot_peer_name(p->peer), q->failed);
 }
 
-/* The request's bucket in the plan's route. For a text only the bytes are known, not the tokens. */
+/* The request's bucket in the plan's route. If the tokens of a text are not known, they are
+ * estimated from its bytes. */
 static struct spot_size_bucket *bucket_of(const struct spot_server *s,
                                           const struct spot_sequence *q)
 {
@@ -164,8 +165,9 @@ static bool keeps(const struct spot_server *s, const struct spot_replica *p,
            spot_clock_s() - q->work->taken_s + spot_server_first_s(s, p, q) <= limit_s;
 }
 
-/* A way is open if one of its machines has free capacity, has not just failed the request and is in
- * time. Requests planned for full or absent machines are sent to others at once. */
+/* Chooses the next open way (size_route.h) of the bucket. A way is open if one of its machines has
+ * free capacity, has not just failed the request, and can meet the time limit. Requests that were
+ * planned for full or absent machines are sent to others at once. */
 static struct spot_size_way *choose_way(const struct spot_server *s, struct spot_sequence *q,
                                         const struct spot_size_bucket *b, double limit_s)
 {
@@ -186,8 +188,8 @@ static double way_work(const struct spot_replica *p)
     return p->step_s > 0 ? p->near_s / p->step_s : 0;
 }
 
-/* The replica that would finish its work and this request first; one that just failed it comes
- * last. way NULL: among all; limit_s INFINITY: no limit. */
+/* The replica that would be the first to finish its work and this request; a replica that just
+ * failed the request comes last. way NULL: among all replicas; limit_s INFINITY: no limit. */
 static struct spot_replica *least_work(const struct spot_server *s, struct spot_sequence *q,
                                        const struct spot_size_way *way, double limit_s)
 {
@@ -214,8 +216,8 @@ static struct spot_replica *least_work(const struct spot_server *s, struct spot_
     return best;
 }
 
-/* A replica of the next way that is in time; else one of the bucket's other ways, else any; else
- * one of the next way although it is late. */
+/* Chooses, in this order: a replica of the bucket's next way that can meet the time limit; one of
+ * another way that can; any that can; one of the next way although it will be late; any. */
 static struct spot_replica *by_size(struct spot_server *s, struct spot_sequence *q,
                                     struct spot_size_bucket *b)
 {
@@ -247,7 +249,7 @@ struct spot_replica *spot_server_choose(struct spot_server *s, struct spot_seque
     return b ? by_size(s, q, b) : least_work(s, q, NULL, INFINITY);
 }
 
-/* --- which ----------------------------------------------------------------------- */
+/* --- choosing the next choice ----------------------------------------------------- */
 
 static bool goes_before(const struct spot_sequence *a, const struct spot_sequence *b)
 {

@@ -39,29 +39,30 @@ struct spot_work {
 /* A choice that has not ended. Two members may compute it: the first to deliver a token commits
  * it. */
 struct spot_sequence {
-    uint64_t number; /* number of the work times SPOT_REQUEST_CHOICES_MAX, plus the choice */
+    uint64_t number; /* number of the request times SPOT_REQUEST_CHOICES_MAX, plus the choice */
     struct spot_work *work;
     uint32_t choice;
-    uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
-    bool has_told[SPOT_SEQUENCE_PLACES];  /* delivered a valid token since its assignment */
-    bool is_given;                        /* was assigned to a member before */
+    uint32_t place[SPOT_SEQUENCE_PLACES]; /* numbers of the replicas' leaders; 0: none */
+    bool has_told[SPOT_SEQUENCE_PLACES];  /* whether it delivered a valid token since its assignment
+                                           */
+    bool is_given;                        /* whether it was assigned to a member before */
     bool is_queued;                       /* in the queue of unassigned ones, by tag */
     double tag;
     double
         prompt_work[SPOT_SEQUENCE_PLACES]; /* work of prompt and tokens so far, at the assignment */
     double unread[SPOT_SEQUENCE_PLACES];   /* the same plus all prompts ahead of it */
-    uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* numbers of its assignments */
-    double given_s; /* time of the last assignment, at n_given tokens */
+    uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* numbers of the assignments */
+    double given_s; /* time of the last assignment, and the number of tokens then */
     size_t n_given;
     size_t n_written; /* tokens in the journal */
     size_t n_checked; /* tokens checked by check_forms, including the current message */
     struct spot_grammar
         *grammar; /* grammar of its constraint, if an engine computes it, and its state */
     struct spot_grammar_state *stands; /* NULL: no constraint, or not at an engine */
-    uint32_t n_failed;                 /* engines that failed it since its newest token */
+    uint32_t n_failed;                 /* number of engines that failed it since its newest token */
     double due_s;                      /* earliest time of the next assignment */
     double told_s;                     /* when its newest token was committed; 0: none */
-    char failed[SPOT_NAME_MAX];        /* the member that lost it last; "" */
+    char failed[SPOT_NAME_MAX];        /* name of the member that failed it last; "" */
     uint64_t *prefix;                  /* [n_prefix] see server_prefix.c; NULL: not needed yet */
     size_t n_prefix;
     struct spot_replica *copies; /* the replica with copies of its pages at that time; NULL */
@@ -71,10 +72,10 @@ struct spot_sequence {
 
 /* The result of one replica for a choice. */
 struct spot_voice {
-    uint32_t id;              /* id of its leader; 0: of several, or not certain */
-    char name[SPOT_NAME_MAX]; /* "": id 0 */
-    struct spot_token *token; /* [n], up to the first that differs from the committed one; owned,
-                                 except for the first voice, the committed tokens */
+    uint32_t id;              /* id of its leader; 0: computed by several, or not certain */
+    char name[SPOT_NAME_MAX]; /* "" if id is 0 */
+    struct spot_token *token; /* [n] up to the first token that differs from the committed one;
+                                 owned, except for voice 0, the committed tokens */
     size_t n, cap;
     bool is_out; /* outvoted by others */
 };
@@ -85,17 +86,17 @@ enum { SPOT_VOICES_MAX = 16 };
 struct spot_check {
     struct spot_work *work; /* with a reference to its completion */
     uint32_t choice;
-    struct spot_voice voice[SPOT_VOICES_MAX]; /* [n_voice], the last one is computed if `at` */
+    struct spot_voice voice[SPOT_VOICES_MAX]; /* [n_voice]; if `at`, the last one is in progress */
     size_t n_voice;
-    uint32_t at;     /* the leader of the replica that computes it now; 0: none */
+    uint32_t at;     /* number of the leader of the replica that computes it now; 0: none */
     uint64_t number; /* number of its sequence there */
-    double since_s;  /* since when no replica computes it */
+    double since_s;  /* time since which no replica computes it */
 };
 
 struct spot_checks {
     struct spot_check **all; /* [n], oldest first */
     size_t n, cap;
-    uint64_t last;        /* number of their sequences */
+    uint64_t last;        /* number given to the sequence of the last check */
     uint64_t n_checked;   /* choices */
     uint64_t n_unchecked; /* choices that no replica checked */
     uint64_t n_convicted; /* members */
@@ -106,8 +107,8 @@ struct spot_checks {
 /* The workload's object for a member. */
 struct spot_seat {
     struct spot_peer *peer;
-    struct spot_replica *replica; /* NULL: it has not joined */
-    int position;                 /* its last position, whose weights it has; -1: none */
+    struct spot_replica *replica; /* NULL: it has not joined a replica */
+    int position;                 /* its last position, for which it has the weights; -1: none */
     char type[SPOT_NAME_MAX], market[SPOT_NAME_MAX]; /* of its machine; "": not reported */
 };
 
@@ -115,32 +116,34 @@ struct spot_seat {
 struct spot_replica {
     struct spot_peer *peer;             /* the leader, which gets sequences; NULL: none */
     struct spot_view *view;             /* NULL before it had members */
-    struct spot_model_version *version; /* of its newest epoch; NULL: none yet */
-    bool is_retiring;                   /* it will change to the other version */
+    struct spot_model_version *version; /* model version of its newest epoch; NULL: none yet */
+    bool is_retiring;                   /* it is to change to the other version */
     uint32_t load;
     double work;   /* work of its choices in tokens, at the last spot_server_count_work */
-    double unread; /* of that, prompts of choices without a token yet */
+    double unread; /* the part of `work` for prompts of choices without a token yet */
     struct spot_first_guess first;
     double first_at_s;        /* when it last reported a first token */
-    double near_s, near_at_s; /* round trip to its leader; when it was asked for */
+    double near_s, near_at_s; /* round trip to its leader; time of the last request for it */
     bool is_running;
     uint32_t used_page, kept_page, n_page;
     uint64_t *held;          /* probable contents of its cache, see server_prefix.c; NULL: empty */
-    int64_t n_done, n_asked; /* choices that ended here; rounds requested */
+    int64_t n_done, n_asked; /* number of choices that ended here; number of rounds requested */
     double leaving_s;        /* leaving since; 0: not leaving */
-    uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* ids by position, of its newest epoch */
-    struct spot_replica *buddy;              /* holds copies of its pages, in this epoch; NULL */
+    uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* [P * M] ids of the members of its newest epoch, by
+                                                position */
+    struct spot_replica *buddy;              /* has copies of its pages in buddy_epoch; NULL */
     uint32_t buddy_epoch;
     double prompt_token_s, page_byte_per_s; /* measured by its leader; 0: not known */
     uint64_t n_token_paged;
-    double told_s, step_s; /* time of its last tokens, or of its first assignment; interval */
+    double told_s, step_s; /* time of its last tokens, or of its first assignment; usual interval
+                              between tokens */
 };
 
 struct spot_batch;
 
 /* A replica's share of the load. */
 struct spot_route {
-    char node[SPOT_NAME_MAX], zone[SPOT_NAME_MAX]; /* of its first worker; "": any */
+    char node[SPOT_NAME_MAX], zone[SPOT_NAME_MAX]; /* zone of its first worker; "": any */
     double weight;
 };
 
@@ -149,7 +152,7 @@ enum spot_roll_state {
     SPOT_ROLL_READING,
     SPOT_ROLL_ROLLING,
     SPOT_ROLL_DONE,
-    SPOT_ROLL_REFUSED,    /* it cannot be served */
+    SPOT_ROLL_REFUSED,    /* the version cannot be served */
     SPOT_ROLL_TAKEN_BACK, /* a worker could not read it */
 };
 
@@ -163,13 +166,13 @@ struct spot_server_logged {
     double time_s;
     uint64_t n_request, n_refused, n_token, n_moved, n_again_token, n_token_paged;
     struct spot_histogram between;
-    bool is_busy;                         /* there were choices */
+    bool is_busy;                         /* there were choices at the last line */
     double looked_s, running_s, queued_s; /* since time_s, up to looked_s: choices times seconds */
 };
 
 struct spot_follower; /* server_follow.c */
 
-/* Of the plan. */
+/* The routes of the current plan. */
 struct spot_server_routes {
     struct spot_route *node; /* [n_node]; the first that matches a replica counts */
     size_t n_node;
@@ -180,20 +183,20 @@ struct spot_server_routes {
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_model_version *target;  /* for replicas */
-    struct spot_model_version *current; /* for new requests */
-    struct spot_model_version *old;     /* being replaced; NULL: none */
-    struct spot_model_version **ended;  /* [n_ended] that still have requests */
+    struct spot_model_version *current; /* the version for new requests */
+    struct spot_model_version *old;     /* the version being replaced; NULL: none */
+    struct spot_model_version **ended;  /* [n_ended] former versions that still have requests */
     size_t n_ended, cap_ended;
     struct spot_model_reading *reading; /* being opened for a roll-out; NULL */
     struct spot_follower *follower;     /* NULL: no job is followed */
     struct spot_roll_result rolled;     /* result of the last roll-out requested */
-    uint64_t given_hash;                /* of the model this server was started with */
+    uint64_t given_hash;                /* hash of the model with which this server was started */
     struct spot_grid grid;              /* target; D 0: as many replicas as members allow */
     uint32_t n_at_once;                 /* maximum choices of a replica at once */
     struct spot_server_routes routes;
     struct spot_workload foreign; /* the workload's table for engines */
     char engine_model[256];       /* the model of all engines; "": not known yet */
-    bool is_regrouping;           /* all replicas stop and are formed again */
+    bool is_regrouping;           /* all replicas are stopping and will be formed again */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
@@ -224,20 +227,20 @@ struct spot_server {
     struct spot_err failure; /* error of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
-        n_token_paged;  /* since the start; moved with pages */
+        n_token_paged;  /* since the start; n_token_paged: tokens moved as pages */
     uint64_t n_spilled; /* choices sent to another route than the plan's, to meet its time limit */
     uint64_t n_refused, n_again_token; /* requests; tokens of choices that were assigned again */
     uint64_t n_prompt_token,
-        n_cached_token; /* prompt tokens of choices that began; of them, not computed */
+        n_cached_token; /* prompt tokens of choices that began; the part that was not computed */
     struct spot_server_logged logged;
     uint64_t n_lost; /* members of replicas that were lost or left without notice */
-    struct spot_histogram queue, first, between, whole; /* times of requests */
+    struct spot_histogram queue, first, between, whole; /* histograms of request times */
     double rate, rate_s;                                /* recent tokens/s */
     uint64_t rate_token;
 };
 
-/* server_dispatch.c: assign each choice to a member; withdraw a member's choices; a choice has
- * ended. */
+/* server_dispatch.c: assign each choice to a member; withdraw the choices of a member; end a
+ * choice. */
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
@@ -248,7 +251,7 @@ void spot_server_release_place(struct spot_server *s, struct spot_sequence *q, i
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_replica_is_leaving(const struct spot_replica *place);
-/* True if it has work but has delivered nothing for much longer than its usual step. */
+/* True if the replica has work but has delivered nothing for much longer than its usual step. */
 bool spot_replica_is_silent(const struct spot_replica *place);
 bool spot_replica_may_take(const struct spot_replica *place);
 /* Choose for each replica another one that gets copies of its pages. */
@@ -256,7 +259,7 @@ void spot_server_name_buddies(struct spot_server *s);
 /* Release leaving members that no longer compute. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 
-/* It computes one more choice. */
+/* True if the replica can compute one more choice. */
 void spot_replica_take(struct spot_replica *place);
 
 /* server_router.c: work in tokens, choosing a replica, and the order of the queue. */
@@ -315,7 +318,7 @@ void spot_server_welcome_engine(const struct spot_server *s, struct spot_buf *ou
 /* A worker's engine failed a choice; tries without a token are bounded. */
 void spot_server_given_up(struct spot_server *s, struct spot_replica *place,
                           const struct spot_frame *frame);
-/* True if it must move from its only holder, which leaves before the choice would end. */
+/* True if the sequence must move from its only holder, which leaves before the choice would end. */
 bool spot_server_must_move(const struct spot_server *s, const struct spot_sequence *q,
                            const struct spot_replica *only);
 /* Append the end of a CONTINUE to an engine's worker; the state of its grammar starts there. */

@@ -42,7 +42,7 @@ struct spot_request spot_server_part(const struct spot_server *s, const struct s
 
     if (part.n_logprob < 0 && is_drawn(s, w, choice)) {
         part.n_logprob = 0;
-        part.does_echo = false; /* without them it is not computed */
+        part.does_echo = false; /* log probabilities of an echoed prompt were not requested */
     }
     return part;
 }
@@ -367,7 +367,7 @@ static void judge(struct spot_server *s, struct spot_check *c)
         }
     for (size_t k = 1; k < c->n_voice; k++)
         n += !c->voice[k].is_out && (!c->voice[0].id || c->voice[k].id != c->voice[0].id);
-    if (position < c->voice[0].n || !n) /* another replica is asked */
+    if (position < c->voice[0].n || !n) /* wait for another replica */
         return;
     s->checks.n_checked++;
     (void)spot_completion_ref(of);
@@ -403,7 +403,7 @@ static int rank_of(const struct spot_server *s, const struct spot_check *c,
         n_own += c->voice[k].id == id;
     if (n_own)
         return n_own == 1 && is_open ? 3 : -1;
-    if (has_written(choice_of(c), id)) /* it wrote a part: better than none */
+    if (has_written(choice_of(c), id)) /* it computed a part: better than none */
         return 2;
     return first && !strcmp(spot_peer_domain(first->peer), spot_peer_domain(p->peer));
 }
@@ -543,7 +543,7 @@ static int end_late(struct spot_server *s, struct spot_err *err)
             continue;
         move_on(s, c);
         if (choose(s, c, true))
-            c->since_s = spot_clock_s(); /* once it has free capacity */
+            c->since_s = spot_clock_s(); /* a replica is suitable once it has free capacity */
         if (c->at || spot_clock_s() - c->since_s < most_s)
             continue;
         if (at < c->voice[0].n)

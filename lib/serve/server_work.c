@@ -94,7 +94,7 @@ void spot_server_restart(struct spot_server *s, struct spot_work *w, uint32_t ch
     if (q)
         spot_server_end_sequence(s, q);
     q = add_sequence(s, w, choice);
-    q->is_given = true; /* it comes before new ones */
+    q->is_given = true; /* withdrawn choices come before new ones */
 }
 
 enum spot_admission spot_server_health(void *server)
@@ -133,7 +133,7 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
     if (s->log) {
         spot_token_log_put_request(s->log, w->number, w->version->model.hash,
                                    &w->completion->request);
-        (void)spot_token_log_write(s->log, &s->failure); /* tick reports a failure */
+        (void)spot_token_log_write(s->log, &s->failure); /* the periodic work reports the failure */
     }
     s->n_request++;
     add_sequences(s, w);
@@ -289,7 +289,7 @@ struct reading {
     struct spot_server *server;
     uint64_t *lost; /* [n_lost] unknown requests to which tokens belong */
     size_t n_lost, cap_lost;
-    size_t n_again; /* tokens after a gap */
+    size_t n_again; /* number of tokens after a gap */
 };
 
 static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
@@ -339,7 +339,7 @@ static void note_lost(struct reading *r, uint64_t number)
     r->lost = spot_xgrow(r->lost, &r->cap_lost, r->n_lost + 1, sizeof(*r->lost));
     r->lost[r->n_lost++] = number;
     if (number > r->server->last_number)
-        r->server->last_number = number; /* so that its tokens are given to no other request */
+        r->server->last_number = number; /* so that no new request gets its tokens */
 }
 
 static void on_token(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t)
@@ -459,7 +459,7 @@ int spot_server_open_log(struct spot_server *s, struct spot_err *err)
         struct spot_work *const w = s->work[i];
 
         w->is_resumed = true;
-        w->is_logged = !w->completion->n_open; /* by the earlier server */
+        w->is_logged = !w->completion->n_open; /* the earlier server has logged it */
         if (!w->completion->request.does_stream)
             spot_server_cancel(s, w);
         w->abandoned_s = spot_clock_s();

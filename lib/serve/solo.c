@@ -11,7 +11,7 @@
 #include "serve/batch_loop.h"
 #include "serve/served_model.h"
 
-enum { CHOICES = 4 }; /* computed at once */
+enum { CHOICES = 4 }; /* number computed at once */
 
 struct spot_solo {
     struct spot_served_model model;
@@ -124,7 +124,7 @@ const char *spot_solo_no_chat(struct spot_solo *s)
 
 /* --- an answer ------------------------------------------------------------------- */
 
-/* Returns 0, or -1 if a worker would reject it. */
+/* Returns 0, or -1 if a worker would reject the request. */
 static int copy(struct spot_request *to, const struct spot_request *r)
 {
     struct spot_buf text = { 0 };
@@ -145,11 +145,11 @@ static struct spot_request copied(const struct spot_request *r, uint32_t choice,
     struct spot_request to;
 
     if (copy(&to, &part))
-        memset(&to, 0, sizeof(to)); /* it is rejected when it is added */
+        memset(&to, 0, sizeof(to)); /* an empty request, which the loop rejects */
     return to;
 }
 
-/* Choices [first, end). */
+/* Begins choices [first, end). */
 static int begin(struct spot_solo *s, struct spot_completion *c, uint32_t first, uint32_t end,
                  struct spot_err *err)
 {
@@ -180,7 +180,7 @@ static int take(struct spot_solo *s, struct spot_completion *c, const struct spo
     if (out->token.is_end)
         spot_completion_finish(c, i, SPOT_FINISH_STOP);
     if (c->choice[i].finish !=
-        SPOT_FINISH_NONE) /* also by a stop text, of which the loop does not know */
+        SPOT_FINISH_NONE) /* it may have ended by a stop text, which the loop does not know */
         spot_batch_loop_drop(s->loop, out->sequence);
     return 0;
 }
@@ -198,7 +198,7 @@ static bool tell_more(const struct spot_completion *c, size_t *told, spot_solo_t
                          end > begin ? end - begin : 0);
 }
 
-/* Compute as many choices as fit at a time. */
+/* Computes the choices, as many at a time as fit. */
 static int compute(struct spot_solo *s, struct spot_completion *c, spot_solo_tell tell, void *user,
                    struct spot_err *err)
 {

@@ -163,7 +163,7 @@ static void outside(struct spot_tool_scan *s, const uint8_t *text)
     }
 }
 
-/* After a trigger. */
+/* Begins the head of a call, after its trigger. */
 static void begin_head(struct spot_tool_scan *s)
 {
     s->state = s->form->is_bare ? BARE : HEAD;
@@ -178,7 +178,7 @@ static void trigger(struct spot_tool_scan *s, const uint8_t *text)
 
     if (rc > 0) {
         begin_head(s);
-    } else if (rc < 0) { /* what is here may begin another */
+    } else if (rc < 0) { /* the text here may begin another trigger */
         s->state = OUTSIDE;
         s->solid = s->at;
         s->is_fresh = false;
@@ -340,7 +340,7 @@ static void in_value(struct spot_tool_scan *s, const uint8_t *text)
     }
 }
 
-/* After a call: another call, the end of all calls, or text. */
+/* After a call: another call, the end of the calls, or text. */
 static void behind(struct spot_tool_scan *s, const uint8_t *text)
 {
     const uint8_t c = text[s->at];
