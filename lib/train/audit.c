@@ -36,7 +36,7 @@ struct audit {
     struct spot_bundle **bundle; /* [n_bundle] */
     int n_bundle;
     struct spot_replay *replay;
-    struct spot_evidence *evidence; /* [n_bundle] of the step */
+    struct spot_evidence *evidence; /* [n_bundle] evidence of the current step */
     bool
         is_uniform; /* everything was equal in the step before, so a difference arose in this one */
 };
@@ -350,7 +350,7 @@ static int compare(struct audit *a, int64_t step, const struct spot_replayed *r,
 
     if (!c)
         return step < a->options->begin
-                   ? 0 /* on the way */
+                   ? 0 /* a step before the first one to be checked */
                    : spot_err_set(err, SPOT_EDATA,
                                   "%s: there is no commit of step %lld with a chain",
                                   a->options->events, (long long)step);

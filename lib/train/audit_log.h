@@ -16,12 +16,12 @@ extern "C" {
 #endif
 
 struct spot_audit_commit {
-    bool is_there, is_anew; /* the log has the commit; the chain begins with it */
+    bool is_there, is_anew; /* the log has this commit; the chain starts anew with it */
     struct spot_hash128 chain;
     uint64_t samples, parameters;
     uint32_t loss_bits;
     double loss;     /* in decimals */
-    bool is_in_turn; /* its list of samples is in order */
+    bool is_in_turn; /* it read samples in the regular order */
     double lr;       /* 0: not in the log */
     char (*state)[SPOT_EVIDENCE_TAGS], (*sums)[SPOT_EVIDENCE_TAGS]; /* [n_bundle] */
 };

@@ -144,7 +144,8 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
     return check_messages(c, err);
 }
 
-/* The fields of jobs before other shapes than GPT-2's were supported: their id must not change. */
+/* The fields that jobs had when GPT-2's was the only shape. Their order is part of existing ids and
+ * must not change. */
 static void put_common(struct spot_buf *out, const struct spot_job_config *c)
 {
     const struct spot_shape *s = &c->shape;
@@ -174,7 +175,7 @@ static void put_arch(struct spot_buf *out, const struct spot_shape *s)
     spot_put_i64(out, s->is_tied);
 }
 
-/* The remaining features of layers, and an own width of heads. */
+/* The remaining features of layers, and the width of a head. */
 static void put_kind(struct spot_buf *out, const struct spot_shape *s)
 {
     int64_t word[SPOT_DECODER_WORDS];
@@ -274,7 +275,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     c->comm = spot_get_u32(in);
     c->reduce = spot_get_u32(in);
     spot_get_text(in, c->kernel, sizeof(c->kernel));
-    (void)spot_get_i64(in); /* the family, which is in what follows */
+    (void)spot_get_i64(in); /* the family: the values that follow determine it */
     s->n_kv_head = spot_get_i64(in);
     s->ffn = spot_get_i64(in);
     s->rope_theta = spot_get_f64(in);

@@ -15,14 +15,14 @@
 extern "C" {
 #endif
 
-/* All zero: not known. */
+/* Zeroed: not known. */
 struct spot_save_cost {
-    double calm_s;   /* of a step without one, smoothed; 0: not known */
-    double mean_s;   /* per generation, smoothed; may be negative */
-    double excess_s; /* of the one in progress, over completed steps */
-    int n_begun;     /* since the last step without one */
-    bool is_beside;  /* the current step has, or had, one beside it */
-    bool is_ended;   /* in the current step */
+    double calm_s;   /* time of a step without a generation in progress, smoothed; 0: not known */
+    double mean_s;   /* cost of a generation, smoothed; may be negative */
+    double excess_s; /* cost so far of the generation in progress, over completed steps */
+    int n_begun;     /* generations begun since the last step without one */
+    bool is_beside;  /* a generation is or was in progress during the current step */
+    bool is_ended;   /* a generation has ended during the current step */
 };
 
 /* A generation has begun; a generation has ended, written or given up. One at a time. */

@@ -20,8 +20,8 @@ struct job {
     const struct spot_estimate_options *o;
     const struct spot_kernel *kernel;
     int n_bundle;
-    int64_t *elem;   /* [n_bundle] of a plane */
-    uint32_t *stage; /* [P + 1] */
+    int64_t *elem;   /* [n_bundle] elements of a plane */
+    uint32_t *stage; /* [P + 1] first bundle of each stage */
 };
 
 static int64_t elems(const struct job *j, uint32_t begin, uint32_t end)
@@ -44,7 +44,7 @@ static int64_t largest(const struct job *j, uint32_t begin, uint32_t end)
 
 /* --- a worker --------------------------------------------------------------- */
 
-/* As spot_pipeline_slots, of the pipeline with most microbatches. */
+/* The value of spot_pipeline_slots for the pipeline with most microbatches. */
 static int slots(const struct job *j, int64_t p)
 {
     const int64_t G = spot_job_microbatches(j->o->config), D = j->o->grid.D;
@@ -141,8 +141,8 @@ static void fill_worker(const struct job *j, uint32_t p, struct spot_estimate_wo
     add_up(w);
 }
 
-/* A member without a place mirrors a stage, or everything if there are too few spares for one
- * each. */
+/* Memory of a member without a place: it mirrors a stage, or all of them if there are fewer spares
+ * than stages. */
 static void fill_spare(const struct job *j, struct spot_estimate_worker *w)
 {
     const uint32_t P = (uint32_t)j->o->grid.P, p = heaviest_other(j, P);
@@ -209,7 +209,7 @@ static int move(const struct job *j, const struct change *change, const int64_t 
                               &(struct spot_migration_bundles){ (int)n_node, (int)n_position,
                                                                 j->n_bundle, byte, holds, needs },
                               &cluster);
-    problem.effort = 300; /* as a coordinator that forms an epoch */
+    problem.effort = 300; /* the value that a coordinator uses when it forms an epoch */
     rc = spot_migrate(&problem, &plan, err);
     if (!rc) {
         *out = (struct spot_estimate_move){ change->kind, change->to, plan.total_byte,
@@ -263,7 +263,7 @@ static int list_moves(const struct job *j, struct spot_estimate *e, struct spot_
     return rc;
 }
 
-/* --- the whole ----------------------------------------------------------------- */
+/* --- all parts ---------------------------------------------------------------- */
 
 static int check(const struct spot_estimate_options *o, struct spot_err *err)
 {

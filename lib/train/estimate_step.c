@@ -66,7 +66,7 @@ static int time_layer(const struct spot_estimate_options *o, const struct spot_k
     return stage ? 0 : -1;
 }
 
-/* The time of a step as a multiple of that of one layer and microbatch. */
+/* The work of a step, in units of one layer's work for one microbatch. */
 static double in_layers(const struct spot_estimate_options *o)
 {
     const struct spot_job_config *const c = o->config;

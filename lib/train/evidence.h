@@ -34,7 +34,7 @@ void spot_evidence_take(struct spot_evidence *evidence, const struct spot_bundle
 /* Returns the first tensor whose hashes differ, -1 if none. */
 int spot_evidence_differs(const uint64_t *a, const uint64_t *b, int n_tensor);
 
-/* Write to and read from a message: n_tensor hashes of each kind. */
+/* Write hashes to a message, and read them: n_tensor of each kind. */
 void spot_evidence_put(struct spot_buf *out, const struct spot_evidence *evidence, int n_tensor);
 void spot_evidence_get(struct spot_wire_in *in, struct spot_evidence *evidence, int n_tensor);
 

@@ -21,12 +21,12 @@ enum {
 
 struct source {
     const char *join, *key_file;
-    double wait_s; /* for an interested caller */
+    double wait_s; /* time limit for connecting */
 };
 
 /* The job's description of itself. */
 struct job {
-    int64_t round, durable; /* or the newest step available to followers */
+    int64_t round, durable; /* durable: or the newest step available to followers */
     char tokens[8], tokenizer[TEXT_MAX];
     struct spot_job_config config;
 };
@@ -86,7 +86,8 @@ static int ask_job(const struct source *s, enum spot_train_message type, int64_t
     return rc;
 }
 
-/* Wait until the job's current step is durable, or its first one if it has none. */
+/* Wait until the job's current step is durable, or, if no step is durable yet, until the first one
+ * is. */
 static int await_durable(const struct source *s, double patience_s, struct job *job,
                          struct spot_err *err)
 {
@@ -129,7 +130,7 @@ static struct spot_bundle *fetch_bundle(struct spot_saved_model *m, const struct
     return got;
 }
 
-/* Take the bytes of SHOWN, which contain the bundle's plane. */
+/* Take the bytes of a SHOWN message, which contain the bundle's plane. */
 static struct spot_bundle *take_shown(const struct job *job, int bundle, struct spot_frame *answer,
                                       uint64_t *hash, struct spot_err *err)
 {

@@ -43,7 +43,7 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
     }
 }
 
-/* n + 1 boundaries that begin with 0, grow, and end with `end`. */
+/* Read n + 1 ascending boundaries, the first of which is 0 and the last `end`. */
 static uint32_t *get_cuts(struct spot_wire_in *in, uint32_t n, int64_t end)
 {
     uint32_t *cut = spot_xcalloc(n + 1, sizeof(*cut));
@@ -194,7 +194,7 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id)
     return -1;
 }
 
-/* P: none, when there is no grid. */
+/* The stage of a bundle; P if there is no grid. */
 static uint32_t stage_of(const struct spot_form *form, uint32_t bundle)
 {
     uint32_t p = 0;

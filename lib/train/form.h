@@ -35,13 +35,13 @@ struct spot_precopy {
 };
 
 struct spot_form {
-    int64_t step;                /* step of the state */
-    uint64_t manifest;           /* hash of the generation to read it from; 0: none is durable */
-    uint32_t D, P, M;            /* data-parallel pipelines, stages of each, members of each */
-    uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
-    uint32_t *share;             /* [D + 1], microbatch where each pipeline begins, then the end */
-    uint32_t *member;            /* [D * P * M], id at position (d * P + p) * M + m */
-    uint32_t *buddy;             /* [P], member that mirrors stage p, 0: none */
+    int64_t step;      /* step of the state */
+    uint64_t manifest; /* hash of the generation to read the state from; 0: none is durable */
+    uint32_t D, P, M;  /* data-parallel pipelines, stages of each, members of each */
+    uint32_t *stage;   /* [P + 1], bundle where each stage begins, then the end */
+    uint32_t *share;   /* [D + 1], microbatch where each pipeline begins, then the end */
+    uint32_t *member;  /* [D * P * M], id at position (d * P + p) * M + m */
+    uint32_t *buddy;   /* [P], member that mirrors stage p, 0: none */
     struct spot_mesh_peer *peer; /* [n_peer], all members that take part */
     size_t n_peer;
     struct spot_transfer *transfer; /* [n_transfer] */

@@ -33,13 +33,13 @@ struct spot_history_pause {
     const char *cause;      /* a constant */
 };
 
-struct spot_history { /* all zeros: empty */
+struct spot_history { /* zeroed: empty */
     struct spot_history_point point[SPOT_HISTORY_POINTS], last;
     size_t n_point;
     uint64_t every,
         n_skipped; /* one point of n_stride is kept, 0 means 1; points since the last one kept */
-    struct spot_history_pause pause[SPOT_HISTORY_PAUSES]; /* the i-th is at i % MAX */
-    size_t n_pause;                                       /* since the start */
+    struct spot_history_pause pause[SPOT_HISTORY_PAUSES]; /* pause i is at i % PAUSES */
+    size_t n_pause;                                       /* number of pauses since the start */
 };
 
 /* A step has committed. Points of this step and later ones were rolled back, and are dropped. */

@@ -75,7 +75,7 @@ const struct spot_field spot_job_note_field[] = {
     { 0 },
 };
 
-/* One of `changes`. */
+/* One entry of `changes`. */
 struct change_note {
     int64_t after, warmup_steps, decay_steps;
     double lr, weight_decay, min_lr;
@@ -124,7 +124,7 @@ static int read_change(struct spot_job_note *note, const struct spot_json_value 
     return 0;
 }
 
-/* Notes of versions without schedules have none. */
+/* Reads the tunings. Notes of versions without schedules have none. */
 static int read_tunings(struct spot_job_note *note, struct spot_err *err)
 {
     const struct spot_json_value *changes = NULL, *item;
@@ -223,7 +223,7 @@ void spot_job_note_release(struct spot_job_note *note)
 
 /* --- writing -------------------------------------------------------------- */
 
-/* The numbers as text. */
+/* Numbers of the note as text. */
 struct texts {
     char seed[24], data[20], load[20], weight[20];
 };
@@ -444,7 +444,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
 
         if (!strcmp(f->key, "steps") || !strcmp(f->key, "config") || !strncmp(f->key, "val_", 4) ||
             (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
-            continue; /* not part of the job's identity */
+            continue; /* does not decide which job it is */
         value_text(f, &here, a);
         value_text(f, &there, b);
         if (!strcmp(a, b))

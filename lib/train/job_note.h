@@ -77,7 +77,8 @@ char *spot_job_note_text(const struct spot_job_config *config,
 void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,
                                size_t n);
 
-/* "micro-batch" of "micro_batch"; "device" of "kernel", "comm" of "reduce" */
+/* The option, without dashes, for a key of the note, in `name`: "micro-batch" for "micro_batch",
+ * "device" for "kernel", "comm" for "reduce". */
 const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
 
 #ifdef __cplusplus

@@ -13,15 +13,15 @@
 
 enum { CAUSES = SPOT_CAUSE_PLAN + 1 };
 
-static const double history_every_s = 5; /* if not watched: it takes longer than the rest */
+static const double history_every_s = 5; /* if nobody watches, since it takes longer */
 
 struct spot_meter {
     struct spot_monitor *monitor;
     struct spot_buf
-        doc[SPOT_MONITOR_DOCS]; /* the documents before the last ones, for their memory */
+        doc[SPOT_MONITOR_DOCS]; /* documents that are no longer in use; their memory is reused */
     struct spot_history history;
-    double history_s;               /* when it was last written */
-    uint32_t epoch;                 /* of the newest commit; 0: there was none */
+    double history_s;               /* time at which it was last written */
+    uint32_t epoch;                 /* epoch of the newest commit; 0: there was none */
     struct spot_group_counts known; /* counts when that epoch's first step committed */
     double usual_s;                 /* smoothed time of steps other than the first of an epoch */
     struct spot_histogram step, pause[CAUSES];

@@ -56,7 +56,7 @@ void spot_split_by_time(int64_t n_microbatch, uint32_t D, const double *microbat
     share[0] = 0;
     for (uint32_t d = 0; d < D; d++) {
         assert(microbatch_s[d] > 0);
-        share[d + 1] = 1; /* how many, until the sums below */
+        share[d + 1] = 1; /* until the sums below, the number of pipeline d */
     }
     for (int64_t j = D; j < n_microbatch; j++) {
         uint32_t best = 0;

@@ -22,7 +22,7 @@ enum { BESIDE = 5 };
 static const char *const beside[BESIDE] = { "tokenizer_config.json", "special_tokens_map.json",
                                             "chat_template.jinja", "added_tokens.json",
                                             "generation_config.json" };
-static const char end_of_text[] = "<|endoftext|>"; /* of GPT-2's kind */
+static const char end_of_text[] = "<|endoftext|>"; /* a token of GPT-2's vocabulary */
 
 struct spot_model_dir {
     char *path;
@@ -62,7 +62,7 @@ static int read_file(const char *path, struct spot_buf *text, struct spot_err *e
     return rc;
 }
 
-/* "left right" of each line; the first may be a comment. */
+/* Write each line "left right" as a merge; the first line may be a comment. */
 static void write_merges(struct spot_jw *jw, const struct spot_buf *text)
 {
     const char *at = (const char *)text->data;

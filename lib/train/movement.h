@@ -14,18 +14,18 @@ extern "C" {
 struct spot_movement {
     /* how long members last */
     double exposed_s, exposed_since_s; /* members times seconds, up to exposed_since_s */
-    size_t n_gone;                     /* members lost in that time */
+    size_t n_gone;                     /* number of members lost in that time */
 
     double form_s;   /* time to form the last epoch that moved almost nothing */
-    double layout_s; /* when the last one began */
+    double layout_s; /* time at which the last such epoch began to form */
     bool is_put_off; /* a larger grid does not pay for its pause yet */
 
     /* pre-copies of the form */
     bool is_for_grid;  /* they are for a future grid */
     bool is_precopied; /* all are in effect: the next grid is due */
     size_t n_leaver;   /* leaving members when the form's peers were listed */
-    size_t n_precopy;  /* at a time */
-    double usual_s;    /* usual step time, before there were any */
+    size_t n_precopy;  /* number of bundles sent in a step */
+    double usual_s;    /* usual step time, measured before pre-copies began */
 };
 
 /* The number of members changes from n; a member is lost. */

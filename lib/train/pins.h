@@ -31,7 +31,7 @@ struct spot_pins {
 bool spot_pins_take(struct spot_pins *pins, const struct spot_plan_doc *plan);
 void spot_pins_release(struct spot_pins *pins);
 
-/* By position of the grid. */
+/* The position of the pinned place in the grid. */
 size_t spot_pin_position(const struct spot_grid *grid, const struct spot_pin *pin);
 
 /* Put `node` at a position of node_of_position[n]; the node that was there gets its old place, if

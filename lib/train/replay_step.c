@@ -14,9 +14,9 @@ struct spot_replay {
     int n_bundle;
     size_t *bundle_elem; /* [n_bundle] */
     struct spot_stage *stage;
-    uint32_t *token; /* of all microbatches, with their weights */
+    uint32_t *token; /* tokens of all microbatches, with their weights */
     uint32_t cut[2], share[2], member[1], buddy[1];
-    struct spot_form form; /* of one member */
+    struct spot_form form; /* a form with a single member */
 };
 
 void spot_replay_free(struct spot_replay *r)

@@ -33,8 +33,8 @@ int spot_sampler_init(struct spot_sampler *sampler, const struct spot_corpus *co
 /* The sequence, 0..n_sequence-1, that sample q reads; q >= 0. */
 int64_t spot_sampler_sequence(const struct spot_sampler *sampler, int64_t q);
 
-/* The T + 1 tokens of a sequence into token[T + 1], and if there are weights those of its targets
- * behind them, token[T + 1 + T]; *err of spot_corpus_read. */
+/* Read the T + 1 tokens of a sequence into token[T + 1]. If tokens have weights, those of the T
+ * targets follow in token[T + 1 + T]. Returns 0, or -1 with *err of spot_corpus_read. */
 int spot_sampler_read(const struct spot_sampler *sampler, int64_t sequence, uint32_t *token,
                       struct spot_err *err);
 

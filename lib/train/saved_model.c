@@ -94,7 +94,7 @@ static int take_note(struct spot_saved_model *m, const struct spot_job_note *not
     return 0;
 }
 
-/* 1, 0: none, -1 with *err. */
+/* Load the job's description. Returns 1, 0 if there is none, -1 with *err. */
 static int load_note(struct spot_job_note *note, const struct spot_saved_place *place,
                      struct spot_objects *objects, struct spot_err *err)
 {

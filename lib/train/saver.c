@@ -34,7 +34,7 @@ bool spot_saver_is_asked(const struct spot_saver *s, int bundle)
     return s->asked[bundle] != 0;
 }
 
-/* Requested, and not arrived. */
+/* Requested, but has not arrived. */
 static bool is_owed(const struct spot_saver *s, int bundle, int pulled)
 {
     return s->asked[bundle] && (spot_store_lacks(s->store, bundle) || bundle == pulled);

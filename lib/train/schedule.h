@@ -21,7 +21,8 @@ enum spot_lr_schedule { SPOT_LR_CONSTANT, SPOT_LR_COSINE, SPOT_LR_LINEAR };
 int spot_lr_schedule_find(const char *name);
 const char *spot_lr_schedule_name(uint32_t kind);
 
-/* Steps count from the job's first, which is 1. All zeros: constant from the first step on. */
+/* Steps count from the job's first, which is step 1. Zeroed: a constant rate from the first step
+ * on. */
 struct spot_schedule {
     uint32_t kind;        /* enum spot_lr_schedule */
     int64_t warmup_steps; /* W: step s <= W has s/W of the rate */

@@ -19,7 +19,7 @@ static void *stream_of(const struct spot_comm *comm, const struct spot_stage *st
     return comm->kind->is_device && stage ? spot_stage_stream(stage) : NULL;
 }
 
-/* Bundles travel from the last of a stage to the first; this is the i-th. */
+/* The i-th bundle to be sent: bundles are sent from the last of a stage to the first. */
 static uint32_t bundle_at(const struct spot_form *form, uint32_t p, uint32_t i)
 {
     return form->stage[p + 1] - 1 - i;
@@ -166,11 +166,11 @@ static bool has_tied(const struct spot_sums *s, uint32_t bundle)
     return s->shape->is_tied && (bundle == 0 || (int)bundle + 1 == spot_shape_bundles(s->shape));
 }
 
-/* The table of the first or last bundle: all of its shards. */
+/* The sums of the embedding table in the first or last bundle: all of its shards. */
 struct table {
     int bundle;
-    size_t begin, n; /* within the bundle's sums */
-    int64_t *sum;    /* [n], where the communicator reaches them */
+    size_t begin, n; /* position within the bundle's sums */
+    int64_t *sum;    /* [n], in memory that the communicator can access */
 };
 
 static struct table table_of(const struct spot_sums *s, uint32_t bundle)
@@ -223,7 +223,7 @@ static int tie_on_device(const struct spot_sums *s, uint32_t p, const struct tab
                          struct spot_err *err)
 {
     int64_t *const other = spot_stage_device_buffer(s->stage, SPOT_BUFFER_SPARE, 0);
-    const size_t most = spot_stage_rough_elem(s->stage) / 2; /* 8 bytes each, not 4 */
+    const size_t most = spot_stage_rough_elem(s->stage) / 2; /* elements of 8 bytes, not 4 */
 
     for (size_t at = 0, n; at < own->n; at += n) {
         n = own->n - at < most ? own->n - at : most;
@@ -326,7 +326,7 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
         *err = s->err;
         return -1;
     }
-    if (tie(s, err)) /* before anything is lent to the replicas */
+    if (tie(s, err)) /* before the sums are lent to the mesh */
         return -1;
     if (has_replicas(s)) {
         if (add_replicas(s, err))

@@ -53,9 +53,9 @@ void spot_sums_tie_overflow(const struct spot_shape *shape, uint32_t *first, uin
 struct spot_mirror {
     struct spot_comm *comm;
     const struct spot_form *form;
-    int64_t position;           /* in the grid, -1 for none */
-    struct spot_stage *stage;   /* of this position */
-    struct spot_stage **mirror; /* [bundles], stage objects that mirror them here, or NULL */
+    int64_t position;           /* position in the grid, -1: none */
+    struct spot_stage *stage;   /* the stage of this position */
+    struct spot_stage **mirror; /* [bundles] stage objects that mirror bundles here, or NULL */
     const size_t *bundle_elem;
 };
 

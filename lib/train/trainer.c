@@ -201,7 +201,7 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     if (o->weights_of_samples &&
         (spot_token_weights_read(o->weights_of_samples, c->corpus.n_token, &c->token_weight,
                                  &c->config.weight_xxh3, err) ||
-         spot_job_config_check(&c->config, err))) /* a step has more words to send */
+         spot_job_config_check(&c->config, err))) /* weights make the messages of a step longer */
         return -1;
     c->sampler.weight = c->token_weight;
     if (spot_trainer_open_val(c, err))
@@ -340,7 +340,7 @@ static int check_save(struct spot_trainer *c, struct spot_err *err)
         return c->model_dir ? 0 : -1;
     }
     if (!c->options->save || (!stat(c->options->save, &st) && S_ISFIFO(st.st_mode)))
-        return 0; /* a reader of a pipe waits for one file */
+        return 0; /* a pipe must be opened only once, for the result */
     if (spot_out_open(&probe, c->options->save, err))
         return -1;
     spot_out_discard(&probe);
@@ -447,7 +447,7 @@ static int conclude(struct spot_trainer *c, struct spot_trainer_result *result,
         return report_stopped(c, err);
     spot_group_dismiss(c->group);
     spot_store_cancel(c->saver.store); /* members will not send the missing bundles any more */
-    while (spot_store_is_busy(c->saver.store)) { /* the last generation is worth waiting for */
+    while (spot_store_is_busy(c->saver.store)) { /* wait for the generation that is being written */
         if (spot_group_gives_up())
             return report_stopped(c, err);
         if (spot_trainer_store_news(c, err))

@@ -14,14 +14,14 @@ extern "C" {
 void spot_trainer_save(struct spot_trainer *c); /* request a durable generation from the holders */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
 double spot_trainer_lag_s(
-    const struct spot_trainer *c); /* seconds of work that would be lost if all members were */
+    const struct spot_trainer *c); /* seconds of work that would be lost with all members */
 /* Take a snapshot, or a report of a written file; 1 if malformed: the member must be dropped. */
 int spot_trainer_snapshot(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
                           struct spot_err *err);
 int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame);
 /* An epoch is over, or the job continues from step `most`: give up a generation of a newer step,
- * and one that only lost members could complete. Whether present members can still complete a
- * generation of a step. */
+ * and one that only lost members could complete. The second function: true if the present members
+ * can still complete a generation of a step. */
 void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
 bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
@@ -33,7 +33,8 @@ void spot_trainer_ask_bundle(struct spot_trainer *c, int bundle);
 /* For the final state: request further bundles as memory allows. */
 void spot_trainer_ask_more(struct spot_trainer *c);
 
-/* Index, in the machine, of the member that is to send a bundle, or the number of members. */
+/* Index in the machine of the member that is to send a bundle; the number of members if there is
+ * none. */
 size_t spot_trainer_holder(const struct spot_trainer *c, int bundle);
 
 /* trainer_show.c: weights for clients that follow the job. A client names a step. When that step or

@@ -13,7 +13,7 @@
 #include "train/trainer_move_state.h"
 #include "train/trainer_place_state.h"
 
-enum { PLACEMENTS_MAX = 300 }; /* placements compared while all members wait */
+enum { PLACEMENTS_MAX = 300 }; /* compared while all members wait */
 
 /* --- the state's step ---------------------------------------------- */
 
@@ -246,10 +246,10 @@ void spot_trainer_list_peers(struct spot_trainer *c)
             f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see report_member */
 }
 
-/* Bytes moved by place(). */
+/* The transfers that place() adds, and their bytes. */
 struct moved {
     size_t n_transfer;
-    int64_t moved_byte, restored_byte; /* each bundle once, for any number of receivers */
+    int64_t moved_byte, restored_byte; /* each bundle counts once, however many receive it */
 };
 
 /* The node of each position, if the plan pins all of them; else NULL. */

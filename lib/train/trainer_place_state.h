@@ -11,9 +11,9 @@ extern "C" {
 
 /* trainer_form.c: choose a grid, place members and send FORM, or hold the job. */
 int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err);
-void spot_trainer_list_peers(struct spot_trainer *c); /* of the form: all members that take part */
-int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle); /* of its state */
-/* The origin of a bundle of the epoch's step that no member holds. */
+void spot_trainer_list_peers(struct spot_trainer *c); /* all members of the form */
+int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle); /* its size */
+/* Where a bundle comes from that no member holds at the epoch's step. */
 enum spot_origin spot_trainer_origin(const struct spot_trainer *c);
 /* While no epoch runs: make the members' state durable, unless it already is. */
 void spot_trainer_idle(void *job, struct spot_view *view);
@@ -31,7 +31,8 @@ bool spot_trainer_finds_newer(const struct spot_trainer *c);
 void spot_trainer_await(struct spot_trainer *c);
 bool spot_trainer_awaits(const struct spot_trainer *c);
 
-/* trainer_form.c: a generation that is being written may be the state that an epoch needs. */
+/* trainer_form.c: true if a generation that is being written may be the state that an epoch
+ * needs. */
 bool spot_trainer_awaits_store(const struct spot_trainer *c);
 void spot_trainer_settle_step(struct spot_trainer *c);
 bool spot_trainer_may_begin(void *job, struct spot_view *view);
@@ -39,7 +40,7 @@ bool spot_trainer_may_leave(void *job, struct spot_view *view);
 /* True if this member has the bundle of this step. Members set aside do not count as sources for
  * others, but their state is made durable unless another member holds it. */
 bool spot_trainer_holds(const struct spot_trainer *c, uint32_t id, int bundle, int64_t step);
-/* True if that must be done before an epoch of this step. */
+/* True if state must be made durable for that reason before an epoch of this step. */
 bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
 
 /* trainer_buddy.c: choose a mirror for each stage whose replicas would all be lost together; adds
@@ -56,7 +57,7 @@ bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t
 void spot_trainer_warm(struct spot_trainer *c);
 bool spot_trainer_lacks_warm(const struct spot_trainer *c);
 double spot_trainer_warmth(const struct spot_trainer *c, uint32_t id);
-bool spot_trainer_mirrors(const struct spot_trainer *c, uint32_t id, uint32_t p); /* all of it */
+bool spot_trainer_mirrors(const struct spot_trainer *c, uint32_t id, uint32_t p); /* all of p */
 void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member *who);
 
 /* trainer_split.c: a member took work_s for its part of a step; set how many microbatches each

@@ -99,7 +99,7 @@ static bool are_alike(const struct spot_trainer *c, int b, uint32_t x, uint32_t 
     return report_alike(report_of(c, x, b), report_of(c, y, b));
 }
 
-/* Those that keep a bundle and vote on it. */
+/* The members that keep a bundle and vote on it. */
 struct holders {
     int b;
     uint32_t *id;

@@ -25,7 +25,7 @@ void spot_relay_release(struct spot_frame_relay *relay)
     free(relay->transfer);
 }
 
-/* A bundle in the format of messages. */
+/* Reads a bundle and returns it in the format of messages. */
 static uint8_t *read_bundle(const struct spot_trainer *c, const struct spot_transfer *t,
                             size_t *n_byte, struct spot_err *err)
 {
@@ -49,7 +49,7 @@ static int send_bundle(struct spot_trainer *c, const struct spot_transfer *t, st
     uint8_t *data;
 
     if (!who)
-        return 0; /* left since its request */
+        return 0; /* the member has left since its request */
     data = read_bundle(c, t, &n_byte, err);
     if (!data)
         return -1;

@@ -7,7 +7,7 @@
 #include "train/trainer_durable_state.h"
 #include "train/trainer_member_state.h"
 
-static const double keep_s = 60; /* after the last request of a client */
+static const double keep_s = 60; /* weights are kept for this time after a client's last request */
 
 struct spot_show {
     int64_t wanted;     /* the step for which a client waits; 0: none */
@@ -79,7 +79,7 @@ void spot_trainer_show(struct spot_trainer *c)
         drop(s, s->have);
         s->step = -1;
     }
-    if (s->next >= 0 && s->epoch != c->machine->epoch) { /* its sender may have left */
+    if (s->next >= 0 && s->epoch != c->machine->epoch) { /* a sender may have left with the epoch */
         drop(s, s->coming);
         s->next = -1;
     }

@@ -47,7 +47,7 @@ static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
     return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)bundle);
 }
 
-/* Where the members write the bundles; "" and 0: they send them. */
+/* Where members write the bundles; "" and 0: they send them to the coordinator. */
 struct place {
     char dir[SPOT_STORE_PATH];
     uint64_t nonce;
@@ -67,7 +67,8 @@ static void ask_snapshots(struct spot_trainer *c, struct spot_trainer_member *wh
     spot_buf_release(&out);
 }
 
-/* Holders take turns, so that replicas share the work. Returns the index in the machine, or n. */
+/* Holders of a bundle take turns, so that replicas share the work. Returns the index in the
+ * machine; the number of members if there is no holder. */
 size_t spot_trainer_holder(const struct spot_trainer *c, int b)
 {
     const size_t n = c->machine->n_member;
@@ -156,7 +157,7 @@ void spot_trainer_save(struct spot_trainer *c)
     spot_store_begin(c->saver.store, c->machine->round, chain);
     if (!spot_store_share(c->saver.store, to.dir, &to.nonce))
         to = (struct place){ .nonce = 0 };
-    if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
+    if (spot_journal_sync(c->journal, &why)) /* the log on disk should not be behind a generation */
         c->options->warn("%s; after a crash they may lack events up to step %lld", why.msg,
                          (long long)c->machine->round);
     spot_durable_lag_asked(&c->saver.lag, c->machine->round);
@@ -210,8 +211,8 @@ static void report_not_durable(struct spot_trainer *c, int64_t step, const struc
                          (long long)step, more);
 }
 
-/* The previous generation is kept. The final state is then collected from the members, for hash and
- * file. */
+/* A generation could not be written; the previous one is kept. If it was the final one, its bundles
+ * are then collected from the members, for hash and file. */
 static int not_durable(struct spot_trainer *c, int64_t step, const struct spot_err *why,
                        struct spot_err *err)
 {
@@ -294,7 +295,7 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
         return -1;
     if (!c->is_final || step != c->machine->round)
         return 0;
-    if (spot_store_is_behind(c->saver.store)) /* members are faster than the command */
+    if (spot_store_is_behind(c->saver.store)) /* members send faster than the command */
         return spot_trainer_pull(c, err);
     spot_group_end(c->group);
     return 0;

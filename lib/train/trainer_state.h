@@ -44,7 +44,7 @@ struct spot_trainer_member {
     double warm_byte;  /* bytes of sums that fit as a warm spare; 0: no limit known */
     int64_t *held;     /* [n_bundle], step of its copy, -1 */
     int64_t *vouched;  /* [n_bundle], step of the state on which it last agreed with all */
-    struct spot_trainer_reported *reported; /* [n_bundle] of its last vote */
+    struct spot_trainer_reported *reported; /* [n_bundle] hashes in its last vote */
     struct spot_member_seen seen;           /* of its last vote; filled if there is an observer */
     double moved_byte_per_s;                /* measured rate of receiving; 0: not known */
     double paced_work,
@@ -59,19 +59,19 @@ struct spot_trainer_reported {
 
 /* Microbatches that are computed again, see trainer_verify.c. */
 struct spot_trainer_verify {
-    struct spot_verify_rate rate; /* of the form */
-    /* of the step, by pipeline; the last one is of an idle member that checks */
+    struct spot_verify_rate rate; /* how many microbatches are checked, for the form */
+    /* in this step, by pipeline; the last is of an idle member that checks */
     struct spot_verify_order *order;          /* [n_pipeline + 1] */
     struct spot_verify_report *first, *again; /* [(n_pipeline + 1) * n_stage] */
     uint32_t spare;                           /* the idle member, 0: none */
     bool has_declined;                        /* the idle member has too little memory */
-    uint32_t n_pipeline, n_stage;             /* of the form; 0: nothing is allocated */
-    bool is_checked, is_judged; /* in the current step: two members compare; all compute again */
-    uint32_t turn;              /* pipeline d is checked by d + turn */
-    struct {                    /* the check that is being decided */
+    uint32_t n_pipeline, n_stage; /* sizes for the current form; 0: nothing is allocated */
+    bool is_checked, is_judged;   /* in the current step: two members compare; all compute again */
+    uint32_t turn;                /* pipeline d is checked by d + turn */
+    struct {                      /* the check that is being decided */
         struct spot_verify_set set;
         uint32_t owner, checker, stage;
-        struct spot_verify_report reported[2]; /* of owner and checker, at first */
+        struct spot_verify_report reported[2]; /* first reports of owner and checker */
         int n_try;
     } dispute;
     bool is_confirming;     /* the current round is a vote on the state, not a step */
@@ -84,7 +84,7 @@ struct spot_trainer_verify {
 struct spot_trainer_vote {
     double norm2;
     struct spot_evidence evidence;
-    struct spot_stage_times times; /* of one microbatch, of the slowest that computes it */
+    struct spot_stage_times times; /* seconds per microbatch of the slowest member */
     uint32_t overflow, nonfinite;
     bool is_in;
 };
@@ -103,13 +103,13 @@ struct spot_trainer {
     struct spot_group *group;
     struct spot_view *view;             /* the only view */
     const struct spot_machine *machine; /* of it */
-    struct spot_journal *journal;       /* of the group */
+    struct spot_journal *journal;       /* the group's */
 
     struct spot_job_config config;
     uint64_t job;
     int64_t n_microbatch; /* G */
     int n_bundle;
-    struct spot_weights *weights;     /* to start from; NULL: drawn under the seed */
+    struct spot_weights *weights;     /* initial weights; NULL: drawn from the seed */
     struct spot_model_dir *model_dir; /* destination of the result; NULL: a file, or none */
     struct spot_corpus corpus;
     float *token_weight; /* [tokens of the corpus]; NULL: there are none */
@@ -118,25 +118,25 @@ struct spot_trainer {
     struct spot_saver saver;
     struct spot_movement movement;
 
-    struct spot_grid want; /* from --grid or the newest plan; 0: by the number of members */
-    struct spot_pins pins; /* of the newest plan */
-    /* number of members when it was last reported that they are too few for it */
+    struct spot_grid want; /* by --grid or the newest plan; 0: by the number of members */
+    struct spot_pins pins; /* places given by the newest plan */
+    /* number of members at the last report that they are too few for `want` */
     size_t compromise_n;
 
     struct spot_form form; /* of machine->epoch */
     struct spot_state_sources sources;
-    struct spot_frame_relay relay; /* of the form's transfers */
+    struct spot_frame_relay relay; /* transfers of the form */
     double await_until_s; /* after a restart: no step is chosen before this time, when the holders'
                              leases end */
-    double *loss;         /* [G] of the step */
+    double *loss;         /* [G] losses of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
-    uint64_t samples_xxh3;          /* of the tokens of the step */
+    uint64_t samples_xxh3;          /* hash of the tokens of the step */
     struct spot_chain chain;
     struct spot_trainer_verify verify;
-    double compute_s; /* slowest member of the step */
-    float last_loss;  /* of the newest step, if known */
+    double compute_s; /* time of the slowest member in the step */
+    float last_loss;  /* loss of the newest step, if known */
     bool knows_loss;
-    double last_commit_s, step_s; /* smoothed time between commits */
+    double last_commit_s, step_s; /* step_s: smoothed time between commits */
     bool is_damage_reported;      /* the reason for the next epoch's rollback was reported */
     double keep_until_s; /* until then state that only members set aside hold is made durable */
     struct spot_grid formed_want; /* `want` when the form was made */
@@ -149,7 +149,7 @@ struct spot_trainer {
     double progress_shown_s;
     struct spot_meter *meter; /* NULL: no metrics */
     struct spot_show *show;   /* NULL: nobody follows; trainer_show.c */
-    size_t n_precopied;       /* pre-copies of the form that it has counted */
+    size_t n_precopied;       /* number of the form's pre-copies already counted */
 };
 
 /* trainer_open.c: open earlier state, which requires --resume. State behind a command is first only

@@ -57,7 +57,7 @@ static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_rea
     return 0;
 }
 
-/* Pipelines' tokens, in order, are those of all microbatches. */
+/* The hash of a step's tokens: those of the pipelines, in order, are those of all microbatches. */
 static uint64_t hash_tokens(const struct spot_trainer *c, const struct spot_buf *token)
 {
     struct spot_hash_stream *const stream = spot_hash_stream_new();
@@ -206,7 +206,7 @@ static void begin_end(struct spot_trainer *c)
 {
     c->is_final = true;
     spot_view_rest(c->view);
-    if (c->options->observer || /* the weights are not needed */
+    if (c->options->observer || /* an observer does not need the weights */
         (spot_store_newest(c->saver.store) == c->machine->round &&
          spot_store_confirm(c->saver.store)))
         spot_group_end(c->group);
@@ -231,7 +231,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     }
     spot_trainer_show(c);
     if (!spot_trainer_val_is_due(c))
-        c->validator.batch = -1; /* the job is to stop */
+        c->validator.batch = -1; /* the job is to stop without validation */
     if (c->machine->round >= c->config.n_step) {
         if (spot_trainer_val_is_due(c))
             return spot_trainer_validate(c, err);
@@ -354,7 +354,7 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     uint32_t n = 0;
     int rc;
 
-    (void)view, (void)step; /* of the current step */
+    (void)view, (void)step; /* a vote is always of the current step */
     if (c->verify.is_confirming)
         return spot_trainer_take_states(c, id, in);
     if (c->validator.batch >= 0)

@@ -11,7 +11,7 @@
 #include "train/trainer_member_state.h"
 #include "train/trainer_place_state.h"
 
-enum { TRY_MAX = 2 }; /* tries to decide a difference */
+enum { TRY_MAX = 2 }; /* maximum attempts to decide a difference */
 
 /* --- the form ------------------------------------------------------------------- */
 
@@ -51,8 +51,8 @@ void spot_trainer_verify_quiesced(struct spot_trainer *c)
     c->verify.confirmed_step = 0;
 }
 
-/* Number of microbatches checked if n of each pipeline are, or all if it has fewer.
- */
+/* Number of microbatches checked if n of each pipeline are checked, or all of a pipeline that has
+ * fewer. */
 static int64_t checked_with(const struct spot_trainer *c, int64_t n)
 {
     int64_t sum = 0, begin, end;
@@ -93,7 +93,7 @@ static void fit_form(struct spot_trainer *c)
     v->rate = rate_of(c);
     while (!is_auto(c) && v->rate.every == 1 && v->rate.n < c->n_microbatch &&
            (double)checked_with(c, v->rate.n) < c->options->verify * (double)c->n_microbatch - 1e-9)
-        v->rate.n++; /* shares are uneven */
+        v->rate.n++; /* pipelines have different numbers of microbatches */
 }
 
 /* --- a step -------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static uint32_t count_apart(const struct spot_trainer *c, uint32_t turn)
     return n;
 }
 
-/* The turn with the most such pairs; ties to the first from the drawn one on. */
+/* The turn with the most such pairs; of equal ones, the first from the drawn turn on. */
 static uint32_t choose_turn(const struct spot_trainer *c)
 {
     const uint32_t D = c->form.D, drawn = spot_verify_turn(D, c->config.seed, c->machine->round);
@@ -177,7 +177,7 @@ static size_t count_spares(const struct spot_trainer *c)
     return n;
 }
 
-/* Pipelines and spares take turns. */
+/* Ask a spare to check a pipeline; pipelines and spares take turns. */
 static void ask_spare(struct spot_trainer *c)
 {
     struct spot_trainer_verify *const v = &c->verify;

@@ -22,7 +22,7 @@ struct warm {
     const struct spot_form *form;
     uint32_t *spare; /* [n_spare] */
     size_t n_spare;
-    uint8_t *mirrors;           /* [n_spare * P] */
+    uint8_t *mirrors;           /* [n_spare * P] whether a spare mirrors a stage */
     struct spot_precopy *entry; /* [n_entry] */
     size_t n_entry;
 };

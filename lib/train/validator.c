@@ -42,7 +42,7 @@ void spot_validator_begin(struct spot_validator *v)
     v->began_s = spot_clock_s();
 }
 
-/* Spread over the data. */
+/* Reads sequence i of the batch; a validation's sequences are spread evenly over the data. */
 int spot_validator_read(const struct spot_validator *v, int64_t i, uint32_t *token,
                         struct spot_err *err)
 {

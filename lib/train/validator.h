@@ -29,14 +29,14 @@ struct spot_validator {
     int64_t step;           /* newest weights with a known loss, -1 */
     float loss;
     int64_t batch; /* being computed, -1: none */
-    double sum;    /* over earlier microbatches */
+    double sum;    /* sum of the losses of earlier microbatches */
     double began_s;
 };
 
 /* Check that the opened corpus has enough sequences. Returns 0, or -1 with *err. */
 int spot_validator_init(struct spot_validator *v, int64_t seq, struct spot_err *err);
 
-int64_t spot_validator_sequences(const struct spot_validator *v); /* of one validation */
+int64_t spot_validator_sequences(const struct spot_validator *v); /* in one validation */
 bool spot_validator_is_due(const struct spot_validator *v, int64_t step, bool is_last);
 /* The state is rolled back to a step: results of later ones are void. */
 void spot_validator_void(struct spot_validator *v, int64_t step);

@@ -32,10 +32,10 @@ struct spot_verify_rate {
     int64_t every, n;
 };
 struct spot_verify_rate spot_verify_rate(double share, int64_t n_microbatch, uint32_t D);
-/* The rate for an idle member, which checks one pipeline in turn: a quarter of that pipeline's
- * microbatches, so that it need not be as fast, and so seldom that the hashes, each of which costs
- * as much as a few tokens, take a hundredth of a step. Each member is covered in every `every` D
- * steps. n_token: of a microbatch. */
+/* The rate for an idle member, which checks one pipeline after the other: a quarter of that
+ * pipeline's microbatches, so that it need not be as fast, and so seldom that the hashes, each of
+ * which costs as much as a few tokens, take a hundredth of a step. Each member is covered once in
+ * every `every` D steps. n_token: of a microbatch. */
 struct spot_verify_rate spot_verify_spare_rate(int64_t n_microbatch, int64_t n_token, uint32_t D);
 
 /* Microbatches [begin, begin + n); n 0: none. */
@@ -43,8 +43,8 @@ struct spot_verify_set {
     int64_t begin, n;
 };
 
-/* Those of pipeline d of the form that are checked in this step: at most n, drawn by (seed, step,
- * d). */
+/* The microbatches of the form's pipeline d that are checked in this step: at most n, drawn by
+ * (seed, step, d). */
 struct spot_verify_set spot_verify_draw(const struct spot_form *form, uint32_t d, int64_t n,
                                         uint64_t seed, int64_t step);
 /* The pipeline that pipeline d checks is d - r mod D; 1 <= r < D is drawn. */
@@ -52,13 +52,13 @@ uint32_t spot_verify_turn(uint32_t D, uint64_t seed, int64_t step);
 
 /* --- the order to a member: at the end of ROUND ------------------------------ */
 
-/* Compute `again`, microbatches of another pipeline, before all others, and `first`, of one's own,
- * before the rest; report on both. */
+/* A member's order: compute `again`, microbatches of another pipeline, before all others; then
+ * `first`, some of its own, before the rest; report on both. */
 struct spot_verify_order {
     struct spot_verify_set first, again;
 };
 void spot_verify_order_put(struct spot_buf *out, const struct spot_verify_order *order);
-/* Sets bad for sets that are not within the form, or `first` not within pipeline d. */
+/* Sets in->bad if a set is not within the form, or `first` not within pipeline d. */
 void spot_verify_order_get(struct spot_wire_in *in, const struct spot_form *form, uint32_t d,
                            struct spot_verify_order *order);
 
@@ -78,7 +78,7 @@ int64_t spot_sum_print_element(const struct spot_sum_print *a, const struct spot
 /* Hashes of the data that cross the boundaries of a stage; 0 where there is no boundary. Tokens are
  * the act_in of the first and the dact_out of the last. */
 struct spot_verify_edge {
-    uint64_t act_in, act_out, dact_out, dact_in; /* dact_out comes in, dact_in leaves */
+    uint64_t act_in, act_out, dact_out, dact_in; /* dact_out is received, dact_in is sent */
 };
 
 struct spot_verify_report {

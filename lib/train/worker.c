@@ -65,7 +65,7 @@ void spot_worker_leave_place(struct spot_worker *w)
 {
     spot_worker_close_comm(w);
     if (w->agent.mesh)
-        spot_mesh_keep(w->agent.mesh); /* sums on their way */
+        spot_mesh_keep(w->agent.mesh); /* sums may still be in transit */
     spot_worker_drop_mirrors(w);
 }
 

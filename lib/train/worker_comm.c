@@ -16,7 +16,8 @@ static bool is_among(const uint32_t *id, size_t n, uint32_t wanted)
     return false;
 }
 
-/* All members of the grid, then mirrors outside it; after them the replicas of this stage. */
+/* The members that communicate: all members of the grid, then mirrors outside it; after them the
+ * replicas of this stage. */
 static struct spot_comm_place place_of(struct spot_worker *w)
 {
     const struct spot_form *const f = &w->form;

@@ -63,7 +63,7 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
         if (__builtin_add_overflow(limit_byte, held_byte(w->bundle[b]), &limit_byte))
             limit_byte = SIZE_MAX;
     if (!strncmp(w->config.kernel, "cuda", 4))
-        limit_byte = 0; /* the device's own */
+        limit_byte = 0; /* the device's own limit */
     rc = spot_stage_check(&config, limit_byte, err);
     spot_agent_set_unfit(&w->agent, rc != 0);
     return rc;
@@ -108,7 +108,8 @@ static bool is_same_place(struct spot_worker *w)
            had->n_slot == own.n_slot && had->group.m == own.group.m && had->group.M == own.group.M;
 }
 
-/* True if its bundles are the same objects; they may have been received again, for another step. */
+/* True if the stage's bundles are the same objects as before; objects that were received again may
+ * be of another step. */
 static bool is_stage_whole(const struct spot_worker *w, const struct spot_stage_config *own)
 {
     if (!w->stage)

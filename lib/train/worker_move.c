@@ -27,7 +27,7 @@ void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     if (w->stage)
         spot_stage_forget(w->stage, bundle_take->index);
-    if (w->stage_on) /* an address may be reused */
+    if (w->stage_on) /* a new object may have the same address */
         w->stage_on[bundle_take->index] = NULL;
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
@@ -101,7 +101,7 @@ int spot_worker_take_bundle(struct spot_worker *w, uint32_t from, uint32_t bundl
 
 /* --- sending ------------------------------------------------------------------- */
 
-/* Encoded once for all receivers; incoming data are received between two chunks. */
+/* Sends a bundle, encoded once for all receivers; incoming data are received between two chunks. */
 static int send_all(const struct spot_bundle *bundle, struct spot_port *const *port, size_t n_port,
                     struct moves *moves, struct spot_err *err)
 {
@@ -123,7 +123,7 @@ static int send_all(const struct spot_bundle *bundle, struct spot_port *const *p
     return more;
 }
 
-/* Used during steps: never waits, all of it is queued. */
+/* Sends a bundle during steps: all of it is queued, without waiting. */
 int spot_worker_send_bundle(struct spot_worker *w, uint32_t to, uint32_t bundle,
                             struct spot_err *err)
 {
@@ -153,7 +153,7 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
                             "bundle %u of step %lld was requested, but is not held here",
                             (unsigned)index, (long long)f->step);
     if (w->stage && spot_stage_sync(w->stage, (int)index, err))
-        return -1; /* members that kept their place */
+        return -1; /* for members that kept their place and stage */
     port = spot_xcalloc(f->n_transfer, sizeof(struct spot_port *));
     for (size_t i = 0; i < f->n_transfer; i++)
         if (is_ours(w, &f->transfer[i], index))

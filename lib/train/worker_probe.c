@@ -16,7 +16,7 @@ struct probe {
     uint64_t tag;
 };
 
-/* Between the members at positions 0 and 1: there and back. */
+/* One round trip between the members at positions 0 and 1. */
 static int ping(struct probe *p, double *s, struct spot_err *err)
 {
     const struct spot_worker *const w = p->worker;
@@ -80,12 +80,12 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
     if (!spot_wire_in_done(&in) || !p.n_byte || frame->tag > SPOT_PROBE_BYTE_MAX ||
         p.n_round > SPOT_PROBE_ROUNDS_MAX)
         return spot_err_set(err, SPOT_EDATA, "malformed probe from the coordinator");
-    /* a device's communicator moves device memory: nothing is measured */
+    /* a device's communicator moves device memory, so nothing is measured */
     if (frame->epoch != w->agent.epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
         return 0;
     p.data = spot_xcalloc(p.n_byte, 1);
     rc = rounds(&p, w->position < 2 && spot_form_size(&w->form) > 1, ping, &out, &why);
-    p.tag = 0; /* the same on all replicas, whether or not they pinged before */
+    p.tag = 0; /* equal on all replicas, including those that took no part in the round trips */
     if (!rc)
         rc = rounds(
             &p, spot_form_place(&w->form, w->position).p == 0 && spot_form_replicas(&w->form) > 1,

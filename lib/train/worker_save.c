@@ -24,7 +24,7 @@ struct job {
     uint32_t epoch;
     uint64_t nonce;
     char dir[PATH_MAX];
-    struct spot_objects *objects; /* NULL: a directory */
+    struct spot_objects *objects; /* NULL: written to a directory */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     struct spot_bundle *bundle; /* a copy */
 };

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 struct spot_objects;
-struct spot_saver; /* NULL is an idle one */
+struct spot_saver; /* NULL: an idle saver */
 
 /* A request to save bundles. */
 struct spot_save_order {

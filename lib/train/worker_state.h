@@ -35,14 +35,14 @@ struct spot_worker {
     struct spot_saver *saver;
     struct spot_objects *objects; /* access to durable state behind this user's command, or NULL */
     struct spot_form form;
-    int64_t position;       /* in the grid, -1 for none */
+    int64_t position;       /* position in the grid, -1: none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
     uint32_t *comm_member;  /* ids of all members, then of the replicas */
     size_t n_comm_member;
     uint64_t n_group_exchange; /* exchanges with the tensor group in this epoch */
     struct spot_stage *stage;
-    struct spot_stage_config stage_config; /* of the stage */
-    struct spot_bundle **stage_on;         /* [n_bundle], those it was made over */
+    struct spot_stage_config stage_config; /* the stage's */
+    struct spot_bundle **stage_on;         /* [n_bundle] the bundles over which `stage` was made */
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
                                    bundle received by pre-copy */
     size_t n_precopied;         /* completed pre-copies of the form */
@@ -51,7 +51,7 @@ struct spot_worker {
     uint32_t n_alone;
     double *loss; /* [G] */
     int32_t (
-        *exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while repeating a step */
+        *exponent)[SPOT_TENSORS_MAX]; /* [n_bundle] of the last commit, while a step is repeated */
     bool is_redoing;
     bool cannot_mirror;
 };
@@ -96,7 +96,8 @@ int spot_worker_restore(struct spot_worker *worker, struct spot_err *err);
 int spot_worker_check_mirrors(struct spot_worker *worker, struct spot_err *err);
 int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_mirrors(struct spot_worker *worker);
-/* The next mirror object from bundle *b on; *b is then after its first bundle. NULL: no more. */
+/* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: there are no
+ * more. */
 struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
 /* The order PRECOPY: from the next step on this many pre-copies are in effect. */
 int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *frame,

@@ -47,7 +47,7 @@ static void put_losses(const struct spot_worker *w, struct spot_buf *out)
     }
 }
 
-/* -1 with *err if a device of this member has failed. */
+/* Returns 0, or -1 with *err if a device of this member has failed. */
 static int stage_status(const struct spot_worker *w, struct spot_err *err)
 {
     struct spot_stage *mirror;
@@ -222,7 +222,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     if (!is_active(w, frame))
         return 0;
     drop_unplaced(w);
-    spot_mesh_keep(w->agent.mesh); /* an earlier step's sums */
+    spot_mesh_keep(w->agent.mesh); /* sums of an earlier step may still be in transit */
     if (w->position >= 0)
         rc = compute(w, frame, &times, &reports, &why);
     if (!rc)
