@@ -25,13 +25,14 @@ static const int type_byte[TYPES] = {
     [F32] = 4, [BOOL] = 1, [U64] = 8, [I64] = 8, [F64] = 8
 };
 
-/* An array has `n` members of `type`, another value is one. */
+/* A value of the header. An array has `n` members of `type`; any other value counts as one
+ * member. */
 struct spot_gguf_value {
     struct spot_gguf_text key;
     enum type type;
     bool is_array;
     uint64_t n;
-    const char *at; /* of its first member */
+    const char *at; /* position of the first member */
 };
 
 /* --- reading from memory --- */
@@ -208,7 +209,8 @@ static int read_header(struct spot_gguf *g, uint64_t file_byte, struct spot_err 
     }
 }
 
-/* Checks that the type is supported, rows are whole blocks, and the data lie in the file. */
+/* Checks that the type is supported, that rows are whole blocks, and that the data lie in the
+ * file. */
 static int check_tensor(const struct spot_gguf *g, const struct spot_gguf_tensor *t,
                         uint64_t file_byte, struct spot_err *err)
 {

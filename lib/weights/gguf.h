@@ -55,9 +55,9 @@ bool spot_gguf_int(const struct spot_gguf *g, const char *key, int64_t *x); /* o
 bool spot_gguf_real(const struct spot_gguf *g, const char *key, double *x);
 bool spot_gguf_text(const struct spot_gguf *g, const char *key, struct spot_gguf_text *text);
 
-/* Arrays: the length, 0: none; and the members. */
+/* Number of members of an array; 0: no such array. */
 size_t spot_gguf_array(const struct spot_gguf *g, const char *key);
-/* An array of texts, to be freed; NULL: it is not one. */
+/* The members of an array of texts, or of numbers; to be freed. NULL: there is no such array. */
 struct spot_gguf_text *spot_gguf_texts(const struct spot_gguf *g, const char *key);
 double *spot_gguf_reals(const struct spot_gguf *g, const char *key);
 

@@ -2,7 +2,7 @@
 /* gguf_quant.h - converts quantised blocks of GGUF to floats.
  *
  * Source of the layouts: ggml-common.h and dequantize_row_* of ggml-quants.c in
- * https://github.com/ggml-org/ggml; the results are equal to its, bit for bit.
+ * https://github.com/ggml-org/ggml; the results are bit-identical to ggml's.
  */
 #ifndef SPOT_WEIGHTS_GGUF_QUANT_H
 #define SPOT_WEIGHTS_GGUF_QUANT_H
@@ -22,7 +22,7 @@ struct spot_gguf_kind {
     void (*widen)(const uint8_t *block, float *x);
 };
 
-/* NULL: it is not read here. */
+/* The conversion for a GGUF type; NULL: the type is not supported. */
 const struct spot_gguf_kind *spot_gguf_kind(int type);
 
 #ifdef __cplusplus

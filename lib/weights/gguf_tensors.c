@@ -101,7 +101,7 @@ static void add(struct list *l, int bundle, const struct spot_hf_name *name, int
     if (n_expert > 1 && t->dim[2] == (uint64_t)n_expert)
         part.first = (uint64_t)(expert * part.rows * part.cols);
     else if (t->dim[2] > 1 || t->dim[3] > 1)
-        tensor.n_dim = t->n_dim; /* its wrong shape is refused later */
+        tensor.n_dim = t->n_dim; /* the wrong shape is refused later */
     if (l->is_turned && (name->part == SPOT_HF_Q || name->part == SPOT_HF_K))
         part.n_turned = name->part == SPOT_HF_Q ? l->shape->n_head : spot_shape_kv_heads(l->shape);
     part.is_transposed = l->is_conv && !is_vector && bundle > 0 && strcmp(name->ours, "head.w");
@@ -128,7 +128,7 @@ static void add_bundle(struct list *l, int bundle)
         name_of(l->shape, bundle, &name[i], full);
         t = spot_gguf_find(l->g, full);
         if (!t)
-            continue; /* reported as missing when it is read */
+            continue; /* the missing tensor is reported when it is read */
         l->is_used[t - l->g->tensor] = true;
         for (int64_t e = 0; e < spot_hf_copies(l->shape, &name[i]); e++)
             add(l, bundle, &name[i], e, t);

@@ -16,7 +16,7 @@ struct vocabulary {
     struct spot_gguf_text *token; /* [n] */
     double *kind, *score;         /* [n]; NULL: none */
     size_t n;
-    uint32_t *slot; /* of a hash table: id + 1, 0 for none */
+    uint32_t *slot; /* hash table: id + 1, 0: empty slot */
     size_t n_slot;
 };
 
@@ -44,7 +44,7 @@ static size_t place(const struct vocabulary *v, const char *text, size_t n)
     return at;
 }
 
-/* -1: there is no such token. */
+/* The id of a token; -1: there is no such token. */
 static int64_t find(const struct vocabulary *v, const char *text, size_t n)
 {
     return (int64_t)v->slot[place(v, text, n)] - 1;
@@ -361,7 +361,7 @@ static void put_pieces(struct spot_jw *jw, bool has_prefix)
     end_steps(jw);
 }
 
-/* A text, or a pair of texts, each after the token that begins it. */
+/* Writes a template for a text, or for a pair of texts, each after the token that begins it. */
 static void put_texts(struct spot_jw *jw, const char *key, const char *begin, int n_text)
 {
     static const char *const text[] = { "A", "B" };

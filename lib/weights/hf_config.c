@@ -234,7 +234,7 @@ static int read_window(const struct spot_hf_source *s, struct spot_decoder *kind
     return rc ? -1 : 0;
 }
 
-/* 1 in the list: positions turn in that layer. */
+/* Reads no_rope_layers, in which 1 means that positions are rotated in that layer. */
 static int read_unturned(const struct spot_hf_source *s, struct spot_decoder *kind,
                          struct spot_err *err)
 {
@@ -384,7 +384,7 @@ static int read_fields(struct spot_hf_source *s, struct spot_err *err)
     return 0;
 }
 
-/* True if the key is absent, so that its default applies; null means none. */
+/* True if the key is absent, so that its default applies. A null is not absent: it means "none". */
 static bool is_absent(const struct spot_hf_source *s, const char *key)
 {
     return !spot_json_get(s->root, key);

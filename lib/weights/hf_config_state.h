@@ -37,12 +37,13 @@ struct spot_hf_source {
     struct spot_hf_values c;
 };
 
-/* -1 with *err (SPOT_EDATA): a sentence about the key, which begins with '/'. */
+/* Set *err (SPOT_EDATA) to a sentence about the key, which begins with '/'. Returns -1. */
 __attribute__((format(printf, 4, 5))) int spot_hf_fail(const struct spot_hf_source *s,
                                                        const char *key, struct spot_err *err,
                                                        const char *format, ...);
 
-/* The object at `key`, if it is there, to *kind, theta and theta_local. */
+/* Read the rotary settings in the object at `key`, if it is there, into *kind, theta and
+ * theta_local. */
 int spot_hf_read_rope(struct spot_hf_source *s, const char *key, struct spot_decoder *kind,
                       struct spot_err *err);
 

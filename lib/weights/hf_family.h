@@ -21,7 +21,7 @@ enum {
     SPOT_HF_READS_HEAD_DIM = 1 << 2,       /* head_dim */
     SPOT_HF_READS_ROTARY_PART = 1 << 3,    /* partial_rotary_factor */
     SPOT_HF_READS_WINDOW = 1 << 4,         /* sliding_window, of all layers or of layer_types */
-    SPOT_HF_ASKS_WINDOW = 1 << 5,          /* only with use_sliding_window */
+    SPOT_HF_ASKS_WINDOW = 1 << 5,          /* sliding_window applies only with use_sliding_window */
     SPOT_HF_READS_UNTURNED = 1 << 6,       /* no_rope_layers */
     SPOT_HF_READS_CAPS = 1 << 7,           /* query_pre_attn_scalar and *_logit_softcapping */
     SPOT_HF_READS_MULTIPLIERS = 1 << 8,    /* embedding_multiplier and the like */
@@ -43,13 +43,14 @@ enum {
 };
 
 struct spot_hf_family {
-    const char *type, *architecture; /* model_type, the class of its models */
+    const char *type, *architecture; /* value of model_type; class of the models */
     unsigned reads, files;
     struct spot_decoder kind;
     /* defaults of absent keys; 0: as many as heads, no window, ... */
     const char *activation;
     int64_t seq, n_kv_head, head_dim, window;
-    int64_t local_period; /* of `period` layers all but the last have the window; 0: all layers */
+    int64_t local_period; /* in each group of this many layers all but the last have the window; 0:
+                             all */
     double eps, theta;
     bool is_tied;
     int64_t n_expert, n_chosen, expert_ffn, shared_ffn;

@@ -7,7 +7,8 @@
 
 #include "weights/hf_family.h"
 
-/* Rows of a table apply if the arena has the tensor and the model is of that kind. */
+/* Conditions of a table row: it applies if the arena has the tensor and the model has these
+ * features. */
 enum {
     ALWAYS = 0,
     SPLIT = 1 << 0, /* q, k, v and gate, up are separate tensors */
@@ -283,7 +284,7 @@ struct spot_hf_rows spot_hf_rows(const struct spot_shape *shape, const struct sp
         rows.n = rows.part[0] = per / 2;
         rows.first += name->part == SPOT_HF_UP ? per / 2 : 0;
         break;
-    case SPOT_HF_ALL: /* parts of all shards are adjacent */
+    case SPOT_HF_ALL: /* in the file, each part is stored for all shards together */
         if (!strncmp(name->ours, "qkv.", 4))
             rows = (struct spot_hf_rows){ 0, per, { q, kv, kv } };
         else if (!strncmp(name->ours, "up.", 3) && shape->kind.is_gated)

@@ -17,13 +17,15 @@ extern "C" {
 
 enum { SPOT_HF_NAME_MAX = 96, SPOT_HF_NAMES_MAX = 24 };
 
-/* Layout of the whole tensor relative to its shards, whose first dimension is the sharded one. */
+/* How the whole tensor is composed of its shards; the first dimension of a shard is the sharded
+ * one. */
 enum spot_hf_how {
     SPOT_HF_STACK,     /* rows of the shards, concatenated */
     SPOT_HF_TRANSPOSE, /* the same, then transposed */
 };
 
-/* Which rows of each shard: one tensor of ours corresponds to several of a file. */
+/* Which rows of each shard a file's tensor has, since one of our tensors may correspond to several
+ * in a file. */
 enum spot_hf_part { SPOT_HF_ALL, SPOT_HF_Q, SPOT_HF_K, SPOT_HF_V, SPOT_HF_GATE, SPOT_HF_UP };
 
 struct spot_hf_name {

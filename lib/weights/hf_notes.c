@@ -64,8 +64,8 @@ int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot
 
 /* --- choosing the source ------------------------------------------------------------- */
 
-/* 1 for the config.json in the directory of many files, or beside their index; else 0, the one file
- * of weights. */
+/* Finds the file with the settings. Returns 1 if it is the config.json in the directory `weights`,
+ * or beside the index `weights`; else 0 with the path of the single file of weights. */
 static int find_config(const char *weights, char path[SPOT_HF_CONFIG_PATH])
 {
     static const char index[] = ".index.json";

@@ -252,7 +252,7 @@ char *spot_hf_config_text(const struct spot_shape *shape)
     spot_jw_object(&jw, NULL);
     spot_hf_config_put(&jw, shape);
     spot_jw_end(&jw);
-    (void)spot_jw_close(&jw, NULL); /* a shape's numbers are finite, and this is memory */
+    (void)spot_jw_close(&jw, NULL); /* cannot fail: finite numbers, in memory */
     fclose(out);
     text[n - 1] = '\0'; /* the end of the line */
     return text;

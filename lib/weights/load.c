@@ -18,7 +18,7 @@
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
 
-/* A tensor by its bare name. */
+/* A tensor under its name without prefix. */
 struct entry {
     const char *bare;
     const struct spot_tensor_file *file;
@@ -34,7 +34,7 @@ struct spot_weights {
     uint64_t xxh3;
     uint64_t *bundle_xxh3; /* [bundles] */
     struct spot_plain plain;
-    bool is_plain; /* instead of files */
+    bool is_plain; /* model.bundles is used instead of files */
 };
 
 /* --- files ------------------------------------------------------------------- */

@@ -136,7 +136,7 @@ struct pair {
 /* A layer's product and where it is packed. */
 struct product {
     enum spot_lora_product which;
-    const struct spot_tensor *tensor; /* of one shard */
+    const struct spot_tensor *tensor; /* the tensor of one shard */
     int64_t n_panel;                  /* of outputs */
     struct pair pair[PARTS_MAX];
     int n_pair;

@@ -30,25 +30,24 @@ struct spot_plain {
     int next;
 };
 
-/* A new file DIR/model.bundles. Returns 0, or -1 with *err (SPOT_ESYS); release it in both cases.
- */
+/* Create DIR/model.bundles. Returns 0, or -1 with *err (SPOT_ESYS); release it in both cases. */
 int spot_plain_create(struct spot_plain *p, const char *dir, const struct spot_shape *shape,
                       struct spot_err *err);
-/* The next bundle: its master plane, [arena.n_elem], whose hash is known. Returns 0, or -1 with
- * *err (SPOT_ESYS; SPOT_EDATA where a number is not finite). */
+/* Write the next bundle: its master plane, [arena.n_elem], whose hash is known. Returns 0, or -1
+ * with *err (SPOT_ESYS; SPOT_EDATA where a number is not finite). */
 int spot_plain_add(struct spot_plain *p, const struct spot_shape *shape,
                    const struct spot_bundle *bundle, uint64_t hash, struct spot_err *err);
-/* All bundles are there. Returns 0, or -1 with *err (SPOT_ESYS). */
+/* Finish the file; all bundles must have been written. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_plain_finish(struct spot_plain *p, const struct spot_shape *shape, struct spot_err *err);
 
-/* DIR/model.bundles. Returns 1, 0 if there is none, or -1 with *err: SPOT_ESYS, SPOT_EDATA for a
- * file that is incomplete or of another shape. */
+/* Open DIR/model.bundles. Returns 1, 0 if there is none, or -1 with *err: SPOT_ESYS, SPOT_EDATA for
+ * a file that is incomplete or of another shape. */
 int spot_plain_open(struct spot_plain *p, const char *dir, const struct spot_shape *shape,
                     struct spot_err *err);
 /* Fill the master plane. Returns 0, or -1 with *err: SPOT_ESYS, SPOT_EDATA where it is damaged. */
 int spot_plain_read(const struct spot_plain *p, struct spot_bundle *bundle, struct spot_err *err);
 
-void spot_plain_release(struct spot_plain *p); /* may be zeroed and never opened */
+void spot_plain_release(struct spot_plain *p); /* *p may be zeroed and never opened */
 
 #ifdef __cplusplus
 }

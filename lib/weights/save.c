@@ -18,7 +18,7 @@
 /* Rows that are transposed together: their elements of a column fill a cache line. */
 enum { ROWS = 16 };
 
-/* One tensor of a bundle without shards, [rows * cols] or its transpose. */
+/* Copies a tensor from the shards of a bundle into one array out[rows * cols], or its transpose. */
 static void gather(const struct spot_bundle *bundle, const struct spot_shape *shape,
                    const struct spot_hf_name *name, int64_t expert, float *out)
 {
@@ -34,7 +34,7 @@ static void gather(const struct spot_bundle *bundle, const struct spot_shape *sh
         const float *const in = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
                                 span.first * t->cols;
 
-        for (int64_t r = 0; rest != 0 && r < span.n; r++) /* a norm: a vector */
+        for (int64_t r = 0; rest != 0 && r < span.n; r++) /* the weight of a norm is a vector */
             out[r] = in[r] - rest;
         for (int64_t r = 0; rest == 0 && r < span.n; r += ROWS) {
             const int64_t n = span.n - r < ROWS ? span.n - r : ROWS;

@@ -32,7 +32,7 @@ void spot_tensor_file_close(struct spot_tensor_file *f);
 int spot_tensor_file_check_type(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                                 struct spot_err *err);
 
-/* The first n elements of a tensor of such a type, to be freed by spot_free_aligned; NULL with
+/* Read the first n elements of a tensor of such a type; free them with spot_free_aligned. NULL with
  * *err. */
 float *spot_tensor_file_read(const struct spot_tensor_file *f, const struct spot_st_tensor *t,
                              size_t n, struct spot_err *err);
