@@ -25,7 +25,7 @@ struct spot_bundle_writer {
     struct spot_shard_part part[PARTS];
     struct spot_part_source from;
     struct spot_stream_writer *stream;
-    struct spot_buf head; /* not yet returned */
+    struct spot_buf head; /* the part of the head that was not returned yet */
 };
 
 struct spot_bundle_writer *spot_bundle_writer_new(const struct spot_bundle *bundle,
@@ -115,9 +115,9 @@ struct spot_bundle_reader {
     struct spot_bundle *bundle;
     struct spot_shard_place place[PARTS];
     struct spot_stream_reader *stream; /* NULL: the head was not received yet */
-    spot_bundle_plane_fn *fn;          /* of a scan */
+    spot_bundle_plane_fn *fn;          /* called for the planes in a scan */
     void *user;
-    uint64_t n_scanned; /* bytes of planes */
+    uint64_t n_scanned; /* bytes of planes passed on so far */
     uint8_t head[HEAD_BYTE];
     size_t n_head;
 };

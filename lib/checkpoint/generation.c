@@ -142,7 +142,7 @@ struct manifest_head {
 };
 struct manifest_commit {
     const char *key;
-    int64_t round, step, nodes; /* nodes 0: there is none */
+    int64_t round, step, nodes; /* nodes is 0 if there is no commit */
 };
 struct manifest_entry {
     int64_t n_byte;
@@ -485,7 +485,7 @@ int spot_generation_scan(const struct spot_generations *g, int64_t step, int bun
     return rc;
 }
 
-/* All of them. */
+/* Collects all bytes of a bundle. */
 struct whole {
     const struct scan *scan;
     uint8_t *data;
@@ -563,7 +563,7 @@ int spot_generation_chain(const struct spot_generations *g, int64_t step, char c
 
     if (open_manifest(g, step, &m, err))
         return -1;
-    (void)read_manifest(&m, &head, NULL); /* it is one */
+    (void)read_manifest(&m, &head, NULL); /* it was checked above, so this cannot fail */
     snprintf(chain, SPOT_HASH_HEX, "%s", head.chain ? head.chain : "");
     spot_json_release(&m.doc);
     return 0;
@@ -578,7 +578,7 @@ int spot_generation_foreign(const struct spot_generations *g, int64_t step,
 
     if (open_manifest(g, step, &m, err))
         return -1;
-    (void)read_manifest(&m, &head, NULL); /* it is one */
+    (void)read_manifest(&m, &head, NULL); /* it was checked above, so this cannot fail */
     if (!m.commit.nodes)
         rc = spot_json_fail(&m.doc, "", err, "expected the commit of a foreign trainer");
     else
@@ -610,7 +610,7 @@ bool spot_generation_exists(const struct spot_generations *g, int64_t step)
 
     spot_generation_path(g, step, "/manifest.json", path);
     if (g->objects)
-        return true; /* finding out would require a command */
+        return true; /* only the command could tell */
     return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 

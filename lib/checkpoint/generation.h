@@ -106,7 +106,8 @@ int spot_generation_commit(const struct spot_generations *generations, int64_t s
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
 int64_t *spot_generation_list(const struct spot_generations *generations, size_t *n);
 
-/* Is the manifest valid and of this job? Returns 0, or -1 with *err (SPOT_EUSAGE: another job). */
+/* Check that the manifest is valid and of this job. Returns 0, or -1 with *err (SPOT_EUSAGE:
+ * another job). */
 int spot_generation_check(const struct spot_generations *generations, int64_t step,
                           struct spot_err *err);
 
@@ -129,9 +130,9 @@ uint64_t spot_generation_hash(const struct spot_generations *generations, int64_
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,
                            struct spot_err *err);
 
-/* Has a generation in files, which this process committed with that hash of its manifest, been left
- * unchanged since? Judged by the times of the files, whose contents are not read; false if these
- * are inconclusive. */
+/* True if the files of a generation, which this process committed with that hash of its manifest,
+ * have been left unchanged since. Judged by the times of the files, without reading their contents;
+ * false if the times are inconclusive. */
 bool spot_generation_is_untouched(const struct spot_generations *generations, int64_t step,
                                   uint64_t manifest);
 
@@ -146,7 +147,8 @@ int spot_generation_scan(const struct spot_generations *generations, int64_t ste
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err);
 
-/* The same, decoded as it comes. What breaks off behind a command is begun anew. */
+/* Read a bundle as above, decoding it while it is read. If a read by the command breaks off, it
+ * starts again. */
 struct spot_bundle *spot_generation_bundle(const struct spot_generations *generations,
                                            const struct spot_shape *shape, int64_t step, int bundle,
                                            struct spot_err *err);

@@ -127,7 +127,7 @@ bool spot_generation_is_tmp(const char *name)
     return !strcmp(name, ".tmp");
 }
 
-/* The directory in which it is assembled; -1 with *err. */
+/* Opens the directory in which the generation is assembled; -1 with *err. */
 static int open_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce,
                     struct spot_err *err)
 {
@@ -176,7 +176,7 @@ int spot_generation_begin(const struct spot_generations *g, int64_t step, struct
     return make_tmp(g, dir, err);
 }
 
-/* Bytes in memory, as one piece. */
+/* A source of bytes in memory that returns them as one piece. */
 struct all {
     const void *data;
     size_t n_byte;

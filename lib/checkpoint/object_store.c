@@ -25,13 +25,13 @@ struct entry {
     int64_t step;
     uint64_t nonce;
     bool has_manifest, is_bad;
-    char *text; /* of the manifest, NULL: not read yet */
+    char *text; /* text of the manifest, NULL: not read yet */
     size_t n_text;
 };
 
 struct spot_objects {
     struct spot_state_command command;
-    pthread_mutex_t lock; /* of the members below */
+    pthread_mutex_t lock; /* guards the members below */
     uint64_t job, owner;
     struct entry *entry;
     size_t n_entry, cap;
@@ -66,7 +66,7 @@ void spot_objects_free(struct spot_objects *o)
 
 /* --- the list of generations ------------------------------------------------------------------ */
 
-/* With the lock. */
+/* Finds a generation. Call with the lock held. */
 static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
 {
     for (size_t i = 0; i < o->n_entry; i++)
@@ -84,7 +84,7 @@ static struct entry *of_step(struct spot_objects *o, int64_t step)
     return NULL;
 }
 
-/* With the lock. */
+/* Finds or adds a generation. Call with the lock held. */
 static struct entry *add(struct spot_objects *o, int64_t step, uint64_t nonce)
 {
     struct entry *const e = find(o, step, nonce);
@@ -142,7 +142,7 @@ int64_t *spot_objects_list(struct spot_objects *o, size_t *n)
     return step;
 }
 
-/* The number of the generation of a step. 0, or -1 with *err. */
+/* The nonce of the valid generation of a step. Returns 0, or -1 with *err. */
 static int nonce_of(struct spot_objects *o, int64_t step, uint64_t *nonce, struct spot_err *err)
 {
     const struct entry *e;
@@ -270,7 +270,8 @@ static int is_listed(struct spot_objects *o, const char *key, bool *is_there, st
     return 0;
 }
 
-/* 0 and *job, *owner 0 if it is unclaimed. */
+/* Reads which job the store belongs to, and its writer. Returns 0, with *job and *owner 0 if the
+ * store is unclaimed, or -1 with *err. */
 static int read_owner(struct spot_objects *o, uint64_t *job, uint64_t *owner, struct spot_err *err)
 {
     struct spot_buf text;

@@ -31,10 +31,11 @@ struct spot_objects;
 struct spot_objects *spot_objects_new(const struct spot_state_command *command);
 void spot_objects_free(struct spot_objects *objects); /* NULL is fine */
 
-/* The job they belong to; *job 0: unclaimed. Returns 0, or -1 with *err. */
+/* The job to which the generations belong; *job 0: unclaimed. Returns 0, or -1 with *err. */
 int spot_objects_job(struct spot_objects *objects, uint64_t *job, struct spot_err *err);
 
-/* Unclaimed, or this job's? Returns 0, or -1 with *err: SPOT_EUSAGE if they are another job's. */
+/* Check that the generations are unclaimed, or this job's. Returns 0, or -1 with *err: SPOT_EUSAGE
+ * if they are another job's. */
 int spot_objects_check_job(struct spot_objects *objects, uint64_t job, struct spot_err *err);
 
 /* Become the writer of this job's generations, after checking that they are this job's, and remove

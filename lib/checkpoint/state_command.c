@@ -24,7 +24,7 @@
 #include "common/xalloc.h"
 
 enum { IN, OUT, WHY, ENDS, READ = 0, WRITE = 1, PIECE_BYTE = 64 << 10, LINE_BYTE = 160 };
-enum { TICK_MS = 50, END_MS = 5 }; /* between checks; after the end of its output */
+enum { TICK_MS = 50, END_MS = 5 }; /* poll interval; the same once the output has ended */
 
 static const double first_pause_s = 0.2; /* before the second try; doubles each time */
 static const double kill_s = 1;          /* for a killed process to end */
@@ -45,7 +45,7 @@ struct run {
     char line[LINE_BYTE + SPOT_UTF8_MAX]; /* the last line of its standard error */
     size_t n_line;
     bool has_line;        /* that line has ended */
-    double moved_s;       /* when a byte moved last */
+    double moved_s;       /* when a byte was last moved */
     bool is_ours;         /* the failure is not the command's: no further try */
     struct spot_err *err; /* the error in that case */
 };
@@ -59,7 +59,7 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* A shell with those streams, -1 for none. Returns 0 or an errno. */
+/* Starts a shell with those streams (-1: none). Returns 0 or an errno. */
 static int spawn_shell(pid_t *pid, pid_t group, char *const argv[], const int theirs[ENDS])
 {
     posix_spawn_file_actions_t action;
@@ -98,7 +98,7 @@ static int spawn_watcher(struct run *r)
     return rc;
 }
 
-/* Returns 0 or an errno. */
+/* Starts the command. Returns 0 or an errno. */
 static int spawn(struct run *r, const char *verb, const char *key, const int theirs[ENDS])
 {
     static const char arguments[] = " \"$@\"";
@@ -356,7 +356,7 @@ static int try_once(const struct spot_state_command *command, const char *verb, 
     return rc && !r.is_ours ? 1 : rc;
 }
 
-/* False if aborted. */
+/* Waits before the next try. False if aborted. */
 static bool pause_for(const struct spot_state_command *command, double pause_s)
 {
     const double until_s = spot_clock_s() + pause_s;

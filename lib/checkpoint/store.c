@@ -91,7 +91,7 @@ int spot_store_verify(struct spot_store *s, struct spot_err *err)
 {
     size_t n;
     int64_t *step = spot_generation_list(&s->disk, &n), sound = -1;
-    struct spot_generations disk = s->disk; /* the thread has no tick */
+    struct spot_generations disk = s->disk; /* with tick, unlike the thread's */
     int n_bad = 0;
 
     disk.tick = s->tick;
@@ -134,7 +134,7 @@ int spot_store_lock(struct spot_store *s, struct spot_err *err)
         s->lock_fd = fd;
         return 0;
     }
-    (void)dup3(fd, s->lock_fd, O_CLOEXEC); /* another thread uses its number */
+    (void)dup3(fd, s->lock_fd, O_CLOEXEC); /* keeps the number, which the other thread uses */
     close(fd);
     return 0;
 }
@@ -174,9 +174,8 @@ void spot_store_drop_unfinished(const struct spot_store *s)
         closedir(dir);
 }
 
-/* The newest generation. A directory belongs to one job: beside a valid generation of ours, one
- * that names another job is damaged; without one of ours, all belong to another job and are
- * refused. */
+/* Finds the newest generation. A directory belongs to one job: if it has a valid generation of
+ * ours, generations that name another job count as damaged; otherwise they are refused. */
 static int look_around(struct spot_store *s, struct spot_err *err)
 {
     size_t n;

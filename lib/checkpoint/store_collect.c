@@ -149,7 +149,7 @@ void spot_store_put(struct spot_store *s, int64_t step, int bundle, uint8_t *dat
                     size_t n_byte)
 {
     if (!is_missing(s, step, bundle)) {
-        free(data_take); /* of a generation that was given up */
+        free(data_take); /* the generation was given up */
         return;
     }
     enqueue(s, step, bundle, data_take, n_byte);
@@ -181,7 +181,7 @@ bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t 
         return false;
     *nonce |= 1;
     if (!thread_has_work(s))
-        spot_store_drop_unfinished(s); /* whose writers have left */
+        spot_store_drop_unfinished(s); /* its writers have left */
     if (spot_generation_share(&s->disk, s->collecting, *nonce, NULL))
         return false;
     s->nonce = *nonce;

@@ -23,7 +23,7 @@ struct spot_piece {
 /* Bytes that the thread writes as they arrive, to keep them in memory as briefly as possible. */
 struct spot_queued {
     struct spot_queued *next;
-    uint64_t serial, nonce; /* of its generation */
+    uint64_t serial, nonce; /* of the generation to which it belongs */
     int64_t step;
     int bundle;
     uint8_t *data;
@@ -57,15 +57,15 @@ struct spot_store {
 
     pthread_t thread;
     bool has_thread;
-    int news[2]; /* a byte per finished generation */
+    int news[2]; /* a byte for each finished generation */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop, has_work, has_result, has_ended;
-    uint64_t serial; /* of the generation being assembled, 0: none */
+    uint64_t serial; /* number of the generation being assembled, 0: none */
     struct spot_queued *first, **end;
     size_t queued_byte;
     struct spot_spool spool;
-    double drop_again_s;    /* old generations are not deleted before then */
+    double drop_again_s;    /* time before which old generations are not deleted */
     int64_t committed_step; /* the newest that this process wrote, and the hash of its manifest: the
                                thread's own */
     uint64_t committed;
@@ -73,9 +73,9 @@ struct spot_store {
     uint64_t work_nonce, work_serial;
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */
     int result;
-    struct spot_err result_err; /* of a result of 1: a warning, code 0 if none */
+    struct spot_err result_err; /* if `result` is 1: a warning, or code 0 */
     int64_t watched;            /* the newest generation, as the thread knows it */
-    bool is_gone;               /* the thread found it missing */
+    bool is_gone;               /* the thread found that it is missing */
 };
 
 void spot_store_free_queue(struct spot_store *s);

@@ -17,7 +17,7 @@
 enum { KEEP = 2 };
 
 static const double watch_s = 1;       /* between checks of the newest generation */
-static const double drop_share = 0.05; /* share of the time for deletes that fail */
+static const double drop_share = 0.05; /* maximum share of the time spent on deletes that fail */
 static const double look_s = 0.05;     /* between checks of gives_up() */
 static const double end_s = 1;         /* for the thread to end after that */
 
@@ -150,7 +150,7 @@ static int commit(struct spot_store *s, struct spot_err *err)
     return spot_generation_commit(&disk, s->work_step, s->work_nonce, s->spool.written, err);
 }
 
-/* Returns 1, with a warning in *err if any, or -1 with *err. */
+/* Commits the generation. Returns 1, with a warning in *err if there is one, or -1 with *err. */
 static int write_work(struct spot_store *s, struct spot_err *err)
 {
     if (!commit(s, err)) {
@@ -191,7 +191,8 @@ static void await_work(struct spot_store *s)
             return;
 }
 
-/* With the lock. A complete generation is committed before the next one is begun. */
+/* The next queued bundle that may be written. Call with the lock held. A complete generation is
+ * committed before bundles of the next one are written. */
 static struct spot_queued *next_queued(struct spot_store *s)
 {
     struct spot_queued *const q = s->first;
@@ -218,7 +219,7 @@ static void do_queued(struct spot_store *s, struct spot_queued *q)
     free(q);
 }
 
-/* With the lock. */
+/* Does the work that is due. Call with the lock held. */
 static void do_work(struct spot_store *s)
 {
     struct spot_err err = { 0 };
