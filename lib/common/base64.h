@@ -13,7 +13,7 @@ extern "C" {
 /* Letters of n bytes, with the NUL. */
 #define SPOT_BASE64_SIZE(n) (((n) + 2) / 3 * 4 + 1)
 
-/* data[n] into text[SPOT_BASE64_SIZE(n)]. */
+/* Encode data[n] into text[SPOT_BASE64_SIZE(n)]. */
 void spot_base64_encode(const void *data, size_t n, char *text);
 
 /* Decode text[n_text] into data[cap], with its length in *n. False if it is longer than cap, or is

@@ -280,7 +280,7 @@ static int next_line(struct reader *r, FILE *in)
             return 1;
         }
         if (r->at_end)
-            return r->is_long; /* the file ended with it */
+            return r->is_long; /* a long line ended without a newline */
         searched = r->end - r->begin;
         if (searched > SPOT_CSV_LINE_MAX) {
             if (!r->bad || !r->have_header)
@@ -409,7 +409,8 @@ static void keep_line(struct reader *r)
     r->n_kept += r->raw_len;
 }
 
-/* After a record that failed: without its first line, and with a new parser. Returns 0 to go on. */
+/* Continues after a record that failed: its first line is skipped, the others are read again, with
+ * a new parser. Returns 0 to continue. */
 static int recover(struct reader *r, struct csv_parser *parser)
 {
     if (!r->bad || !r->have_header || spot_bad_rows_take(r->bad, -1, r->err))
@@ -447,7 +448,8 @@ static int feed_line(struct reader *r, struct csv_parser *parser)
     return recover(r, parser);
 }
 
-/* At the end of the file: 1 if there is more to read again, 0, or -1 with *err. */
+/* At the end of the file. Returns 1 if there are lines to be read again, 0 if not, or -1 with
+ * *err. */
 static int finish(struct reader *r, struct csv_parser *parser)
 {
     if (csv_fini(parser, on_field, on_record, r)) {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Quoted (RFC 4180) if it contains the separator, a quote or a line end. */
+/* Write a field, quoted (RFC 4180) if it contains the separator, a quote or a line end. */
 void spot_csv_put(FILE *out, const char *text, char separator);
 
 #ifdef __cplusplus

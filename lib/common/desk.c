@@ -14,10 +14,10 @@
 struct spot_desk {
     pthread_t thread;
     bool has_thread;
-    int fd; /* readable: something is finished */
+    int fd; /* readable when a job is finished */
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct spot_desk_job *todo, *finished; /* in the order in which they came */
+    struct spot_desk_job *todo, *finished; /* in the order of arrival */
     bool ends;
 };
 
@@ -29,7 +29,7 @@ static void add_last(struct spot_desk_job **list, struct spot_desk_job *job)
     *list = job;
 }
 
-/* The first of the smallest. */
+/* Removes the smallest job; of equal ones the first. */
 static struct spot_desk_job *take_smallest(struct spot_desk_job **list)
 {
     struct spot_desk_job **best = list, *job;
@@ -59,7 +59,7 @@ static void *do_jobs(void *desk)
         job->work(job);
         pthread_mutex_lock(&d->lock);
         add_last(&d->finished, job);
-        (void)!write(d->fd, &one, sizeof(one)); /* fails only where it is readable anyway */
+        (void)!write(d->fd, &one, sizeof(one)); /* fails only if fd is readable already */
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;

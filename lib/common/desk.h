@@ -16,10 +16,10 @@ extern "C" {
 #endif
 
 struct spot_desk_job {
-    void (*work)(struct spot_desk_job *job); /* on the thread */
+    void (*work)(struct spot_desk_job *job); /* runs on the thread */
     void (*done)(
-        struct spot_desk_job *job); /* on the loop, of every job; it is the caller's again */
-    size_t size;                    /* how much work it is, about */
+        struct spot_desk_job *job); /* on the loop, for each job; the caller owns it again */
+    size_t size;                    /* approximate amount of work */
     struct spot_desk_job *next;
 };
 

@@ -14,8 +14,8 @@ enum { SPOT_ELAPSED_TEXT = 32 };
 /* "45 s", "3:05 min", "2:05 h". Returns text. */
 const char *spot_elapsed_text(double s, char text[SPOT_ELAPSED_TEXT]);
 
-/* A wait that is reported after first_s, and then each time it has doubled, at intervals of five
- * seconds to ten minutes. Zero it at first. */
+/* Schedule of reports of a wait: after first_s, and then each time that the wait has doubled, at
+ * intervals of five seconds to ten minutes. Zeroed before use. */
 struct spot_wait {
     double since_s, next_s; /* by spot_clock_s; 0: it has not begun */
 };

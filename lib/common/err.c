@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The message stays: the new one may quote it. */
+/* The message is kept, since the new one may quote it. */
 static void begin(struct spot_err *err, enum spot_code code, int sys_errno)
 {
     err->code = code;

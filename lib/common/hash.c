@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 /* The library's plain functions use SSE2; its dispatching functions are 2.4 times as fast with
- * AVX-512. This header exists where they do. */
+ * AVX-512. This header exists only where the dispatching functions do. */
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* histogram.h - durations counted in buckets whose bounds double, from 0.25 ms to 131 s.
  *
- * Constant size; can be summed over servers; in Prometheus's form.
+ * Its size is constant, histograms of several servers can be added, and the form is Prometheus's.
  */
 #ifndef SPOT_COMMON_HISTOGRAM_H
 #define SPOT_COMMON_HISTOGRAM_H

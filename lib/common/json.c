@@ -14,7 +14,7 @@
 
 /* --- finding a JSON pointer --- */
 
-/* Follows the pointer as far as it exists. */
+/* The value at the pointer, or at the longest prefix of it that exists. */
 static const struct spot_json_value *find_pointer(const struct spot_json_doc *doc,
                                                   const char *pointer)
 {
@@ -167,7 +167,7 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
     if (n_byte > SPOT_JSON_BYTE_MAX)
         return too_large(source, err);
     doc->text = spot_xcalloc(n_byte + 1, 1);
-    if (n_byte) /* else `text` may be NULL */
+    if (n_byte) /* `text` may be NULL if n_byte is 0 */
         memcpy(doc->text, text, n_byte);
     doc->n_byte = n_byte;
     if (parse_text(doc, root, err)) {

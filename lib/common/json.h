@@ -58,7 +58,7 @@ int spot_json_parse(struct spot_json_doc *doc, const char *text, size_t n_byte, 
 /* One line of a JSON Lines file; `line` counts from 1 and is used in messages. */
 int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                          const char *source, unsigned long line, struct spot_err *err);
-/* The same for a line that is an array. */
+/* The same for a line whose value is an array. */
 int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                                const char *source, unsigned long line, struct spot_err *err);
 int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err);
@@ -80,9 +80,9 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_jso
                           const char *pointer, const struct spot_field *table, void *base,
                           struct spot_err *err);
 
-/* The array `key` of an object, each entry by part->field into one of the rows, of `size` bytes,
- * that begin as *first (NULL: as zeros). *row [*n] is the caller's to free, also on failure; none
- * if the key is absent and not required. Returns 0, or -1 with *err. */
+/* Read the array `key` of an object: each entry, by part->field, into a row of `size` bytes that
+ * starts as a copy of *first (NULL: zeros). *row [*n] is the caller's to free, also on failure;
+ * none if the key is absent and not required. Returns 0, or -1 with *err. */
 int spot_json_rows(const struct spot_json_doc *doc, const struct spot_json_value *obj,
                    const char *pointer, const char *key, const struct spot_doc_part *part,
                    const void *first, size_t size, void **row, size_t *n, struct spot_err *err);

@@ -22,9 +22,9 @@ struct spot_field {
     const char *key;
     enum spot_field_type type;
     size_t offset;
-    const char *unit; /* "s", "usd", "byte", "1" for a pure number; of text NULL, or "hex" */
-    double min, max;  /* inclusive; both 0 = unbounded; max may be INFINITY; of "hex" the number of
-                         digits, both */
+    const char *unit; /* "s", "usd", "byte", "1" for a pure number; for text NULL, or "hex" */
+    double min, max;  /* inclusive; both 0: unbounded; max may be INFINITY; for "hex" both are the
+                         number of digits */
     bool required;
 };
 
@@ -35,8 +35,8 @@ struct spot_doc_part {
     const struct spot_field *field;
     bool required;    /* the object or array must be present */
     size_t n_max;     /* limit on the entries of the array */
-    const char *when; /* only if the document's "event" is this; NULL: always. Then `at` is a key
-                         that it must have, or "" */
+    const char *when; /* NULL: the part applies always; else only if the document's "event" has this
+                         value, and `at` is then "" or a key that must be present */
 };
 
 #ifdef __cplusplus

@@ -70,12 +70,12 @@ static int hex4(const struct scan *s, size_t at)
         else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
             value = 16 * value + (c | 0x20) - 'a' + 10;
         else
-            return -1; /* also a NUL at the end of the text */
+            return -1; /* also the NUL at the end of the text */
     }
     return value;
 }
 
-/* At the backslash. */
+/* Checks an escape; `at` is at its backslash. */
 static int take_escape(struct scan *s)
 {
     const char c = s->text[s->at + 1];
@@ -221,7 +221,8 @@ static void close_container(struct scan *s)
     s->at++;
 }
 
-/* At a bracket. *is_value: a value follows, not the end of this one. */
+/* Enters an array or object; `at` is at its bracket. *is_value: a value follows; false: it is
+ * empty. */
 static int open_container(struct scan *s, int depth_max, bool *is_value)
 {
     struct spot_json_count *const c = s->count;
@@ -245,7 +246,7 @@ static int open_container(struct scan *s, int depth_max, bool *is_value)
     return 0;
 }
 
-/* After a value: closing brackets, then a comma or the end. */
+/* Consumes what follows a value: closing brackets, then a comma or the end. */
 static int take_behind(struct scan *s)
 {
     while (s->depth) {

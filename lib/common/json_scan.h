@@ -17,7 +17,7 @@ extern "C" {
 
 enum {
     SPOT_JSON_SCAN_DEPTH = 64,
-    SPOT_JSON_SCAN_MANY = 255, /* value of n_child: see `many` */
+    SPOT_JSON_SCAN_MANY = 255, /* as n_child: the number is in `many` */
 };
 
 /* A container with many members or entries. */
@@ -26,10 +26,11 @@ struct spot_json_many {
 };
 
 struct spot_json_count {
-    uint8_t *n_child; /* [n_container] in the order of their brackets, up to SPOT_JSON_SCAN_MANY */
+    uint8_t *n_child; /* [n_container] number of children of each, in the order of their brackets;
+                         at most SPOT_JSON_SCAN_MANY */
     struct spot_json_many *many; /* [n_many] the true number of those, ascending by container */
     size_t n_container, n_many, container_cap, many_cap;
-    size_t n_entry, n_member; /* of all arrays, of all objects */
+    size_t n_entry, n_member; /* entries of all arrays; members of all objects */
     size_t n_index;           /* members of objects that have more than `index_above` */
     size_t n_escaped;         /* bytes of strings with escapes, plus one for each such string */
 };
@@ -39,8 +40,8 @@ struct spot_json_wrong {
     char what[128];
 };
 
-/* text[n] with a NUL behind it; `depth_max` up to SPOT_JSON_SCAN_DEPTH. Returns 0, or -1 with
- * *wrong. Release *count either way. */
+/* Validate text[n], which is followed by a NUL; `depth_max` is at most SPOT_JSON_SCAN_DEPTH.
+ * Returns 0, or -1 with *wrong. Release *count in either case. */
 int spot_json_scan(const char *text, size_t n, int depth_max, uint32_t index_above,
                    struct spot_json_count *count, struct spot_json_wrong *wrong);
 void spot_json_count_release(struct spot_json_count *count);

@@ -11,7 +11,8 @@
 #include "common/utf8.h"
 #include "common/xalloc.h"
 
-/* Objects of more members have, before the first, the numbers of their members sorted by key. */
+/* Objects with more members than this store, before the first member, the member indices sorted by
+ * key. */
 enum { INDEX_ABOVE = 8, KIND_BITS = 3 };
 
 typedef struct spot_json_value value;
@@ -45,7 +46,7 @@ size_t spot_json_size(const value *v)
 
 static value *first_of(const value *v)
 {
-    /* what a tree holds is the tree's to change. NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    /* the tree owns the values, so the cast is safe. NOLINTNEXTLINE(performance-no-int-to-ptr) */
     return (value *)(uintptr_t)v + v->part[1];
 }
 
@@ -110,7 +111,7 @@ static const char *key_of(const value *object, size_t i)
     return spot_json_text(first_of(object) + 2 * i);
 }
 
-/* Down the heap of the greatest key until none below is greater. */
+/* Moves an entry down the heap until neither child has a greater key. */
 static void sift(const value *object, uint32_t *order, size_t at, size_t n)
 {
     const uint32_t moved = order[at];
@@ -146,7 +147,7 @@ static void make_index(const value *object)
     }
 }
 
-/* As strcmp of key[n] and `other`. */
+/* Compares key[n] and `other` like strcmp. */
 static int compare(const char *key, size_t n, const char *other)
 {
     const int rc = strncmp(key, other, n);
@@ -202,7 +203,7 @@ void spot_json_drop_nulls(value *object)
         make_index(object);
 }
 
-/* A member whose key occurred before; NULL: all keys differ. */
+/* A member whose key occurs twice; NULL: all keys differ. */
 static const value *second_of_a_key(const value *object)
 {
     const size_t n = object->part[0];
@@ -234,7 +235,7 @@ struct build {
     char *text;
     size_t at;
     value *free_value;
-    char *free_char; /* of the decoded strings */
+    char *free_char; /* for the decoded strings */
     int depth;
     struct level open[SPOT_JSON_SCAN_DEPTH];
     const struct spot_json_count *count;
@@ -400,7 +401,7 @@ static int close_container(struct build *b)
                  : 0;
 }
 
-/* Stores a value; of a container, the part before its first child. */
+/* Stores a value; for a container, the part before its first child. */
 static int put_value(struct build *b, value *v)
 {
     const char c = b->text[b->at];

@@ -33,7 +33,7 @@ enum spot_json_kind {
 /* A value. NULL stands for an absent value, without kind, children or text. */
 struct spot_json_value {
     uint32_t place_kind;
-    uint32_t part[2]; /* of a container: number of children, and distance to the first */
+    uint32_t part[2]; /* for a container: number of children, and distance to the first */
 };
 
 struct spot_json_tree {
@@ -51,7 +51,7 @@ void spot_json_tree_release(struct spot_json_tree *tree);
 
 bool spot_json_is(const struct spot_json_value *v, enum spot_json_kind kind);
 
-/* Its byte offset in the text. */
+/* Byte offset of a value in the text. */
 size_t spot_json_place(const struct spot_json_value *v);
 
 /* Number of members or entries; 0 if it is not a container. */

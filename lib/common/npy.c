@@ -14,7 +14,7 @@ static const char magic[] = "\x93NUMPY";
 
 struct header {
     char text[HEADER_MAX + 1];
-    char kind; /* i or u */
+    char kind; /* 'i' or 'u' */
     bool is_big_endian, is_fortran;
     int cell_byte;
     int64_t n_row, n_col;
@@ -116,7 +116,7 @@ static int read_header(struct header *h, FILE *in, const char *source, struct sp
     return read_bytes(in, h->text, n, source, err) || parse_header(h, source, err) ? -1 : 0;
 }
 
-/* Sign or zeros before the bytes of a cell. */
+/* Reads a cell; the bytes above it are filled with its sign or with zeros. */
 static uint64_t cell_of(const struct header *h, const unsigned char *byte)
 {
     uint64_t x = 0;

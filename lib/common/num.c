@@ -10,7 +10,7 @@
 const char *spot_num_format(double value, char text[SPOT_NUM_TEXT])
 {
     if (value == rint(value) && fabs(value) < 1e15) {
-        snprintf(text, SPOT_NUM_TEXT, "%.0f", value + 0.0); /* -0 reads as 0 */
+        snprintf(text, SPOT_NUM_TEXT, "%.0f", value + 0.0); /* -0 is written as 0 */
         return text;
     }
     for (int digits = 15; digits <= 17; digits++) {

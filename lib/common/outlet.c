@@ -54,7 +54,7 @@ static void release(struct spot_outlet *o)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Takes whole lines if possible. */
+/* Copies the next bytes to be written, whole lines if possible. */
 static size_t next_piece(const struct spot_outlet *o, char piece[PIECE_BYTE])
 {
     const unsigned char *const from = o->text.data + o->sent;
@@ -69,7 +69,7 @@ static size_t next_piece(const struct spot_outlet *o, char piece[PIECE_BYTE])
     return n;
 }
 
-/* May block forever. */
+/* Writes a piece. May block forever. */
 static ssize_t write_out(int fd, const char *piece, size_t n)
 {
     struct pollfd set = { .fd = fd, .events = POLLOUT };
@@ -254,7 +254,7 @@ size_t spot_outlet_free(struct spot_outlet *o, double limit_s)
     o->is_over = true;
     n = left(o);
     if (is_left_alone)
-        pthread_detach(o->thread); /* it frees the outlet when its write returns, if ever */
+        pthread_detach(o->thread); /* the thread frees the outlet when its write returns */
     pthread_cond_broadcast(&o->moved);
     pthread_mutex_unlock(&o->lock);
     if (is_left_alone)

@@ -22,7 +22,7 @@ bool spot_outlet_is_needed(int fd)
     return !fstat(fd, &st) && !S_ISREG(st.st_mode);
 }
 
-/* As fopencookie wants it: 0 with errno on failure. */
+/* A write function for fopencookie: returns 0 with errno on failure. */
 static ssize_t write_lines(void *cookie, const char *text, size_t n)
 {
     struct lines *const l = cookie;

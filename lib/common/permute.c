@@ -27,7 +27,7 @@ uint64_t spot_permute(uint64_t n, uint64_t key, uint64_t x)
     assert(x < n && n <= UINT64_C(1) << 62);
     while ((UINT64_C(1) << 2 * half) < n)
         half++;
-    do { /* the cycle through x comes back below n at x itself at the latest */
+    do { /* repeating leads back to x in the end, so a value below n is found */
         x = scramble(x, half, key);
     } while (x >= n);
     return x;

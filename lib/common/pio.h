@@ -19,7 +19,7 @@ ssize_t spot_read_at(int fd, uint64_t at, void *data, size_t n_byte);
 /* Write all of data [n_byte] at offset `at`. Returns 0, or -1 with errno. */
 int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte);
 
-/* Nothing if it is -1: not open. */
+/* Close fd, unless it is -1. */
 static inline void spot_close(int fd)
 {
     if (fd >= 0)

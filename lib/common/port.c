@@ -8,7 +8,7 @@
 /* Silence limits within which a busy peer should have read everything and closed. */
 enum { DRAIN_LIMITS = 10 };
 
-/* True for a peer that is never silent for long, but too slow. */
+/* True for a peer that is never silent for limit_s, but too slow. */
 static bool is_too_slow(double limit_s, double start_s, size_t n_byte)
 {
     return limit_s > 0 && spot_clock_s() - start_s > limit_s + (double)n_byte / SPOT_PORT_RATE_MIN;

@@ -20,15 +20,15 @@ enum { SPOT_PORT_RATE_MIN = 4096 };
 
 /* First member of each kind of port. Used by one thread at a time. */
 struct spot_port {
-    /* At least one byte, at most n_byte; *got 0 at the end of the channel. -1 with *err
-     * (SPOT_ESYS) when the peer is gone or silent. */
+    /* Read at least one byte and at most n_byte; *got 0 at the end of the channel. Returns 0, or -1
+     * with *err (SPOT_ESYS) when the peer is gone or silent. */
     int (*read)(struct spot_port *port, void *data, size_t n_byte, size_t *got,
                 struct spot_err *err);
 
-    /* All of it, or -1 with *err (SPOT_ESYS). */
+    /* Write all of it. Returns 0, or -1 with *err (SPOT_ESYS). */
     int (*write)(struct spot_port *port, const void *data, size_t n_byte, struct spot_err *err);
 
-    /* 1 if a read would not block, 0 if nothing arrived for limit_s. */
+    /* Returns 1 if a read would not block, 0 if nothing arrived for limit_s. */
     int (*wait)(struct spot_port *port, double limit_s);
 
     void (*close)(struct spot_port *port); /* and free */
@@ -36,7 +36,7 @@ struct spot_port {
     double limit_s; /* limit on silence; 0: none */
 };
 
-/* Exactly n_byte bytes; an earlier end is an error, and so is a peer that is too slow
+/* Read exactly n_byte bytes; an earlier end is an error, and so is a peer that is too slow
  * (SPOT_PORT_RATE_MIN, after limit_s). */
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err);
 

@@ -174,7 +174,7 @@ static int end(FILE *out_take, int dir_fd, const char *name, bool does_sync, int
     char beside[NAME_MAX + 1];
     int why;
 
-    (void)name_beside(name, beside); /* as in the beginning */
+    (void)name_beside(name, beside); /* makes the same name as above */
     if (!rc)
         rc = fflush(out_take) || ferror(out_take) || (does_sync && fsync(fileno(out_take)));
     why = errno;
@@ -219,7 +219,7 @@ bool spot_safe_is_at(int dir_fd, const char *name, int fd)
 struct removal {
     int top_fd;
     unsigned long n_moved;
-    size_t n_gone; /* in this pass */
+    size_t n_gone; /* number of entries removed in this pass */
     char name[NAME_MAX + 1];
     int why; /* errno of the first remaining entry; 0: none */
 };

@@ -38,7 +38,7 @@ static bool is_here(enum spot_simd simd)
         return true;
     case SPOT_SIMD_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case SPOT_SIMD_AVXVNNI: /* no compiler has a name for it */
+    case SPOT_SIMD_AVXVNNI: /* compilers have no name for it */
         return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
                (a & bit_AVXVNNI);
     case SPOT_SIMD_AVX512:

@@ -14,9 +14,9 @@ extern "C" {
 
 /* In the order in which SPOT_SIMD disables them. A set does not imply all sets before it. */
 enum spot_simd {
-    SPOT_SIMD_PORTABLE, /* what each processor of this architecture has */
+    SPOT_SIMD_PORTABLE, /* available on every processor of this architecture */
     /* x86-64 */
-    SPOT_SIMD_AVX2,       /* avx2: and FMA */
+    SPOT_SIMD_AVX2,       /* avx2: AVX2 and FMA */
     SPOT_SIMD_AVXVNNI,    /* avxvnni */
     SPOT_SIMD_AVX512,     /* avx512: F, BW, DQ and VL */
     SPOT_SIMD_AVX512VNNI, /* avx512, too */
@@ -29,7 +29,7 @@ enum spot_simd {
 /* True if this processor has these instructions and SPOT_SIMD does not disable them. */
 bool spot_simd_has(enum spot_simd simd);
 
-/* Is AVX2 one of them? Asked once in a process. */
+/* True if spot_simd_has(SPOT_SIMD_AVX2), which is determined once per process. */
 bool spot_simd_is_wide(void);
 
 #ifdef __cplusplus

@@ -27,7 +27,7 @@ int spot_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, double unt
 
 struct spot_thread;
 
-/* Used by one thread; {NULL} is an empty one. */
+/* A group of threads. Used by one thread; {NULL} is an empty group. */
 struct spot_threads {
     struct spot_thread *first;
 };

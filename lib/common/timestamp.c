@@ -91,7 +91,7 @@ static int take_clock(const char **p, double *clock_s)
     return 0;
 }
 
-/* Z, +hh:mm, +hhmm or nothing, which leaves *offset_s. */
+/* Reads a time zone: Z, +hh:mm or +hhmm. Without one *offset_s stays unchanged. */
 static int take_zone(const char **p, double *offset_s)
 {
     int hour, minute, sign;

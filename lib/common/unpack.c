@@ -25,14 +25,14 @@ struct spot_unpack_state {
     char in[IN_BYTE];
     size_t begin, end;                     /* input not decompressed yet */
     uint64_t n_in, n_out, n_free, n_times; /* see spot_unpack_limit */
-    bool is_between;                       /* frames: the input may end here */
+    bool is_between;                       /* zstd: between two frames, where the input may end */
     z_stream gzip;
     ZSTD_DCtx *zstd;   /* NULL: gzip */
     const char *fault; /* NULL: none so far */
     char too_long[96];
 };
 
-/* One step: fills out [room]. Returns the bytes put there, -1 with `fault`. */
+/* A decompression step: fills out [room]. Returns the number of bytes, -1 with `fault`. */
 typedef ssize_t step_fn(struct spot_unpack_state *s, char *out, size_t room);
 
 static ssize_t step_gzip(struct spot_unpack_state *s, char *out, size_t room)
@@ -168,7 +168,7 @@ int spot_unpack_open(struct spot_unpack *unpack, FILE *in, const char *source, s
 
     *unpack = (struct spot_unpack){ .in = in };
     if (!is_gzip && !is_zstd) {
-        for (size_t i = n_seen; i-- > 0;) /* glibc takes back any number */
+        for (size_t i = n_seen; i-- > 0;) /* glibc accepts any number of pushed back bytes */
             ungetc(seen[i], in);
         return 0;
     }

@@ -110,7 +110,7 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte)
 void *spot_alloc_aligned(size_t n, size_t size)
 {
     const size_t before =
-        sizeof(void *) + ALIGNMENT - 1; /* stores the address of the block, to free it */
+        sizeof(void *) + ALIGNMENT - 1; /* room for the address of the block, needed to free it */
     char *block, *at;
 
     if (size && n > (SIZE_MAX - before) / size)
