@@ -12,7 +12,7 @@ struct socket_comm {
     struct spot_mesh *mesh;
     struct spot_comm_place place;
     struct spot_comm_socket_types types;
-    size_t rank; /* among the replicas */
+    size_t rank; /* index of this member among the replicas */
 };
 
 static struct socket_comm *of(struct spot_comm *comm)

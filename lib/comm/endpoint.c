@@ -56,7 +56,8 @@ static int parse_path(const char *text, struct spot_endpoint *e, struct spot_err
     return 0;
 }
 
-/* "HOST:PORT" or "[IPV6]:PORT" in two: the host into `host`, the port returned; NULL for others. */
+/* Splits "HOST:PORT" or "[IPV6]:PORT": copies the host, and returns the port; NULL for any other
+ * text. */
 static const char *split(const char *text, char host[SPOT_ADDRESS_MAX])
 {
     const char *colon = strrchr(text, ':'), *from = text, *to = colon;
@@ -136,7 +137,7 @@ bool spot_endpoint_is_any(const struct spot_endpoint *e)
     return e->kind != SPOT_ENDPOINT_UNIX && !memcmp(e->ip, zero, sizeof(zero));
 }
 
-/* Up to n_max endpoints into e. Returns how many, at least 1, or -1 with *err. */
+/* Parses an address into at most n_max endpoints. Returns how many, at least 1, or -1 with *err. */
 static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoint *e, int n_max,
                      struct spot_err *err)
 {
@@ -159,7 +160,7 @@ static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoi
     if (!n) {
         if (reach == SPOT_REACH_NAMES)
             return spot_err_set(err, SPOT_ESYS, "cannot find the host of '%s'", text);
-        e->kind = SPOT_ENDPOINT_TCP4; /* without an owner */
+        e->kind = SPOT_ENDPOINT_TCP4; /* for an unknown host */
         if (reach == SPOT_REACH_NUMERIC)
             return spot_err_set(err, SPOT_EUSAGE, "'%s': '%s' is not an IP address", text, host);
     }

@@ -46,14 +46,15 @@ int spot_endpoint_parse_reach(const char *text, enum spot_reach reach,
 /* The same with SPOT_REACH_HERE. */
 int spot_endpoint_parse(const char *text, struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* Only this machine can connect to it. */
+/* True if only this machine can connect to it. */
 bool spot_endpoint_is_private(const struct spot_endpoint *endpoint);
-/* Both are TCP with the same IP address, whatever the ports. */
+/* True if both are TCP with the same IP address, whatever the ports. */
 bool spot_endpoint_is_same_host(const struct spot_endpoint *a, const struct spot_endpoint *b);
-/* 0.0.0.0 or [::]: all addresses of this machine; not an address to give to others. */
+/* True for 0.0.0.0 or [::], which means all addresses of this machine and must not be given to
+ * others. */
 bool spot_endpoint_is_any(const struct spot_endpoint *endpoint);
 
-/* The text form, in a buffer of SPOT_ADDRESS_MAX + 8. */
+/* Write the text form into a buffer of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
 
 /* Make the path of a Unix socket absolute and free of symbolic links. Left unchanged if it would be

@@ -16,7 +16,7 @@ struct fd_port {
     int in, out;
 };
 
-/* 1 on `events` or the end of the stream, 0 after limit_s. */
+/* Returns 1 on `events` or at the end of the stream, 0 after limit_s. */
 static int await(int fd, short events, double limit_s)
 {
     const double end_s = spot_clock_s() + limit_s;

@@ -25,7 +25,7 @@ static const double run_max_s =
     0.01; /* per call of spot_http_run, since the caller has other work, too */
 /* Time for a client to read an early answer: many clients read only after they have sent
  * everything. */
-static const double linger_s = 1, linger_most_s = 10; /* of silence, and in all */
+static const double linger_s = 1, linger_most_s = 10; /* maximum silence, and maximum time in all */
 
 /* --- connections ---------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ static bool is_at_end(const struct spot_http_line *l)
     return l->closes && !l->call && !l->lingers && l->n_sent == l->out.n;
 }
 
-/* Returns 0, or -1 when the kernel has no room. */
+/* Registers the wanted events. Returns 0, or -1 if the kernel is out of memory. */
 static int watch(struct spot_http_line *l, int how)
 {
     const bool has_more = l->n_sent < l->out.n || is_at_end(l);

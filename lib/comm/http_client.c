@@ -2,7 +2,8 @@
 #include "comm/http_client.h"
 
 #include <arpa/inet.h>
-#define CURL_DISABLE_TYPECHECK /* its macros call by name */
+#define CURL_DISABLE_TYPECHECK    /* the type-checking macros cannot be used with the table of \
+                                     functions */
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,7 @@ static bool is_near6(const struct in6_addr *ip)
     return IN6_IS_ADDR_LOOPBACK(ip) || IN6_IS_ADDR_LINKLOCAL(ip) || !memcmp(ip, ec2, sizeof(ec2));
 }
 
-/* "", or ":PORT" */
+/* True for "", or ":PORT". */
 static bool is_port(const char *text)
 {
     const size_t n = strspn(text + (*text == ':'), "0123456789");
@@ -117,7 +118,7 @@ static size_t take(struct asked *a, struct spot_buf *to, size_t n_max, const voi
 {
     if (to->n + n > n_max) {
         a->is_too_large = true;
-        return 0; /* which ends the transfer */
+        return 0; /* ends the transfer */
     }
     spot_buf_add(to, data, n);
     return n;
@@ -430,7 +431,7 @@ static CURLMcode run_sockets(struct spot_http_client *client)
     return code;
 }
 
-/* Milliseconds, rounded up. */
+/* The wait in milliseconds, rounded up. */
 static int wait_ms(const struct spot_http_client *client, double timeout_s)
 {
     const double left_s = fmin(timeout_s, client->timer_s - spot_clock_s());

@@ -30,7 +30,7 @@ struct spot_http_client;
 struct spot_http_ask {
     const char *method;                        /* "GET", "PUT", "POST" */
     const char *url;                           /* must pass spot_http_url_check */
-    const char *header[SPOT_HTTP_HEADERS_MAX]; /* "Name: value"; NULL ends */
+    const char *header[SPOT_HTTP_HEADERS_MAX]; /* "Name: value"; ends with NULL */
     const char *body;                          /* NULL: none */
     double connect_s, limit_s; /* time limits for connecting, and for the whole answer; 0: none */
     /* If not NULL, receives the body of an answer with status 200 in pieces, of any length; the

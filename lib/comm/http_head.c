@@ -65,7 +65,7 @@ size_t spot_http_head_size(const char *data, size_t n, size_t *n_seen)
 
 /* --- the target ------------------------------------------------------------------ */
 
-/* "%2F" and the like; false: not two digits, or a NUL. */
+/* Decodes "%2F" and the like in place; false: not two hex digits, or a NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -84,7 +84,7 @@ static bool decode(char *text)
     return true;
 }
 
-/* host, host:port, [address]:port, or nothing. */
+/* True for host, host:port, [address]:port, or an empty text. */
 static bool is_host(const char *text)
 {
     const bool is_address = *text == '[';
@@ -103,7 +103,7 @@ static bool is_host(const char *text)
     return !*at;
 }
 
-/* Of http://host/path: moves the host to the front and returns the start of the path; NULL:
+/* Splits http://host/path: moves the host to the front and returns the start of the path; NULL:
  * malformed. */
 static char *cut_absolute(struct spot_http_head *h, char *target)
 {
@@ -313,7 +313,7 @@ void spot_http_head_release(struct spot_http_head *h)
 
 enum chunk_state {
     CHUNK_SIZE,      /* digits */
-    CHUNK_EXTENSION, /* the rest of the line */
+    CHUNK_EXTENSION, /* the rest of the line after the size */
     CHUNK_SIZE_LF,
     CHUNK_DATA,
     CHUNK_DATA_CR,
@@ -325,7 +325,7 @@ enum chunk_state {
     CHUNK_END_LF,
 };
 
-/* Returns the next state, or -1. */
+/* Reads a byte of the size line. Returns the next state, or -1. */
 static int read_size(struct spot_http_chunks *c, char ch)
 {
     if (hex_of(ch) >= 0) {

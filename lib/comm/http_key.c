@@ -25,12 +25,12 @@ struct spot_http_keys {
     struct key key[KEYS_MAX];
 };
 
-/* A file that is being read. */
+/* State of reading a key file. */
 struct reading {
     const char *path;
     unsigned long line;
     struct spot_err *err;
-    unsigned long line_of[KEYS_MAX]; /* of each key */
+    unsigned long line_of[KEYS_MAX]; /* line of each key */
 };
 
 static int refuse(const struct reading *r, const char *what)

@@ -36,7 +36,7 @@ struct spot_http_line {
     int fd;
     struct spot_tls *tls; /* owns fd; NULL: in the clear */
     uint32_t events;      /* polled events */
-    double due_s; /* when it is closed; not restarted by every byte, since a peer could send one now
+    double due_s; /* when it is closed. Not every byte extends it, since a peer could send one now
                      and then. INFINITY: the call waits for its owner */
     struct spot_buf in, out;
     size_t n_seen,
@@ -49,7 +49,7 @@ struct spot_http_line {
 };
 
 enum spot_http_call_state {
-    SPOT_HTTP_OPEN,     /* no answer yet */
+    SPOT_HTTP_OPEN,     /* the answer waits for its turn */
     SPOT_HTTP_ANSWERED, /* the answer waits for its turn */
     SPOT_HTTP_STREAMING,
     SPOT_HTTP_SENT, /* the answer is in the connection's output */

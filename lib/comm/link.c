@@ -25,7 +25,7 @@ static void write_header(uint8_t *at, uint32_t type, uint32_t epoch, uint64_t ta
     spot_le_put(at + 24, n_byte, 8);
 }
 
-/* With room for the payload, or none if it is lent. */
+/* Creates a frame with room for the payload, or without if it is lent. */
 static struct spot_frame *make_frame(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte,
                                      const void *lent)
 {
@@ -134,8 +134,8 @@ void spot_link_release(struct spot_link *link)
     link->fd = -1;
 }
 
-/* The end of what arrived, clean or not (errno). A TLS alert in place of a frame: the other side
- * requires a key. */
+/* Reports the end of the connection, clean or not (errno). If a TLS alert arrived in place of a
+ * frame, the other side requires a key. */
 static int report_end(const struct spot_link *link, bool is_clean, struct spot_err *err)
 {
     if (!link->tls && !link->arriving && link->n_header >= 2 && link->header[0] == 0x15 &&
@@ -146,7 +146,8 @@ static int report_end(const struct spot_link *link, bool is_clean, struct spot_e
     return spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");
 }
 
-/* Bytes read, 0 if none are there now, -1 with *err at the end or on failure. */
+/* Reads bytes. Returns their number, 0 if none are available now, -1 with *err at the end or on
+ * failure. */
 static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot_err *err)
 {
     if (link->tls)
@@ -165,7 +166,7 @@ static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot
     }
 }
 
-/* The header is complete: check it, and allocate the payload. */
+/* Call when the header is complete: checks it, and allocates the payload. */
 static int start_payload(struct spot_link *link, struct spot_err *err)
 {
     const uint8_t *h = link->header;
@@ -224,13 +225,14 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
             link->arriving = NULL;
             link->n_header = 0;
             if (link->is_stranger)
-                return 0; /* until the peer is identified */
+                return 0; /* read no more until the peer is identified */
         }
     }
     return 0;
 }
 
-/* One sendmsg from byte `done` on: bytes taken, 0 if none are now, -1 with *err. */
+/* Makes one sendmsg call from byte `done` on. Returns the bytes sent, 0 if none can be sent now, -1
+ * with *err. */
 static ssize_t write_some(struct spot_link *link, const uint8_t *header, const uint8_t *data,
                           size_t n_byte, size_t done, struct spot_err *err)
 {
@@ -399,7 +401,7 @@ static struct spot_frame *own(struct spot_frame *frame_take, struct spot_err *er
 int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err)
 {
     struct spot_frame_list kept = { NULL, NULL };
-    bool may_have_begun = true; /* the first: TLS may have taken a record that it still sends */
+    bool may_have_begun = true; /* the first frame: TLS may still be sending a part of it */
     struct spot_frame *frame;
     int rc = 0;
 

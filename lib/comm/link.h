@@ -25,7 +25,7 @@ enum {
 };
 
 struct spot_frame {
-    struct spot_frame *next; /* of the list that contains it */
+    struct spot_frame *next; /* next frame of the list */
     uint32_t type, epoch;
     uint64_t tag;
     size_t n_byte;
@@ -43,7 +43,7 @@ struct spot_frame_list {
 };
 
 void spot_frame_push(struct spot_frame_list *list, struct spot_frame *frame_take);
-struct spot_frame *spot_frame_pop(struct spot_frame_list *list); /* NULL when empty */
+struct spot_frame *spot_frame_pop(struct spot_frame_list *list); /* NULL if the list is empty */
 void spot_frame_list_release(struct spot_frame_list *list);
 
 struct spot_link {

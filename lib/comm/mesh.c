@@ -162,7 +162,8 @@ static int report_failed(const struct spot_mesh *mesh, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "the coordinator was lost: %.400s", mesh->lost.msg);
 }
 
-/* The end of sending a report, with the lock held. */
+/* Call after sending a report, with the lock held: after a failure the coordinator is lost; if more
+ * is to be sent, the thread is woken. */
 static int end_report(struct spot_mesh *mesh, int rc, const struct spot_err *why)
 {
     if (rc)
@@ -233,7 +234,7 @@ int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err)
     pthread_mutex_lock(&mesh->lock);
     if (mesh->order_wake < 0)
         mesh->order_wake =
-            eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: frames may have arrived before */
+            eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: frames may already be waiting */
     fd = mesh->order_wake;
     pthread_mutex_unlock(&mesh->lock);
     return fd < 0 ? spot_err_sys(err, "cannot make an eventfd") : fd;

@@ -56,7 +56,7 @@ const char *spot_mesh_address(const struct spot_mesh *mesh);
  * time until this instance is gone, 0: not known. */
 void spot_mesh_notice(struct spot_mesh *mesh, uint32_t left_ms);
 
-/* Work was done; reported with the next heartbeat. */
+/* Report progress: work was done. Sent with the next heartbeat. */
 void spot_mesh_progress(struct spot_mesh *mesh);
 
 /* How long silence is tolerated, in seconds; 0: forever. A coordinator that does not answer

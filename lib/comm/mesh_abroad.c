@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames to and from workers of other epochs. Received ones may be kept for long. */
+/* Frames to and from workers of other epochs. Received frames may be kept for long. */
 #include <stdlib.h>
 
 #include "comm/mesh_state.h"

@@ -35,7 +35,7 @@ struct spot_mesh {
     struct spot_endpoint coordinator, own;
     char address[SPOT_ADDRESS_MAX + 8];
     int listener, wake[2];
-    struct spot_watch watch; /* of the thread */
+    struct spot_watch watch; /* descriptors that the thread watches */
     int order_wake;          /* an eventfd that signals orders; -1: not requested */
     pthread_t thread;
     bool has_thread;
@@ -59,7 +59,7 @@ struct spot_mesh {
     double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
     uint32_t *member;                   /* [n_member] of this epoch: only members can be suspects */
     size_t n_member, cap_member;
-    struct spot_mesh_suspect *suspect; /* of this epoch */
+    struct spot_mesh_suspect *suspect; /* [n_suspect] suspects of this epoch */
     size_t n_suspect, cap_suspect;
 };
 

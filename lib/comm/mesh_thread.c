@@ -19,7 +19,7 @@ static const double abroad_s = 30;
 /* Written without the lock by other threads and a signal handler. */
 struct spot_mesh_flags {
     _Atomic bool stop, notice;
-    _Atomic uint32_t left_ms; /* with the notice */
+    _Atomic uint32_t left_ms; /* sent with the notice */
     _Atomic uint64_t progress;
 };
 
@@ -61,7 +61,7 @@ static void report_orders(struct spot_mesh *mesh)
 {
     pthread_cond_broadcast(&mesh->changed);
     if (mesh->order_wake >= 0)
-        (void)eventfd_write(mesh->order_wake, 1); /* a full counter is readable */
+        (void)eventfd_write(mesh->order_wake, 1); /* readable anyway if it is full */
 }
 
 /* Returns the number of frames received, or -1 with *err when the connection is closed; frames
@@ -280,8 +280,8 @@ static void read_control(struct spot_mesh *mesh)
         spot_mesh_lose_control(mesh, &why);
 }
 
-/* True if the peer's HELLO came before the key was known: it is looked at again then, and not read
- * meanwhile. */
+/* True if the peer's HELLO came before the job's key was known: it is checked when the key is
+ * known, and nothing more is read until then. */
 static bool awaits_key(const struct spot_mesh_conn *p)
 {
     return p->link.is_stranger && p->inbox.head;
@@ -445,7 +445,7 @@ static bool serve(struct spot_mesh *mesh, int n)
     const struct epoll_event *const event = mesh->watch.event;
     bool has_stranger = false, has_news = false;
 
-    for (int i = 0; i < n; i++) /* an epoch may be over */
+    for (int i = 0; i < n; i++) /* the coordinator first, since it may end an epoch */
         if (!mesh->is_orphan && event[i].data.fd == mesh->control.fd) {
             serve_control(mesh, event[i].events);
             has_news = true;

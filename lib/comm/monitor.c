@@ -24,7 +24,7 @@ enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10 };
 
 static const double idle_s = 10; /* limit for silent connections and incomplete requests */
 static const double publish_every_s = 0.25;
-static const double making_share = 0.01; /* of the job's time */
+static const double making_share = 0.01; /* share of the job's time */
 static const double watch_s = 15;        /* the page polls twice a second */
 
 struct spot_monitor {

@@ -58,7 +58,7 @@ static int dial(struct round *r, struct dial *d, const struct spot_mesh_peer *pe
     return -1;
 }
 
-/* 1: out of descriptors; try again when another probe has ended. */
+/* Starts a probe. Returns 1 if out of descriptors: try again when another probe has ended. */
 static int begin(struct round *r, const struct spot_mesh_peer *peer,
                  struct spot_mesh_suspect *found)
 {
@@ -130,7 +130,7 @@ static void turn(struct round *r)
     }
     if (poll(set, n, SLICE_MS) < 0)
         for (nfds_t k = 0; k < n; k++)
-            set[k].revents = 0; /* after a signal; time limits still apply */
+            set[k].revents = 0; /* poll() was interrupted by a signal; time limits still apply */
     for (nfds_t k = 0; k < n; k++)
         serve(r, of[k], set[k].revents);
 }

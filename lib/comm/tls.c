@@ -265,8 +265,8 @@ void spot_tls_context_free(struct spot_tls_context *context)
     free(context);
 }
 
-/* After a call that returned `result`: wait until it can be repeated. 0: repeat, 1: clean end, -1
- * with *err. */
+/* After a call that returned `result`: waits until the call can be repeated. Returns 0: repeat it,
+ * 1: clean end, -1 with *err. */
 static int settle(struct spot_tls *tls, int result, const char *what, struct spot_err *err)
 {
     const int why = SSL_get_error(tls->ssl, result);
@@ -502,7 +502,7 @@ static void refuse_plain(const struct spot_tls *tls)
         (void)!send(tls->fd, alert, sizeof(alert), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* After a call that does not wait: 0 if there is nothing to do now, -1 with *err. */
+/* After a call that does not wait. Returns 0 if nothing can be done now, -1 with *err. */
 static ssize_t settle_now(struct spot_tls *tls, struct spot_err *err)
 {
     const int why = SSL_get_error(tls->ssl, 0);

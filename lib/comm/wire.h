@@ -36,13 +36,13 @@ uint64_t spot_get_u64(struct spot_wire_in *in);
 int64_t spot_get_i64(struct spot_wire_in *in);
 double spot_get_f64(struct spot_wire_in *in);
 
-/* A count of items of at least `each` bytes; bad if the message is too short for them. */
+/* Read a count of items of at least `each` bytes; bad if the message is too short for them. */
 uint32_t spot_get_count(struct spot_wire_in *in, size_t each);
 
-/* n bytes in place, NULL if the message is too short. */
+/* A pointer to the next n bytes of the message; NULL if the message is too short. */
 const uint8_t *spot_get_bytes(struct spot_wire_in *in, size_t n);
 
-/* A text of less than cap bytes without NUL, into text[cap]; "" when bad. */
+/* Read a text of less than cap bytes without NUL into text[cap]; "" when bad. */
 void spot_get_text(struct spot_wire_in *in, char *text, size_t cap);
 /* The same, made safe to print (common/utf8.h), for untrusted text that is shown. */
 void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
