@@ -29,7 +29,7 @@ struct question {
         silence_s; /* > 0: longest time without a connection, then without any part of the answer */
 };
 
-/* When to give up on an answer. */
+/* The time after which to give up waiting for an answer. */
 static double answer_until_s(const struct question *q)
 {
     const double patient_s = spot_clock_s() + patience_s(q->type);

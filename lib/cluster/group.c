@@ -171,7 +171,7 @@ static int tick_view(struct spot_view *view, struct spot_err *err)
         return -1;
     if (view->machine.phase == SPOT_PHASE_WAIT)
         spot_view_release_leavers(
-            view); /* a member that starts with the others may have state to send */
+            view); /* a member that has just started may also have state to send */
     return 0;
 }
 

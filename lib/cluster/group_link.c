@@ -134,7 +134,7 @@ int spot_group_serve_peer(struct spot_group *g, struct spot_peer *peer, uint32_t
     return rc ? rc : gone;
 }
 
-/* As seen by the state machine. */
+/* True if the state machine waits for this member. */
 static bool owes_answer(const struct spot_view *view, const struct spot_member *m)
 {
     switch (view->machine.phase) {

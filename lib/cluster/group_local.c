@@ -19,7 +19,7 @@ enum { FUTILE_DEATHS_MAX = 3 };
 static const double leave_s = 2, end_s = 5; /* time limits after SIGTERM, and after SIGKILL */
 static const double quick_s = 1;
 
-/* Sum over all views; increases with every commit. */
+/* Sum of the rounds of all views; increases with every commit. */
 static int64_t rounds(const struct spot_group *g)
 {
     int64_t n = 0;

@@ -100,13 +100,13 @@ static int on_broken(struct spot_group *g, struct spot_peer *peer, const struct 
     char why[SPOT_WHY_MAX];
 
     if (effect == SPOT_EFFECT_NONE)
-        return 0; /* the REPORT contains it, too */
+        return 0; /* the member's REPORT contains the accusations, too */
     view->n_broken++;
     view->has_failed = true;
     spot_get_plain(&in, why, sizeof(why));
     if (spot_group_accuse(g, peer, &in))
         spot_peer_drop(peer, "a complaint");
-    else if (!spot_suspects_has_news(&g->suspects)) /* it may be its own fault */
+    else if (!spot_suspects_has_news(&g->suspects)) /* else it may be its own fault */
         spot_suspects_accuse(&g->suspects, peer->name, peer->name, true, why, spot_clock_s());
     return spot_view_act(view, effect, err);
 }

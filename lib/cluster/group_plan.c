@@ -41,7 +41,7 @@ int spot_group_plan_text(struct spot_group *g, const char *text, size_t n_byte, 
     if (!rc && g->workload->plan)
         rc = g->workload->plan(g->job, &plan, changed, err);
     if (!rc) {
-        if (plan.time_s > *newest_s) /* after a forced plan older ones are still refused */
+        if (plan.time_s > *newest_s) /* the newest time is kept after a forced plan */
             *newest_s = plan.time_s;
         g->has_plan = true;
         g->force_time_s = plan.time_s;
@@ -65,7 +65,7 @@ static FILE *open_plan(const char *path, struct spot_err *err)
 
     if (is_stdin(path))
         return stdin;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode)) { /* a pipe would stop the job */
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) { /* reading a pipe would block the job */
         spot_err_set(err, SPOT_EUSAGE, "--plan must be a file, '%s' is not", path);
         return NULL;
     }

@@ -17,9 +17,10 @@ static const double dismissed_s = 600; /* how long a dismissed name is remembere
 
 /* --- addresses ----------------------------------------------------------- */
 
-/* A worker announces its own address, but peers may need another one. If both come from the same
- * host or router, it is the announced one; else the address seen on its connection; and if that is
- * the coordinator's own machine, the address under which `to` reached it. */
+/* A worker announces its own address, but peers may need another one. If both workers come from the
+ * same host or router, it is the announced address; otherwise the address seen on the worker's
+ * connection; and if that one is the coordinator's own machine, the address under which `to`
+ * reached the coordinator. */
 void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to, char *text)
 {
     struct spot_endpoint at = peer->at;
@@ -63,8 +64,9 @@ void spot_group_witness(const struct spot_group *g, struct spot_peer *const *pee
 
 /* --- questions and answers ------------------------------------------------ */
 
-/* Asks a member to probe its elders, to which it would connect; where they are many, PROBES_MAX of
- * them, which are others for each member: so a group of n takes n probes and not n * n. */
+/* Asks a member to probe its elders, the members with smaller ids, to which it would connect. In a
+ * large group it probes at most PROBES_MAX of them, and each member probes other ones, so that n
+ * members make about n probes, not n * n. */
 static void ask(struct spot_group *g, struct spot_peer *peer)
 {
     const struct spot_machine *const m = &peer->view->machine;
@@ -127,7 +129,8 @@ static void dismiss(struct spot_group *g, struct spot_peer *peer)
     peer->is_closing = true;
 }
 
-/* For a member on trial that reaches all its elders: true if the coordinator cannot reach it. */
+/* For a member on trial that has reached all its elders: true if the coordinator itself cannot
+ * reach the member. */
 static bool is_missed(const struct spot_group *g, struct spot_peer *peer)
 {
     struct spot_peer *both[2] = { peer, NULL };

@@ -31,9 +31,9 @@ struct spot_peer {
     bool awaits_end; /* a client to be answered when the job has stopped */
     char name[SPOT_NAME_MAX];
     char domain[SPOT_NAME_MAX]; /* failure domain */
-    double since_s, received_s; /* connected; last sign of life */
-    double leaves_s;            /* when a member with a notice will leave; 0: not known */
-    double progress_s;          /* when it last made progress */
+    double since_s, received_s; /* time of the connection; time of the last sign of life */
+    double leaves_s;            /* time at which a member with a notice will leave; 0: not known */
+    double progress_s;          /* time of its last progress */
     uint64_t progress;
     /* the peer's address as announced, as seen from its connection, and our address on its
      * connection; kind UNIX if unknown */

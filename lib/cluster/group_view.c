@@ -254,7 +254,7 @@ static bool must_pause(struct spot_view *view)
 static int form(struct spot_view *view, struct spot_err *err)
 {
     if (view->reported_epoch != view->machine.epoch && send_quiesce(view, err))
-        return -1; /* nobody to wait for */
+        return -1; /* there are no members to wait for */
     return must_pause(view) ? 0 : view->group->workload->layout(view->group->job, view, err);
 }
 

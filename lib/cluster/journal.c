@@ -317,7 +317,7 @@ static int end(struct spot_journal *j, struct spot_err *err)
 {
     if (!j->out || !spot_event_end(&j->jw, err))
         return 0;
-    __fpurge(j->out); /* or closing it would try again */
+    __fpurge(j->out); /* otherwise closing would try to write again */
     return -1;
 }
 

@@ -52,7 +52,7 @@ struct spot_journal {
     bool is_continued;     /* the continued file had events of a job */
     double start_s;        /* clock value of time_s 0 */
     struct spot_jw jw;
-    struct spot_journal_tail tail;        /* of the continued log; if a record is kept, up to now */
+    struct spot_journal_tail tail; /* state of the continued log; if a record is kept, up to date */
     const struct spot_journal_keep *keep; /* see journal_keep.h; NULL: no record is kept */
     FILE *kept;                           /* the event being composed, NULL: none */
     char *kept_line;
@@ -68,8 +68,8 @@ struct spot_journal {
     size_t n_convicted, cap_convicted;
     int64_t val_step; /* step of the last valid `validated`, -1: none */
     double val_loss;
-    int64_t tuned_after; /* of the last `lr_changed` in a continued log, -1: none */
-    int64_t done_step;   /* of a `done` at its end, -1: none */
+    int64_t tuned_after; /* step of the last `lr_changed` in a continued log, -1: none */
+    int64_t done_step;   /* step of the `done` that ends the log, -1: none */
     char done_hex[40];
     const char *const *frequent; /* events that `recent` leaves out, ends with NULL; NULL: none */
     struct spot_recent recent[SPOT_RECENT_MAX]; /* the i-th event is at i % SPOT_RECENT_MAX */

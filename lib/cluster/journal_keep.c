@@ -14,7 +14,7 @@
 /* Limits in a record; if there are more holders, `others` is added. */
 enum { HOLDERS_BYTE = 1536, CONVICTED_BYTE = 768 };
 
-static const char others[] = "?"; /* a name that no member can have */
+static const char others[] = "?"; /* stands for further holders; no member can have this name */
 
 /* --- the record -------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ void spot_journal_record_release(struct spot_journal_record *r)
     memset(r, 0, sizeof(*r));
 }
 
-/* Writes the newest ones that fit. */
+/* Writes as many of the newest convictions as fit. */
 static void put_convicted(const struct spot_journal *j, struct spot_jw *jw)
 {
     size_t n_byte = 0;

@@ -26,8 +26,8 @@ enum { SPOT_JOURNAL_RECORD_MAX = 4096 }; /* bytes */
 struct spot_journal_record {
     double time_s;
     int64_t epoch, step; /* step -1: none was committed */
-    double loss;         /* of that step; NAN: not known */
-    const char *chain;   /* of that step, "": not known */
+    double loss;         /* loss of that step; NAN: not known */
+    const char *chain;   /* chain up to that step, "": not known */
     const char *chain_before;
     int64_t val_step; /* -1: none */
     double val_loss;
@@ -36,7 +36,7 @@ struct spot_journal_record {
     const char *state_hex;
     const char *line; /* the event, NULL: too long for the record */
     const struct spot_json_value *holder, *convicted;
-    struct spot_json_doc doc; /* of the texts */
+    struct spot_json_doc doc; /* holds the texts */
 };
 
 /* Returns 0, or -1 with *err (SPOT_EDATA). */

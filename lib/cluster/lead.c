@@ -21,7 +21,7 @@ static const char record_name[] = "log";
 
 struct spot_lead {
     struct spot_lead_options options;
-    struct spot_etcd *store, *keeper; /* used by the caller's thread; by the keeper's */
+    struct spot_etcd *store, *keeper; /* connections of the caller's thread, and of the keeper's */
     size_t n_url;
     char address[SPOT_ETCD_VALUE_MAX + 1];
     int64_t changed; /* revision of the record */
@@ -31,7 +31,7 @@ struct spot_lead {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     struct spot_etcd_lead held; /* `created` 0: none */
-    bool is_over, is_ending;    /* is_over: the lease has ended; is_ending: the thread must end */
+    bool is_over, is_ending;    /* is_over: the lease; is_ending: the keeper must end */
 };
 
 static struct spot_etcd_lead held(struct spot_lead *l)
@@ -227,8 +227,9 @@ static int follow(struct spot_lead *l, const struct spot_etcd_entry *leader, con
     return lost("", err);
 }
 
-/* After the lease has ended: lead again unless another coordinator has led meanwhile, which the
- * record shows. Returns 1, 0: unknown, -1 with *err. */
+/* After the lease has ended: lead again, unless the record shows that another coordinator has led
+ * meanwhile. Returns 1 if this one leads, 0 if it is not known, -1 with *err if another one has
+ * led. */
 static int lead_again(struct spot_lead *l, const char *pending, struct spot_err *err)
 {
     struct spot_etcd_lead lead = { 0 };
@@ -320,7 +321,8 @@ int spot_lead_hold(struct spot_lead *l, struct spot_err *err)
     return 0;
 }
 
-/* One try. Returns 1, 0: not known (*why), -1 with *err. */
+/* Tries once to store the record. Returns 1 if it is stored, 0 if not known (*why), or -1 with
+ * *err. */
 static int put_once(struct spot_lead *l, const char *record, struct spot_err *why,
                     struct spot_err *err)
 {

@@ -78,7 +78,7 @@ enum spot_effect spot_machine_start(struct spot_machine *m)
 
 enum spot_effect spot_machine_want_change(struct spot_machine *m)
 {
-    m->change_wanted = m->phase != SPOT_PHASE_WAIT; /* leaving WAIT assigns places anyway */
+    m->change_wanted = m->phase != SPOT_PHASE_WAIT; /* places are assigned after WAIT anyway */
     return SPOT_EFFECT_NONE;
 }
 
@@ -144,7 +144,7 @@ enum spot_effect spot_machine_form(struct spot_machine *m, int64_t round)
     assert(m->phase == SPOT_PHASE_FORM);
     m->phase = SPOT_PHASE_MIGRATE;
     m->round = round;
-    m->change_wanted = false; /* the new layout includes it */
+    m->change_wanted = false; /* the new layout has taken the change into account */
     for (size_t i = 0; i < m->n_member; i++) {
         m->member[i].is_ready = m->member[i].has_voted = false;
         m->member[i].announced = round;

@@ -41,10 +41,11 @@ enum spot_phase {
 enum spot_rounds {
     SPOT_ROUNDS_LOCKSTEP,  /* the coordinator begins each round; it commits when all have voted for
                               it */
-    SPOT_ROUNDS_ANNOUNCED, /* members go on by themselves and report which round they have
-                              completed; what all have completed commits, possibly several rounds at
-                              once */
-    SPOT_ROUNDS_KEPT,      /* announced, too; a change waits until the epoch is broken for it */
+    SPOT_ROUNDS_ANNOUNCED, /* members proceed by themselves and report the round they have
+                              completed; a round that all have completed is committed, possibly
+                              several rounds at once */
+    SPOT_ROUNDS_KEPT, /* like ANNOUNCED, but a new layout waits until the epoch is broken for it,
+                         not for the next commit */
 };
 
 enum spot_role {

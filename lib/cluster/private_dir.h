@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* In the environment of local workers: their coordinator's directory. */
+/* Environment variable of local workers: their coordinator's directory. */
 #define SPOT_PRIVATE_DIR_ENV "SPOT_RUN_DIR"
 
 /* Create a directory NAME-XXXXXX in $TMPDIR, for a socket `job`; freed by the caller. Removes

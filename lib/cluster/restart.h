@@ -17,7 +17,7 @@ extern "C" {
 enum { SPOT_RESTARTS_MAX = 12, SPOT_LAST_WORDS = 400 };
 
 struct spot_restart {
-    int n_failed; /* in a row */
+    int n_failed; /* successive failures */
 };
 
 /* A worker ended after lived_s with this status of waitpid(). Returns the seconds until its

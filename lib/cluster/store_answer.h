@@ -18,7 +18,7 @@ extern "C" {
 
 enum {
     SPOT_ETCD_VALUE_MAX = 4096, /* bytes of a value */
-    SPOT_ETCD_ENTRIES_MAX = 2,  /* of an answer */
+    SPOT_ETCD_ENTRIES_MAX = 2,  /* entries of an answer */
     SPOT_ETCD_TOKEN_MAX = 1024, /* with the NUL; a JWT has a few hundred bytes */
 };
 
@@ -31,7 +31,7 @@ struct spot_etcd_entry {
 };
 
 struct spot_etcd_answer {
-    int64_t revision; /* of the store */
+    int64_t revision; /* revision of the store */
     bool is_done;     /* the comparisons of the transaction were true */
     int64_t lease;
     int64_t ttl_s;                   /* 0: the lease has expired */

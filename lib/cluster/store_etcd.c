@@ -152,7 +152,7 @@ void spot_etcd_on_wait(struct spot_etcd *store, void (*tick)(void *user), void *
 
 /* --- a request ---------------------------------------------------------- */
 
-/* Refusals by etcd before its JSON gateway. */
+/* Reads a refusal that etcd sends as plain text, before its JSON gateway. */
 static int refused_in_words(const struct spot_http_reply *reply, struct spot_err *err)
 {
     char words[128];

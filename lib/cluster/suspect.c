@@ -11,7 +11,7 @@
 enum { PAIR_PATIENCE = 2, SELF_PATIENCE = 3 }; /* epochs in a row that broke */
 
 static const double remembered_s = 600;
-static const double aside_s[] = { 20, 40, 640 }; /* the first time, the second, from then on */
+static const double aside_s[] = { 20, 40, 640 }; /* the first time, the second time, later */
 
 void spot_suspects_release(struct spot_suspects *s)
 {
@@ -226,10 +226,10 @@ static void forget_old(struct spot_suspects *s, double now_s)
         if (s->suspect[i].aside_until_s > 0)
             return;
     if (!n)
-        s->n = 0; /* no longer accused */
+        s->n = 0; /* nobody is accused any more */
 }
 
-/* Members that died meanwhile were unreachable because of that. */
+/* Marks members that have died since: that explains why they were unreachable. */
 static void close_round(struct spot_suspects *s, const struct spot_suspect_member *member,
                         size_t n_member)
 {

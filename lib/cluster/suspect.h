@@ -28,12 +28,12 @@ struct spot_suspect {
     char name[SPOT_SUSPECT_NAME_MAX];
     char why[SPOT_SUSPECT_WHY_MAX]; /* why it was set aside, or was last in a pair */
     int n_aside;                    /* how often it was set aside */
-    double aside_s;                 /* when, the last time; only if aside_until_s > 0 */
+    double aside_s;                 /* time of the last time; valid only if aside_until_s > 0 */
     double aside_until_s;           /* no place until then; 0: may have one */
 };
 
 struct spot_suspect_pair {
-    size_t a, b; /* of suspect[], a <= b; equal: it accused itself */
+    size_t a, b; /* indices in suspect[], a <= b; equal: it accused itself */
     int n_broke; /* epochs in a row in which an established connection broke */
     bool is_new, is_strong;
     double last_s;

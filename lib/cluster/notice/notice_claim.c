@@ -59,7 +59,7 @@ int spot_notice_read_action(const char *text, size_t n, const char *name,
         return -1;
     action = member(doc.root, "action");
     if (action && *action) {
-        *claim = claim_of(SPOT_NOTICE_PREEMPT); /* also for an unknown action */
+        *claim = claim_of(SPOT_NOTICE_PREEMPT); /* an unknown action counts as one, too */
         copy_plain(claim->action, sizeof(claim->action), action);
         snprintf(claim->id, sizeof(claim->id), "spot/instance-action:%s", claim->action);
         claim->deadline_s = time_of(member(doc.root, "time"));

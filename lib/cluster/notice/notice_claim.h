@@ -21,7 +21,7 @@ struct spot_notice_claim {
     bool is_memory_lost;
     bool has_begun; /* needs no acknowledgement */
     char action[SPOT_NOTICE_ACTION_MAX];
-    char id[SPOT_NOTICE_ID_MAX]; /* the same notice always has the same */
+    char id[SPOT_NOTICE_ID_MAX]; /* constant as long as the notice exists */
     double deadline_s;           /* Unix time, as given; NAN: not given */
     double lead_s; /* time left at first sight, if no deadline is given; NAN: not known */
 };

@@ -19,9 +19,9 @@ extern "C" {
 
 enum {
     SPOT_NOTICE_QUERIES_MAX = 3,
-    SPOT_NOTICE_HOOKS_MAX = 16, /* at a time */
+    SPOT_NOTICE_HOOKS_MAX = 16, /* running at the same time */
     SPOT_NOTICE_TOKEN_MAX = 1025,
-    SPOT_NOTICE_LINE_MAX = 4096, /* of a command; a longer one is cut */
+    SPOT_NOTICE_LINE_MAX = 4096, /* of a command's output; a longer line is truncated */
 };
 
 /* A query that is repeated. */
@@ -30,7 +30,7 @@ struct spot_notice_query {
     double asked_s;
     unsigned n_fail; /* failures in a row */
     bool has_warned, is_under_way;
-    bool has_answered; /* at least once */
+    bool has_answered; /* it was answered at least once */
     char etag[64];
 };
 
@@ -56,7 +56,7 @@ struct spot_notice_seen {
     const char *source;
     size_t query;
     double deadline_s; /* Unix time by the clock of the source; NAN */
-    double reported_s; /* the same, as last reported */
+    double reported_s; /* the deadline that was last reported */
     double later_s;    /* a later deadline is reported again only if it moves by more than this */
     bool is_reported;  /* present in the answer being processed */
 };
@@ -95,8 +95,8 @@ struct spot_notice_watch {
 
     char token[SPOT_NOTICE_TOKEN_MAX]; /* AWS; "" : none */
     double token_renew_s, token_end_s; /* by our clock */
-    unsigned n_refused;                /* tokens that were refused, in a row, */
-    size_t refused;                    /* the last of them with this query */
+    unsigned n_refused;                /* number of successively refused tokens */
+    size_t refused;                    /* index of the query whose token was refused last */
     char name[SPOT_NOTICE_ID_MAX];     /* Azure's name of this machine; "" : not known */
 
     pid_t command; /* 0: none */

@@ -11,8 +11,8 @@
 #include "common/timestamp.h"
 
 static const double skew_s = 2;            /* smaller offsets are within the resolution of Date */
-static const double past_s = -3600;        /* a deadline this long ago */
-static const double ahead_s = 400 * 86400; /* or this far ahead is not by this clock */
+static const double past_s = -3600;        /* a deadline further back than this, */
+static const double ahead_s = 400 * 86400; /* or further ahead than this, is not by this clock */
 static const double earlier_s = 0.5, later_min_s = 1, later_max_s = 64;
 
 static const char *const kind_name[] = { "preempt", "rebalance", "maintenance" };
@@ -177,7 +177,7 @@ static void take_claim(struct spot_notice_watch *w, size_t query, const char *so
         seen->claim.has_begun = c->has_begun;
         if (begins)
             begin_early(w, seen);
-        else if (!isnan(c->deadline_s)) /* a lead counts from first sight */
+        else if (!isnan(c->deadline_s)) /* a time left counts from the first report */
             move(w, seen, deadline_of(w, c));
         return;
     }

@@ -229,7 +229,7 @@ int spot_notice_run(struct spot_notice_watch *w, struct spot_err *err)
         if (!w->is_stopping)
             ask_due(w);
         fd[0] = w->wake[0];
-        fd[1] = w->command_fd; /* which may be new */
+        fd[1] = w->command_fd; /* a restarted command has another descriptor */
         if (spot_http_client_wait(w->client, fd, w->command_fd >= 0 ? 2 : 1, timeout_s(w, ack_s),
                                   err))
             return -1;
