@@ -21,7 +21,7 @@ struct spot_fleet_look {
 };
 
 struct spot_fleet_arrivals {
-    double kept_s;                                 /* older looks are forgotten */
+    double kept_s;                                 /* older samples are dropped */
     struct spot_fleet_look look[SPOT_FLEET_LOOKS]; /* oldest first */
     size_t n;
 };

@@ -59,7 +59,7 @@ static void release_machine(struct spot_fleet_machine *m)
     free(m->token);
 }
 
-/* Removes markets from n on, to which nothing refers yet. */
+/* Removes the markets from index n on; nothing refers to them yet. */
 static void forget_markets(struct spot_fleet *f, size_t n)
 {
     while (f->n_market > n) {
@@ -143,7 +143,7 @@ size_t spot_fleet_market_of(struct spot_fleet *f, const char *zone, const char *
     return f->n_market++;
 }
 
-/* Adds its markets, changes no target. */
+/* Checks a target and adds its markets, without changing any target. */
 static int check_target(struct spot_fleet *f, const struct spot_plan_buy *buy, size_t n,
                         struct spot_err *err)
 {
@@ -259,7 +259,7 @@ void spot_fleet_sort(struct spot_fleet *f)
     free(tail);
 }
 
-/* Among the first n, which are sorted. */
+/* Finds a machine among the first n, which are sorted by id. */
 static struct spot_fleet_machine *find_among(const struct spot_fleet *f, size_t n, const char *id)
 {
     const struct spot_fleet_machine key = { .id = (char *)(uintptr_t)id };
@@ -320,7 +320,7 @@ static size_t asked_for(const struct spot_fleet *f, const char *token)
     return SIZE_MAX;
 }
 
-/* The first n_old machines were known before. */
+/* Records a listed machine; the first n_old machines were known before the list. */
 static void take_in(struct spot_fleet *f, size_t n_old, const struct spot_fleet_listed *l,
                     size_t market)
 {

@@ -89,10 +89,10 @@ enum spot_fleet_verb { SPOT_FLEET_LAUNCHES, SPOT_FLEET_DRAINS, SPOT_FLEET_ENDS }
 /* Strings are borrowed from the controller until its next call. */
 struct spot_fleet_action {
     enum spot_fleet_verb verb;
-    const char *token, *id; /* id: NULL of a launch */
+    const char *token, *id; /* id: NULL for a launch */
     const char *zone, *type;
     bool is_on_demand;
-    int64_t count; /* of a launch */
+    int64_t count; /* number of machines of a launch */
     const char *why;
 };
 
@@ -108,7 +108,7 @@ struct spot_fleet_market_view {
 struct spot_fleet_total {
     int64_t target, running, held; /* held: machines and launches under way */
     double usd_per_h;              /* of held machines */
-    double on_demand_usd_per_h;    /* the same at prices on demand, where known */
+    double on_demand_usd_per_h;    /* the same at on-demand prices, if known */
 };
 
 struct spot_fleet;

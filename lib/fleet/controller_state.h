@@ -12,12 +12,12 @@ extern "C" {
 struct spot_fleet_market {
     char *zone, *type;
     bool is_on_demand;
-    int64_t target;   /* of the plan */
+    int64_t target;   /* number of machines in the plan */
     double usd_per_h; /* NAN: unknown */
-    int refusals;     /* since it last had its full count */
-    bool is_refused;  /* on-demand machines stand in */
+    int refusals;     /* number of refusals since it last had all its machines */
+    bool is_refused;  /* on-demand machines stand in for it */
     double retry_s;
-    /* of the last decision */
+    /* results of the last decision */
     int64_t want, running, starting, leaving;
     bool is_asked; /* a launch is in progress */
 };
@@ -26,15 +26,15 @@ struct spot_fleet_market {
 struct spot_fleet_intent {
     char *token;
     size_t market;
-    int64_t count, seen; /* seen: machines with its token */
+    int64_t count, seen; /* seen: number of machines with its token */
     double asked_s, retry_s;
     int tries;  /* failed tries; 0: its command may not have run */
-    int missed; /* lists since the last try */
+    int missed; /* number of lists since the last try */
 };
 
 enum spot_fleet_phase {
     SPOT_FLEET_STAYS,
-    SPOT_FLEET_UNTOLD, /* to be drained, not confirmed */
+    SPOT_FLEET_UNTOLD, /* drain requested, but not confirmed */
     SPOT_FLEET_DRAINING,
     SPOT_FLEET_ENDING
 };
@@ -51,7 +51,7 @@ struct spot_fleet_machine {
                                   another fleet */
     int missed;
     double life_s;  /* when it was first listed, or while never listed, when it was first known */
-    double phase_s; /* in its phase since */
+    double phase_s; /* start of its phase */
     double retry_s; /* earliest time of the next try to drain or terminate it */
     int tries;      /* failed tries in its phase */
 };
@@ -59,7 +59,7 @@ struct spot_fleet_machine {
 struct spot_fleet {
     struct spot_fleet_setting set;
     uint64_t id, n_token;            /* n_token: the number of the last token */
-    double now_s, first_s, before_s; /* before_s: of earlier processes */
+    double now_s, first_s, before_s; /* before_s: time of earlier processes */
     double missing_usd;              /* price per hour of machines that the money limit prevented */
     struct spot_fleet_market *market;
     size_t n_market, cap_market;
@@ -69,7 +69,7 @@ struct spot_fleet {
     size_t n_intent, cap_intent;
 };
 
-/* Sixteen hexadecimal digits at the begin of the text. */
+/* Parse sixteen hexadecimal digits at the beginning of the text. */
 bool spot_fleet_read_id(const char *text, uint64_t *id);
 /* Index of a market, which is added if new; SIZE_MAX with *err. */
 size_t spot_fleet_market_of(struct spot_fleet *fleet, const char *zone, const char *type,
@@ -80,7 +80,7 @@ struct spot_fleet_machine *spot_fleet_add_machine(struct spot_fleet *fleet, cons
                                                   const char *token, size_t market);
 struct spot_fleet_machine *spot_fleet_find(const struct spot_fleet *fleet, const char *id);
 void spot_fleet_sort(struct spot_fleet *fleet);
-/* Count the machines of each market that run, start and leave. */
+/* Count the machines of each market that are running, starting and leaving. */
 void spot_fleet_count(struct spot_fleet *fleet);
 struct spot_fleet_intent *spot_fleet_add_intent(struct spot_fleet *fleet, const char *token,
                                                 size_t market, int64_t count);

@@ -124,7 +124,7 @@ static void set_wants(struct spot_fleet *f)
         missing = m->target - m->running;
         if (m->is_on_demand || !m->is_refused)
             continue;
-        other = stand_in(f, m); /* may move f->market */
+        other = stand_in(f, m); /* may reallocate f->market */
         if (other)
             other->want += missing;
     }
@@ -144,8 +144,8 @@ static double held_usd(const struct spot_fleet *f)
     return usd;
 }
 
-/* Money that on-demand replacements leave for one spot machine, since spot could otherwise never
- * come back. */
+/* Money that must be left for one spot machine when on-demand machines are bought in place of
+ * refused spot ones; otherwise they could use all of it, and spot could never come back. */
 static double reserve(const struct spot_fleet *f, const struct spot_fleet_market *m)
 {
     double usd = 0;
@@ -180,7 +180,7 @@ static int64_t affordable(struct spot_fleet *f, const struct spot_fleet_market *
         return 0;
     }
     most = within(left - reserve(f, m), usd, n);
-    if (!most && !f->n_machine && !f->n_intent) /* one on demand rather than none */
+    if (!most && !f->n_machine && !f->n_intent) /* better one machine on demand than none */
         most = within(left, usd, 1);
     if (most < n) {
         f->missing_usd += (double)(n - most) * usd;

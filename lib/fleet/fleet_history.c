@@ -111,7 +111,7 @@ static void take_series(struct series *s, const struct spot_forecast *f,
     while (old < s->n_due && s->due[old].time_s <= from->time_s + 1e-6 * f->interval_s)
         came.of = s->due[old++];
     if (came.of.time_s < from->time_s - f->interval_s)
-        came.of.time_s = -1; /* a forecast of a step without an observation */
+        came.of.time_s = -1; /* no observation was made at the forecast's step */
     s->n_due -= old;
     memmove(s->due, s->due + old, s->n_due * sizeof(*s->due));
     if (s->n_due <= SPOT_FLEET_AHEAD)
