@@ -224,7 +224,7 @@ static bool is_value(const char *arg)
     return arg[0] != '-' || !arg[1];
 }
 
-/* Takes the values after argv[*i] that the option has. */
+/* Reads the values of option argv[*i] from the arguments after it. */
 static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
                        struct spot_err *err)
 {

@@ -22,8 +22,8 @@ enum spot_opt_type {
     SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
     SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
     SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
-    SPOT_OPT_REALS,  /* double [2], A or A:B; the second stays without B */
-    SPOT_OPT_TIMES,  /* the same of seconds */
+    SPOT_OPT_REALS,  /* double [2], A or A:B; without B the second keeps its value */
+    SPOT_OPT_TIMES,  /* double [2], the same in seconds */
     SPOT_OPT_MAYBE,  /* const char **; "" if no value follows; ends at the next option */
     SPOT_OPT_LIST,   /* struct spot_opt_list *; everything up to the next option */
 };
@@ -45,10 +45,10 @@ struct spot_opt {
 };
 
 /* clang-format off */
-/* Rows of a text and of a flag. */
+/* Table rows of a text option and of a flag. */
 #define SPOT_TEXT(name, at, arg, what) { SPOT_OPT_STRING, 0, name, at, arg, what, 0, 0 }
 #define SPOT_FLAG(name, at, what) { SPOT_OPT_FLAG, 0, name, at, NULL, what, 0, 0 }
-/* Rows of numbers: name, at, arg, what, min, max. */
+/* Table rows of numeric options: name, at, arg, what, min, max. */
 #define SPOT_ROW(type, ...) { type, 0, __VA_ARGS__ }
 #define SPOT_U64(...) SPOT_ROW(SPOT_OPT_U64, __VA_ARGS__)
 #define SPOT_REAL(...) SPOT_ROW(SPOT_OPT_REAL, __VA_ARGS__)

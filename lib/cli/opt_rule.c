@@ -36,8 +36,8 @@ static const char *item_of(const struct spot_opt *o, size_t i)
 
 /* --- options that need others --- */
 
-/* "NAME": it was given (a flag: and is set). "NAME VALUE": it has this value, even by default.
- */
+/* True if a condition holds. "NAME": the option was given (a flag: and is set). "NAME VALUE": the
+ * option has this value, even by default. */
 static bool is_so(const struct spot_cli *cli, const bool *given, const char *what)
 {
     const char *value = strchr(what, ' ');
@@ -47,7 +47,7 @@ static bool is_so(const struct spot_cli *cli, const bool *given, const char *wha
     snprintf(name, sizeof(name), "%.*s", (int)(value ? value - what : (ptrdiff_t)strlen(what)),
              what);
     o = find(cli, name);
-    assert(o); /* a rule about an option that there is not */
+    assert(o); /* otherwise a rule names an option that does not exist */
     if (!value)
         return given[o - cli->option] && (o->type != SPOT_OPT_FLAG || *(const bool *)o->value);
     return text_of(o) && !strcmp(text_of(o), value + 1);

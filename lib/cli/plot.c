@@ -22,8 +22,8 @@ static const char *const colour[COLOURS] = {
 enum { KEY_LINE = 18, TICKS_MAX = 12, THIN_TICKS_MAX = 4, NAMES_MAX = 24, LARGE = 100000 };
 enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400, PANELS_HEIGHT = 300, THIN_HEIGHT = 70 };
 
-/* The `set terminal` for a path and a height in pixels, "" for an unknown suffix. Text sets its own
- * later. */
+/* Writes the `set terminal` command for a path and a height in pixels; "" for an unknown suffix.
+ * The terminal for text is set later. */
 static const char *terminal_for(const char *path, int height, char text[64])
 {
     const char *dot = strrchr(path, '.');
@@ -178,7 +178,7 @@ static bool find_axis(const struct spot_figure *fig, bool is_x, int most, struct
     return true;
 }
 
-/* Names in place of numbers, as many as there is room for. */
+/* Writes names as tick labels, as many as there is room for. */
 static void put_names(FILE *out, const char *const *name, size_t n, bool is_x)
 {
     const size_t stride = (n + NAMES_MAX - 1) / NAMES_MAX;
@@ -231,7 +231,7 @@ static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int mo
     return true;
 }
 
-/* The next panel has its own. */
+/* Resets the axes, since the next panel has its own. */
 static void reset_axes(FILE *out, const bool has[2])
 {
     if (has[0])
@@ -315,7 +315,7 @@ static void put_text_terminal(FILE *out, const struct spot_figure *fig, int rows
     struct spot_axis a;
 
     if (find_axis(fig, false, TICKS_MAX, &a))
-        rows = (rows + a.n - 1) / a.n * a.n; /* a row for each mark, equally far apart */
+        rows = (rows + a.n - 1) / a.n * a.n; /* the same number of rows for each mark */
     fprintf(out, "set terminal dumb 80,%d noenhanced\nset tmargin %d\nset bmargin %d\n",
             rows + 1 + TOP + BOTTOM, TOP, BOTTOM);
 }
@@ -492,7 +492,7 @@ static int feed_gnuplot(const char *script, size_t n_byte, bool is_text, struct 
     return 0;
 }
 
-/* The key of many series needs room. */
+/* The height of the figure, with room for the key of many series. */
 static int height_of(const struct spot_figure *panel, size_t n_panel)
 {
     const int key = KEY_LINE * (int)panel->n_series + 80;
@@ -503,7 +503,7 @@ static int height_of(const struct spot_figure *panel, size_t n_panel)
                                 : PANEL_HEIGHT;
 }
 
-/* n_panel 0: one figure of thin panels. */
+/* n_panel 0: `panel` is one figure, drawn as thin panels (small multiples). */
 static int draw(const struct spot_figure *panel, size_t n_panel, const char *path,
                 struct spot_err *err)
 {

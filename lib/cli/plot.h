@@ -34,7 +34,7 @@ struct spot_series {
     const double *y;    /* [n] */
     const double *y2;   /* [n], bands only: the upper edge */
     double width;       /* of the line; 0: default */
-    const char *colour; /* "#rrggbb"; NULL: by its index in the figure, as are its dashes */
+    const char *colour; /* "#rrggbb"; NULL: by the index in the figure, like the dashes */
 };
 
 struct spot_figure {

@@ -87,7 +87,7 @@ static void put_text(struct spot_table *table, const char *text)
     table->cell[table->n_cell++] = spot_xstrdup(text);
 }
 
-/* By a conversion of spot_table_add. */
+/* Formats a number by a conversion of spot_table_add. */
 static void put_real(struct spot_table *table, char conversion, int digits, double x)
 {
     const bool is_read = table->format == SPOT_FORMAT_TABLE || table->format == SPOT_FORMAT_MD;
@@ -175,7 +175,7 @@ static void put_padded(FILE *out, const char *text, int width, bool right, bool 
         fprintf(out, "%s%*s", text, last ? 0 : pad, "");
 }
 
-/* Columns first..end - 1, and column 0 before them. */
+/* Prints column 0, then columns first..end - 1. */
 static void print_block(const struct spot_table *t, FILE *out, bool md, const int *width,
                         size_t first, size_t end)
 {

@@ -34,7 +34,7 @@ enum { SPOT_TABLE_WIDTH = 100 };
 
 struct spot_table {
     char **name;     /* [n_column] of columns */
-    bool *is_number; /* [n_column] right-aligned; bare in JSON Lines */
+    bool *is_number; /* [n_column] whether it is right-aligned, and without quotes in JSON Lines */
     char **cell;     /* [n_cell], row-major */
     size_t n_column, n_cell, cap_name, cap_number, cap;
     enum spot_format format;
