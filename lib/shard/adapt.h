@@ -35,11 +35,11 @@ struct spot_adapt {
 /* The codec for the next chunk of this type. */
 enum spot_codec spot_adapt_choose(struct spot_adapt *adapt, enum spot_dtype dtype);
 
-/* A chunk was coded in `coding_s` seconds to stored_byte bytes. */
+/* Record that a chunk was coded in `coding_s` seconds to stored_byte bytes. */
 void spot_adapt_coded(struct spot_adapt *adapt, enum spot_dtype dtype, enum spot_codec codec,
                       size_t raw_byte, size_t stored_byte, double coding_s);
 
-/* n_byte were sent over the link in busy_s seconds of waiting for it. */
+/* Record that sending n_byte took busy_s seconds of waiting for the link. */
 void spot_adapt_sent(struct spot_adapt *adapt, size_t n_byte, double busy_s);
 
 #ifdef __cplusplus

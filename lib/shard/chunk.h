@@ -31,7 +31,7 @@ enum {
 
 enum spot_codec {
     SPOT_CODEC_RAW,    /* stored */
-    SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman */
+    SPOT_CODEC_PLANES, /* byte planes, compressed by Huffman coding; see codec.h */
     SPOT_CODECS,
     SPOT_CODEC_AUTO = SPOT_CODECS, /* of a sender: the faster of the two for each chunk */
 };

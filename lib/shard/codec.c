@@ -66,7 +66,7 @@ static void count(struct sample *s, const uint8_t *raw, unsigned width, bool rot
     s->n++;
 }
 
-/* Runs of elements at equal distances. */
+/* Samples runs of elements at equal distances. */
 static void look(struct sample *s, const uint8_t *raw, size_t n_elem, unsigned width, bool rotate)
 {
     const size_t n_run = SAMPLE / SAMPLE_RUN;
@@ -100,7 +100,7 @@ static int put_stored(struct spot_coder *coder, const void *data, size_t n, stru
     return 0;
 }
 
-/* One compressed frame, or a stored one if smaller. */
+/* Writes one compressed frame, or a stored one if that is smaller. */
 static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
                           enum spot_zframe_mode mode, struct spot_buf *out, bool *all_stored,
                           struct spot_err *err)
@@ -257,7 +257,7 @@ static struct cursor seek(const struct spot_spans *spans, size_t at)
     return c;
 }
 
-/* Contiguous bytes from here on; at the very end, an empty range. */
+/* Number of contiguous bytes from the cursor on; 0 at the very end. */
 static size_t run_of(struct cursor *c)
 {
     while (c->at == c->span->n) {

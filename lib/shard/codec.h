@@ -16,7 +16,8 @@ extern "C" {
 enum spot_filter {
     SPOT_FILTER_NONE,
     SPOT_FILTER_SPLIT,  /* byte planes, least significant first */
-    SPOT_FILTER_ROTATE, /* the same after rotating each element left by one: sign to the end */
+    SPOT_FILTER_ROTATE, /* the same after rotating each element left by one, which makes the sign
+                           the lowest bit */
 };
 
 /* Append the frames; sets chunk->filter. *all_stored: no frame was compressed. */

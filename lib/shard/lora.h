@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-enum { SPOT_LORA_PANEL = 64 }; /* outputs that lie together */
+enum { SPOT_LORA_PANEL = 64 }; /* adjacent outputs */
 
 enum spot_lora_product {
     SPOT_LORA_QKV,
-    SPOT_LORA_UP, /* these two have outputs in shards, */
+    SPOT_LORA_UP, /* QKV and UP: outputs are divided into shards */
     SPOT_LORA_PROJ,
-    SPOT_LORA_DOWN, /* and these have inputs in shards */
+    SPOT_LORA_DOWN, /* PROJ and DOWN: inputs are divided into shards */
     SPOT_LORA_PRODUCTS
 };
 

@@ -19,7 +19,7 @@
 #include "common/xalloc.h"
 #include "shard/part_journal.h"
 
-/* Of a chunk. WRITING: a thread is writing it; a second copy is dropped. */
+/* State of a chunk. WRITING: a thread is writing it; a second copy is dropped. */
 enum { MISSING, WRITING, HERE };
 
 struct spot_partial {

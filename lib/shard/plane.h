@@ -31,7 +31,7 @@ struct spot_plane_ops {
 /* The fastest that this processor runs, chosen once. Thread-safe. */
 const struct spot_plane_ops *spot_plane_ops(void);
 
-/* By name: NULL if this build or this processor lacks it. */
+/* An implementation by name; NULL if this build or this processor lacks it. */
 const struct spot_plane_ops *spot_plane_ops_named(const char *name);
 
 extern const struct spot_plane_ops spot_plane_portable;

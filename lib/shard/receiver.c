@@ -43,10 +43,10 @@ struct pull {
     struct spot_buf raw;
     uint32_t asked[ASKED_MAX];
     size_t n_asked;
-    uint64_t credit_byte; /* used and not yet granted again */
-    double received_s;    /* when the sender last said something */
+    uint64_t credit_byte; /* bytes received for which no new credit was granted yet */
+    double received_s;    /* time of the sender's last message */
     double spoke_s;       /* when a BEAT was last sent while opening the partial file */
-    double idle_s;        /* since when there is nothing to request */
+    double idle_s;        /* time since which there is nothing to request */
     bool is_mute;         /* the sender does not read any more */
 };
 

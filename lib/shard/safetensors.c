@@ -50,7 +50,7 @@ size_t spot_dtype_byte(enum spot_dtype dtype)
     return (dtype_table[dtype].bit + 7) / 8;
 }
 
-/* Bits of all elements; false beyond 64 bits. */
+/* Number of bits of all elements; false if it exceeds 64 bits. */
 static bool count_bits(const struct spot_st_tensor *t, uint64_t *n_bit)
 {
     bool too_big = false;
@@ -225,7 +225,7 @@ static int read_integer(struct cursor *c, uint64_t *value)
     return 0;
 }
 
-/* An array of at most `max` whole numbers. */
+/* Reads an array of at most `max` whole numbers. */
 static int read_integers(struct cursor *c, uint64_t *value, int max, int *n)
 {
     *n = 0;

@@ -24,7 +24,7 @@ struct spot_sender {
     struct spot_buf head;
 
     pthread_mutex_t lock;
-    uint64_t *hash; /* [chunks], of those with is_hashed */
+    uint64_t *hash; /* [chunks] hashes, valid where is_hashed */
     bool *is_hashed;
     uint64_t raw_byte, wire_byte;
     bool is_committed;
@@ -376,7 +376,7 @@ int spot_sender_serve(struct spot_sender *s, struct spot_port *port, struct spot
     spot_coder_init(&p->coder);
     p->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(p, &cause);
-    if (rc && cause.code == SPOT_ESYS) { /* the port has failed, or the peer has the reason */
+    if (rc && cause.code == SPOT_ESYS) { /* the port has failed, or the peer knows the reason */
         if (p->message.type != SPOT_TRANSFER_MSG_FAIL)
             drain(p, &cause);
         rc = p->is_committed ? 0 : -1;

@@ -96,7 +96,7 @@ int spot_stream_writer_next(struct spot_stream_writer *w, const struct spot_sour
 /* Account for the next chunk, coded elsewhere with spot_chunk_encode and this stream's id. */
 void spot_stream_writer_note(struct spot_stream_writer *w, const struct spot_chunk *chunk);
 
-/* TAIL and TABLE. -1 with *err (SPOT_EDATA) when data is missing. */
+/* Append TAIL and TABLE. Returns 0, or -1 with *err (SPOT_EDATA) when data is missing. */
 int spot_stream_writer_finish(struct spot_stream_writer *w, struct spot_buf *out,
                               struct spot_err *err);
 

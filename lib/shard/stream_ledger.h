@@ -28,7 +28,7 @@ void spot_ledger_init(struct spot_ledger *ledger, const struct spot_chunk_map *m
                       uint64_t stream_id, size_t head_byte, size_t plain_byte);
 void spot_ledger_release(struct spot_ledger *ledger);
 
-/* The next chunk, coded or decoded. */
+/* Account for the next chunk, coded or decoded. */
 void spot_ledger_note(struct spot_ledger *ledger, const struct spot_chunk *chunk);
 
 /* After the last chunk: append TAIL and TABLE. Call once. */

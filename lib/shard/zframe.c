@@ -205,7 +205,7 @@ void spot_spans_copy(const struct spot_spans *spans, void *to)
     unsigned char *at = to;
 
     for (size_t i = 0; i < spans->n; i++) {
-        if (spans->span[i].at != at) /* a compressed frame was decoded to its place */
+        if (spans->span[i].at != at) /* otherwise a compressed frame was decoded in place */
             copy(at, spans->span[i].at, spans->span[i].n);
         at += spans->span[i].n;
     }
