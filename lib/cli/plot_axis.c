@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whole steps of [low, high], marks outside included. */
+/* Number of steps from the mark at or below `low` to the mark at or above `high`. */
 static double steps_over(double low, double high, double step)
 {
     return ceil(high / step) - floor(low / step);

@@ -49,9 +49,10 @@ void spot_table_column(struct spot_table *table, const char *name, bool is_numbe
 void spot_table_release(struct spot_table *table);
 
 /* Append cells, one for each conversion of fmt; rows fill from left to right. %s: a text; %d, %lld,
- * %zu: a whole number; %.3f: so many digits after the point; %g: the shortest form that reads back;
- * %G: that of the nearest multiple of 1e-6; %.3e and %.3g: so many digits for people, for programs
- * as %g, as %G. What is not finite is empty. */
+ * %zu: a whole number; %.3f: this many digits after the point; %g: the shortest form that reads
+ * back; %G: the same for the nearest multiple of 1e-6; %.3e and %.3g: this many digits in tables
+ * for people, and like %g and %G in formats for programs. Numbers that are not finite give an empty
+ * cell. */
 void spot_table_add(struct spot_table *table, const char *fmt, ...) SPOT_PRINTF(2, 3);
 /* Add a row of two cells: a name, and a text of at most 159 bytes. */
 void spot_table_row(struct spot_table *table, const char *what, const char *fmt, ...)

@@ -452,8 +452,7 @@ static void close_comm(struct spot_comm *comm)
 
     end(c, NULL);
     if (is_stuck)
-        return; /* NCCL may still use the other members, so they are not freed; the process must end
-                 */
+        return; /* NCCL may still use the rest, so it is not freed; the process must end */
     if (c->ready)
         cudaEventDestroy(c->ready);
     if (c->stream)

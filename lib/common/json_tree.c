@@ -446,7 +446,7 @@ static int build(struct build *b, value *root)
 
 static size_t values_of(const struct spot_json_count *c)
 {
-    /* each index may leave two thirds of a value free */
+    /* rounding up wastes up to two thirds of a value per index */
     return 1 + c->n_entry + 2 * c->n_member + c->n_index / 3 + c->n_index / INDEX_ABOVE;
 }
 

@@ -29,7 +29,8 @@ struct spot_node {
 int spot_tensor_group_nodes(const struct spot_shape *shape, int m, int M,
                             struct spot_node node[SPOT_NODES_MAX]);
 
-/* Floats of `in` below for sums of n numbers; pieces of an exchange. 0 for M = 1. */
+/* Number of floats of `in` below for sums of n numbers, and number of pieces of an exchange; both
+ * are 0 for M = 1. */
 size_t spot_tensor_group_in_elem(const struct spot_shape *shape, int m, int M, size_t n);
 size_t spot_tensor_group_pieces(const struct spot_shape *shape, int M);
 

@@ -280,7 +280,7 @@ static void put_form(struct spot_body *b, struct spot_jw *jw)
     spot_jw_end(jw);
 }
 
-/* --- the whole -------------------------------------------------------------------------- */
+/* --- whole body ------------------------------------------------------------------------- */
 
 static void begin(struct spot_jw *jw, FILE *out)
 {

@@ -62,7 +62,7 @@ void spot_answer_part_put_chat_logprobs(const struct spot_answer_part *p, struct
 
 /* --- openai_answer.c, for the other writers ---------------------------------------- */
 
-struct spot_page { /* a document into a buffer */
+struct spot_page { /* writes a JSON document into memory */
     struct spot_jw jw;
     FILE *f;
     char *text;

@@ -253,7 +253,7 @@ static uint64_t hash_of(const struct spot_served_model *m)
     return hash ? hash : 1;
 }
 
-/* --- the whole --------------------------------------------------------------------- */
+/* --- whole model ------------------------------------------------------------------- */
 
 static int open_adapters(struct spot_served_model *m, struct spot_err *err)
 {

@@ -43,8 +43,7 @@ struct spot_sequence {
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* numbers of the replicas' leaders; 0: none */
-    bool has_told[SPOT_SEQUENCE_PLACES];  /* whether it delivered a valid token since its assignment
-                                           */
+    bool has_told[SPOT_SEQUENCE_PLACES];  /* it delivered a valid token since its assignment */
     bool is_given;                        /* whether it was assigned to a member before */
     bool is_queued;                       /* in the queue of unassigned ones, by tag */
     double tag;

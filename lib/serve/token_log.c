@@ -384,7 +384,7 @@ int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
     return 0;
 }
 
-/* --- the whole ------------------------------------------------------------------------ */
+/* --- whole file ----------------------------------------------------------------------- */
 
 static int open_file(struct spot_token_log *log, bool resumes,
                      const struct spot_token_log_reader *reader,

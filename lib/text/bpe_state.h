@@ -33,13 +33,13 @@ struct spot_bpe_cached {
     uint32_t id[SPOT_BPE_CACHED_ID];
 };
 
-/* Where U+2581 is inserted in tokenizers that write spaces so: nowhere; before the first part, or
- * before each part, unless it begins with one; before every part. Parts are the texts between added
- * tokens. */
+/* Where U+2581 is inserted, in tokenizers that write spaces as U+2581. BARE: nowhere; FIRST: before
+ * the first part, unless that begins with one; ALWAYS: before each part, unless that begins with
+ * one; EACH: before every part. Parts are the texts between added tokens. */
 enum spot_bpe_prefix { SPOT_BPE_BARE, SPOT_BPE_FIRST, SPOT_BPE_ALWAYS, SPOT_BPE_EACH };
 
-/* What decoding drops at the start of a text: nothing; a space; all U+2581 of its first token.
- */
+/* What decoding drops at the start of a text: nothing; a space; or all U+2581 of the first
+ * token. */
 enum spot_bpe_drop { SPOT_BPE_DROPS_NONE, SPOT_BPE_DROPS_SPACE, SPOT_BPE_DROPS_MARKS };
 
 /* A token that may appear in text by its name. */

@@ -20,10 +20,11 @@ struct spot_text_around {
     size_t n_before, n_after;
 };
 
-/* They come from the TemplateProcessing of tokenizer.json, alone or in a Sequence, and from
- * "add_bos_token" of tokenizer_config.json for tokenizers that use it: Llama's, and those without
- * tokenizer.json. Tokens after a text are only for texts that will not be continued. Returns 0, or
- * -1 with *err: SPOT_EDATA for an unknown token, or more than SPOT_TEXT_AROUND_MAX. */
+/* Load the tokens that a tokenizer adds. They come from the TemplateProcessing of tokenizer.json,
+ * alone or in a Sequence, and from "add_bos_token" of tokenizer_config.json for tokenizers that use
+ * it: Llama's, and those without tokenizer.json. Tokens after a text are only for texts that will
+ * not be continued. Returns 0, or -1 with *err: SPOT_EDATA for an unknown token, or more than
+ * SPOT_TEXT_AROUND_MAX. */
 int spot_text_around_load(const char *dir, const struct spot_bpe *bpe,
                           struct spot_text_around *around, struct spot_err *err);
 

@@ -51,8 +51,8 @@ enum spot_char_class spot_char_class(uint32_t code);
 
 enum { SPOT_CHAR_CASED_MAX = 4 };
 
-/* A character below 0x110000 as a capital or small letter, in UTF-8. Returns its length in
- * bytes. */
+/* Write a character below 0x110000 as a capital or small letter, in UTF-8, into `text`. Returns its
+ * length in bytes. */
 size_t spot_char_cased(uint32_t code, bool raises, char text[SPOT_CHAR_CASED_MAX]);
 
 #ifdef __cplusplus

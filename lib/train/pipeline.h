@@ -19,7 +19,7 @@ extern "C" {
 
 struct spot_pipeline {
     struct spot_comm *comm;
-    struct spot_mesh *mesh; /* its progress is reported to */
+    struct spot_mesh *mesh; /* gets reports of progress */
     struct spot_stage *stage;
     const struct spot_form *form;
     const struct spot_shape *shape;

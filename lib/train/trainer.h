@@ -38,7 +38,7 @@ struct spot_trainer_options {
     const char *const *val_data;    /* [n_val_data], validation data of the same kind */
     size_t n_val_data;
     int64_t val_every, val_batches; /* steps between validations, and global batches of each */
-    int token_byte;                 /* of it, see text/corpus.h */
+    int token_byte;                 /* of the data, see text/corpus.h */
     const char *load;               /* weights to start from, NULL for none */
     struct spot_bpe *bpe;           /* NULL: data are tokens; else text for this tokenizer */
     const char *tokenizer;          /* path of the tokenizer */

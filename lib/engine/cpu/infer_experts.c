@@ -131,7 +131,7 @@ static bool next_expert(const struct spot_infer *f, struct expert *x)
     return true;
 }
 
-/* Panel `p` of a matrix of own shard s, and the bytes of one. */
+/* Address of panel `p` of a matrix in own shard s. */
 static const uint8_t *panel_of(const struct spot_infer_work *w, const char *name, int64_t s,
                                int64_t e, int64_t n_out, int64_t n_in, int64_t p)
 {

@@ -117,7 +117,7 @@ static void norm_each(const struct spot_part *part, const struct spot_pass *w)
     }
 }
 
-/* A column of the weight is a chain over rows, then heads. */
+/* Adds the gradient of the norms' weights: for each column a chain over rows, then heads. */
 static void norm_each_grad(const struct spot_part *part, const struct spot_pass *w)
 {
     struct spot_stage *const st = w->stage;
