@@ -5,7 +5,7 @@
 
 enum {
     HEADROOM_BITS = 10,   /* a gradient may grow by this much in a step without a redo */
-    BACK_OFF_BITS = 12,   /* */
+    BACK_OFF_BITS = 12,   /* bits by which an exponent is lowered to redo a step */
     EXPONENT_LIMIT = 200, /* 2^-200 is far below the least float */
 };
 

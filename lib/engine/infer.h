@@ -117,7 +117,7 @@ int64_t spot_infer_find(const struct spot_infer *f, int sequence, const uint32_t
 int spot_infer_reuse(struct spot_infer *f, int sequence, const uint32_t *token, int64_t n,
                      struct spot_err *err);
 int spot_infer_kept(const struct spot_infer *f); /* pages that no sequence holds */
-void spot_infer_forget(struct spot_infer *f);    /* those */
+void spot_infer_forget(struct spot_infer *f);    /* evict those pages */
 
 /* Output of an item instead of logits: the state after the last norm, of its last token, or the
  * mean over all tokens of the sequence. For a mean, all tokens from the first on must be computed

@@ -98,8 +98,8 @@ struct spot_infer_mixture {
     float *choice, *share, *gathered; /* [token][expert], [token][chosen], [row][C] */
     int *chosen, *row_choice;         /* [token][chosen]; [row] token * chosen + k */
     int64_t *expert_row;              /* [expert + 1] */
-    float **expert_sum;               /* per thread: SPOT_INFER_SUMS, at least
-                                         [own shard][token][64], and [token][64] */
+    float **expert_sum; /* [thread] sums of experts: max(SPOT_INFER_SUMS, [own shard][token][64]),
+                           then a part of [token][64] */
 };
 
 /* Number of experts of a mixture, and of experts per token, the shared one included; 0: no

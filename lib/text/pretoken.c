@@ -108,7 +108,7 @@ size_t spot_text_step_cut(const struct spot_text_step *step, const char *text, s
     *is_out = step->split == SPOT_SPLIT_REMOVED && is_match;
     if (step->split < SPOT_SPLIT_PREVIOUS || is_match != (step->split == SPOT_SPLIT_NEXT))
         return end;
-    /* includes the following text, if that is of the other kind */
+    /* the piece is a text and the match after it, or a match and the text after it */
     if (begin)
         return begin + length;
     next = next_match(step->pattern, text, n, is_end, end, &ignored);

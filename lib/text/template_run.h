@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* template_run.h - functions of the statements that expressions call, and the reverse. */
+/* template_run.h - functions that the renderers of expressions and of statements call from each
+ * other. */
 #ifndef SPOT_TEXT_TEMPLATE_RUN_H
 #define SPOT_TEXT_TEMPLATE_RUN_H
 
