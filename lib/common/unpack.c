@@ -25,7 +25,7 @@ struct spot_unpack_state {
     char in[IN_BYTE];
     size_t begin, end;                     /* input not decompressed yet */
     uint64_t n_in, n_out, n_free, n_times; /* see spot_unpack_limit */
-    bool is_between;                       /* zstd: between two frames, where the input may end */
+    bool is_between;                       /* between two members or frames: the input may end */
     z_stream gzip;
     ZSTD_DCtx *zstd;   /* NULL: gzip */
     const char *fault; /* NULL: none so far */

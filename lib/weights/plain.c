@@ -82,7 +82,7 @@ static void lay_out(struct spot_plain *p, const struct spot_shape *shape)
 
         spot_arena_of(shape, b, &a);
         p->at_byte[b] = at;
-        at += a.n_elem * sizeof(float); /* a whole number of pages, because each shard is one */
+        at += a.n_elem * sizeof(float); /* a whole number of pages, like each shard */
     }
     p->at_byte[p->n_bundle] = at;
 }
