@@ -75,7 +75,7 @@ static struct entry *find(struct spot_objects *o, int64_t step, uint64_t nonce)
     return NULL;
 }
 
-/* With the lock: the valid generation of a step. */
+/* The valid generation of a step. Call with the lock held. */
 static struct entry *of_step(struct spot_objects *o, int64_t step)
 {
     for (size_t i = 0; i < o->n_entry; i++)

@@ -219,19 +219,20 @@ void spot_view_send_active(struct spot_view *view, uint32_t type, uint64_t tag, 
 bool spot_view_may_place(const struct spot_view *view, const struct spot_member *member);
 size_t spot_view_placeable(const struct spot_view *view);
 
-/* To be called in `layout`. */
+/* Call these in `layout`. */
 void spot_view_set_role(struct spot_view *view, uint32_t id, enum spot_role role);
 void spot_view_form(struct spot_view *view, int64_t round);
 void spot_view_hold(struct spot_view *view); /* calls `idle` of the workload */
 
-/* To be called in `begin`: all rounds are done, members owe no more votes in this epoch. */
+/* Call in `begin`: all rounds are done, and members owe no more votes in this epoch. */
 void spot_view_rest(struct spot_view *view);
 /* Request a new epoch at the next commit. */
 void spot_view_want_change(struct spot_view *view);
 bool spot_view_wants_change(const struct spot_view *view);
-/* The epoch cannot continue, although no member was lost. No effect if it is already over. */
+/* End the epoch, which cannot continue although no member was lost. No effect if it is already
+ * over. */
 int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err);
-/* To be called in `commit`: the round that will be next. */
+/* Call in `commit`. Returns the round that will be next. */
 int64_t spot_view_reached(const struct spot_view *view);
 
 #ifdef __cplusplus

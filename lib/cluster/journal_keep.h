@@ -52,9 +52,9 @@ struct spot_journal_keep {
     void *user;
 };
 
-/* Of an open journal: continue from the previous coordinator's record (NULL: none) or the log,
+/* Continue an open journal from the previous coordinator's record (NULL: none) or from the log,
  * whichever is further, and keep records from now on. *step and *epoch are those of
- * spot_journal_open. `keep` outlives the journal. Returns 0, or -1 with *err. */
+ * spot_journal_open. `keep` must outlive the journal. Returns 0, or -1 with *err. */
 int spot_journal_keep(struct spot_journal *journal, const struct spot_journal_keep *keep,
                       const struct spot_journal_record *before, int64_t *step, uint32_t *epoch,
                       struct spot_err *err);

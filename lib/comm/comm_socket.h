@@ -16,7 +16,7 @@ struct spot_comm_socket_types {
     uint32_t gather;  /* the sender's share, summed */
 };
 
-/* For the mesh's current epoch; the mesh is borrowed. */
+/* Create a communicator for the mesh's current epoch; the mesh is borrowed. */
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types);
 

@@ -31,8 +31,9 @@ struct spot_tls_context;
 struct spot_tls_context *spot_tls_context_new(const unsigned char key[SPOT_TLS_KEY_BYTE],
                                               struct spot_err *err);
 struct spot_tls_context *spot_tls_context_load(const char *path, struct spot_err *err);
-/* For servers whose clients do not have the key: a certificate and its key, PEM files. TLS 1.2 and
- * 1.3 only. NULL with *err: SPOT_ESYS, SPOT_EDATA (the files are not such a pair). */
+/* Create a context for servers whose clients do not have the key, from a certificate and its key
+ * (PEM files). TLS 1.2 and 1.3 only. NULL with *err: SPOT_ESYS, SPOT_EDATA (the files are not such
+ * a pair). */
 struct spot_tls_context *spot_tls_context_of_certificate(const char *cert, const char *key,
                                                          struct spot_err *err);
 void spot_tls_context_free(struct spot_tls_context *context);
@@ -48,14 +49,14 @@ struct spot_tls *spot_tls_open(int fd_take, bool is_server,
                                struct spot_err *err);
 void spot_tls_free(struct spot_tls *tls);
 
-/* As spot_port's in lib/common/port.h. */
+/* Like the functions of struct spot_port (common/port.h). */
 int spot_tls_read(struct spot_tls *tls, void *data, size_t n_byte, size_t *got,
                   struct spot_err *err);
 int spot_tls_write(struct spot_tls *tls, const void *data, size_t n_byte, struct spot_err *err);
 int spot_tls_wait(struct spot_tls *tls, double limit_s);
 
-/* For event loops: a connection whose handshake continues with each call below; the socket may
- * still be connecting. NULL with *err, the socket closed. */
+/* Create a connection for event loops, whose handshake continues with each call below; the socket
+ * may still be connecting. NULL with *err, the socket closed. */
 struct spot_tls *spot_tls_start(int fd_take, bool is_server, const struct spot_tls_context *context,
                                 struct spot_err *err);
 

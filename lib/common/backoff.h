@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-/* After n failures, n >= 1: least_s, and twice as long each time, most_s at most. */
+/* The delay after n failures, n >= 1: least_s after the first, doubled after each further one, at
+ * most most_s. */
 static inline double spot_backoff_s(int n, double least_s, double most_s)
 {
     double s = least_s;

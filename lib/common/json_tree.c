@@ -284,8 +284,8 @@ static const char *decode_escape(const char *at, char **out)
     return at;
 }
 
-/* At the first backslash of the string that begins at `begin`: decodes the whole string into a
- * separate buffer. */
+/* Decodes the string that begins at `begin` into a separate buffer. Called at its first
+ * backslash. */
 static const char *decode(struct build *b, const char *begin, const char **end)
 {
     char *const text = b->free_char, *out = text;

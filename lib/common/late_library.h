@@ -44,7 +44,7 @@ int spot_late_library(const char *library, const char *const *name, size_t n, vo
  * the packages of $VIRTUAL_ENV, $CONDA_PREFIX, the python3 on PATH, $HOME/.local, /usr/local and
  * /opt; else `file`. */
 const char *spot_late_find_cuda(const char *variable, const char *file, char path[SPOT_LATE_PATH]);
-/* Those places, for a message. */
+/* A list of those places, for a message. */
 const char *spot_late_cuda_places(void);
 
 #ifdef __cplusplus

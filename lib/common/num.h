@@ -29,7 +29,8 @@ int spot_num_parse_size(const char *text, double *value_byte);
  * to a double would round it. */
 int spot_num_compare_whole(int64_t n, double x);
 
-/* For qsort, ascending: doubles; int64_t; elements that point to texts. */
+/* Comparison functions for qsort, ascending: of doubles, of int64_t, and of elements that point to
+ * texts. */
 int spot_num_compare(const void *a, const void *b);
 int spot_num_compare_int64(const void *a, const void *b);
 int spot_compare_texts(const void *a, const void *b);

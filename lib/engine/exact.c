@@ -49,7 +49,7 @@ double spot_exact_unit(const struct spot_bundle *bundle, int tensor, int n_micro
     return ldexp(1, -bundle->exponent[tensor]) / n_microbatch * scale;
 }
 
-/* By squaring: pow() differs between libraries. */
+/* x^n by repeated squaring, since pow() differs between libraries. */
 static double power(double x, int64_t n)
 {
     double y = 1;

@@ -42,9 +42,9 @@ struct spot_fleet_world {
 int spot_fleet_tick(struct spot_fleet *fleet, const struct spot_fleet_world *world,
                     size_t *n_foreign, struct spot_err *err);
 
-/* When the next turn begins, in seconds: a whole number of every_s > 0 after the last one was due,
- * so that turns do not drift away from the steps of the trace that they forecast. Turns that a long
- * turn missed are skipped. */
+/* The time at which the next turn begins, in seconds: a multiple of every_s > 0 after the last turn
+ * was due, so that turns keep to the steps of the trace that they forecast. Turns that a long turn
+ * missed are skipped. */
 double spot_fleet_next_turn(double due_s, double every_s, double now_s);
 
 #ifdef __cplusplus

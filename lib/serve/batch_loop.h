@@ -27,7 +27,7 @@ struct spot_batch_loop;
 /* Tokens per pass when this many sequences decode at once. */
 int64_t spot_batch_loop_tokens(int n_sequence);
 
-/* On a leader: `model` and `relay` are borrowed. */
+/* Create a batch loop on the leader of a replica. `model` and `relay` are borrowed. */
 struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *model,
                                             struct spot_relay *relay, int n_sequence);
 void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */

@@ -388,7 +388,8 @@ uint32_t spot_gnet_integer(struct spot_gnet *net, int64_t low, int64_t high, uin
     return start;
 }
 
-/* At most 16 digits before and behind the point and two of an exponent: 1e116 is finite. */
+/* A number: at most 16 digits on each side of the point, and at most two digits of the exponent, so
+ * that it is finite (below 1e116). */
 uint32_t spot_gnet_number(struct spot_gnet *net, uint32_t next)
 {
     const uint32_t power = digits(net, 1, 2, next);

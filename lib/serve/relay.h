@@ -85,7 +85,7 @@ void spot_relay_disconnect(struct spot_relay *relay);
 
 /* --- the leader --- */
 
-/* As in engine/infer.h, with an adapter. */
+/* The functions of engine/infer.h, for all members; a sequence is opened with its adapter. */
 int spot_relay_open(struct spot_relay *relay, int adapter);
 void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);

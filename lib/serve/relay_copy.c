@@ -166,7 +166,7 @@ static int restore_own(struct spot_relay *r, int own, uint64_t number, uint32_t 
     return rc;
 }
 
-/* As many pages as all members have. */
+/* *n gets the number of pages that all members have. */
 static int count_all(struct spot_relay *r, uint64_t number, const uint32_t *source, uint32_t *n,
                      struct spot_err *err)
 {

@@ -82,8 +82,8 @@ static bool waits(const struct spot_server *s, const struct spot_replica *p)
            spot_view_placeable(p->view) + n_arriving(s, p) < size_of_replica(s);
 }
 
-/* Of the waiting replicas except `other`, the one with the most or the fewest members, at least
- * one. */
+/* The waiting replica, other than `other`, that has the most or the fewest members, at least one;
+ * NULL: there is none. */
 static struct spot_replica *find_waiting(const struct spot_server *s,
                                          const struct spot_replica *other, bool wants_most)
 {

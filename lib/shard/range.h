@@ -26,8 +26,8 @@ struct spot_source {
     size_t n_header;
     /* Address of the raw bytes, which must not change while in use. Optional. */
     const void *(*point)(void *user, const struct spot_chunk *chunk);
-    /* Else: read bytes [n_byte] at offset `at` of the data into `data`. Returns 0, or -1 with
-     * *err. */
+    /* If `point` is NULL: read bytes [n_byte] at offset `at` of the data into `data`. Returns 0, or
+     * -1 with *err. */
     int (*read)(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err);
     void *user;
 };

@@ -116,7 +116,8 @@ static void beat(void *user)
     p->spoke_s = spot_clock_s();
 }
 
-/* Without the lock, since data of an earlier attempt are verified. */
+/* Opens the partial file. Called without the lock, since data of an earlier attempt are
+ * verified. */
 static struct spot_partial *open_partial(struct pull *p, const struct spot_stream_info *info,
                                          const struct spot_buf *header, struct spot_err *err)
 {

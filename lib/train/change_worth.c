@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* In steps: an acceptable pause, and the acceptable cost of avoiding a longer one. */
+/* An acceptable pause, and the acceptable cost of avoiding a longer one; both in steps. */
 static const double unnoticed = 0.05, fair = 0.5;
 
 /* E[min(X, t)] */

@@ -54,9 +54,8 @@ struct spot_split_drift {
 };
 
 void spot_split_drift_begin(struct spot_split_drift *drift); /* an epoch */
-/* At a commit, which it counts in n_commit: true if a change is due from a split that takes now_s
- * to one that takes best_s.
- */
+/* Call at each commit, which it counts in n_commit. True if the split should change, from one that
+ * takes now_s to one that takes best_s. */
 bool spot_split_drifts(struct spot_split_drift *drift, double now_s, double best_s);
 
 double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s);

@@ -37,7 +37,7 @@ struct spot_saved_place {
     double timeout_s;
 };
 
-/* For messages: the directory, or words for the command. */
+/* The name of the place in messages: the directory, or words for the command. */
 const char *spot_saved_place_name(const struct spot_saved_place *place);
 
 /* Read a step that has a generation, or the newest valid one; then `warn` (may be NULL) is called

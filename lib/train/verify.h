@@ -25,9 +25,9 @@ int spot_verify_parse(const char *text, double *share, struct spot_err *err);
 
 #define SPOT_VERIFY_AUTO (-1.0)
 
-/* In each step with step % every == 0, n microbatches of each pipeline; so each member is covered
- * in every `every` steps, and at least the share of all microbatches is computed again. 0, 0: none,
- * there is only one pipeline. */
+/* How much is checked: in each step with step % every == 0, n microbatches of each pipeline. So
+ * each member is covered in every `every` steps, and at least the share of all microbatches is
+ * computed again. 0, 0: nothing is checked, since there is only one pipeline. */
 struct spot_verify_rate {
     int64_t every, n;
 };

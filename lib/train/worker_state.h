@@ -99,10 +99,10 @@ void spot_worker_drop_mirrors(struct spot_worker *worker);
 /* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: there are no
  * more. */
 struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
-/* The order PRECOPY: from the next step on this many pre-copies are in effect. */
+/* Carry out the order PRECOPY: from the next step on this many pre-copies are in effect. */
 int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *frame,
                         struct spot_err *err);
-/* In that step: receive the pre-copies for this worker. */
+/* Receive the pre-copies for this worker, in that step. */
 int spot_worker_take_precopies(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
 /* worker_alone.c: a member without a place that mirrors all stages computes the microbatches of a

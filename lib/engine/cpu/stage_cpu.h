@@ -89,7 +89,7 @@ struct spot_stage {
     struct spot_tensor_group group; /* used by one thread at a time */
 };
 
-/* Of n elements that are divided evenly among the shards, how many are in the own shards. */
+/* Number of elements in the own shards, of n elements that are divided evenly among all shards. */
 int64_t spot_stage_own(const struct spot_stage *stage, int64_t n);
 
 /* Whether this member adds the gradients of replicated tensors. */
@@ -158,8 +158,9 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
                                         const char *bias, bool is_out_first, const float *x,
                                         const float *dy, float *dx);
 
-/* On a block of rows of c: x += bias, whose parts of n are shard_elem apart; act = gelu(x), in the
- * shape's form, unless NULL. */
+/* Add the bias to a block of rows of c: x += bias. The parts of the bias for the block's columns
+ * are shard_elem apart. Unless act is NULL, also act = gelu(x), in the form that the shape
+ * requires. */
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act);
 /* y += bias + x; bias may be NULL */

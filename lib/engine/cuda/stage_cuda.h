@@ -107,7 +107,7 @@ struct spot_stage {
     float *exchange_host; /* data that a group exchanges through the host */
 };
 
-/* Of n elements that are divided evenly among the shards, how many are in the own shards. */
+/* Number of elements in the own shards, of n elements that are divided evenly among all shards. */
 int64_t spot_cuda_own(const struct spot_stage *st, int64_t n);
 
 /* Whether this member adds the gradients of replicated tensors. */
