@@ -32,7 +32,7 @@ struct spot_recovery {
     int64_t logged;   /* newest step in the log or on disk */
     int64_t newest;   /* newest step that is whole now */
     int64_t held_max; /* newest step of any copy of a present member, -1: none */
-    size_t n_absent;  /* holders of `logged` that have not come back */
+    size_t n_absent;  /* number of members that held step `logged` and have not come back */
 };
 
 /* True if a member that is still expected may have a newer step than is whole now. If a copy is

@@ -47,7 +47,8 @@ struct spot_fleet *spot_fleet_new(const struct spot_fleet_setting *setting, uint
 
     f->set = *setting;
     f->id = id;
-    /* milliseconds, above all numbers used before a loss of the state */
+    /* token numbers start at the time in milliseconds, so that they exceed all numbers used before
+     * a loss of the state */
     f->n_token = setting->wall_s > 0 ? (uint64_t)(setting->wall_s * 1e3) : 0;
     f->now_s = f->first_s = now_s;
     return f;

@@ -95,7 +95,8 @@ static void scale_of(const uint8_t *s, int j, int *scale, int *min)
     }
 }
 
-/* `high`: fifth bits, bit j of byte i for number i of part j; NULL: there are none. */
+/* Converts numbers of five bits, or of four. `high` has the fifth bits: bit j of byte i belongs to
+ * number i of part j. NULL: there are no fifth bits. */
 static void widen_parts(const uint8_t *b, const uint8_t *high, const uint8_t *q, float *x)
 {
     const float d = half_at(b), d_min = half_at(b + 2);
