@@ -135,7 +135,7 @@ const struct spot_cli migrate_plan_command = {
                                                     { "cluster", "nodes and links" },
                                                     { NULL, NULL } },
     .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
-    .summary = "Decide who sends what to whom when the grid changes.",
+    .summary = "Plan which node sends what to which when the grid changes.",
     .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"
                 "  spot-migrate plan --from old.json --to new.json --cluster c.json "
                 "--deadline 30s\n",

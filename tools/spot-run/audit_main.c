@@ -124,7 +124,7 @@ const struct spot_cli run_audit_command = {
     .reads = (const char *const[]){ "data", "tokenizer", "events", NULL },
     .given = said,
     .synopsis = "--state DIR --events FILE --steps A:B [options]",
-    .summary = "Compute steps of a job anew and compare them with its log.",
+    .summary = "Compute steps of a job again and compare them with its log.",
     .examples =
         "  spot-run audit --state state --events log --steps 101:200\n"
         "  spot-run audit --state state --events log --data corpus --steps 1:5000 --sample 20\n",

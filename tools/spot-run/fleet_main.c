@@ -523,7 +523,7 @@ const struct spot_cli run_fleet_command = {
     .brief = "hold a fleet of machines at what a plan says",
     .synopsis = "--plan-command CMD|--offers CMD --launch CMD --terminate CMD --list CMD --state "
                 "DIR [options]",
-    .summary = "Hold a fleet at what a plan says: launch, replace, drain and end its machines.",
+    .summary = "Keep the machines of a plan: launch, replace, drain and terminate them.",
     .examples =
         "  spot-run fleet --state fleet --plan-command ./plan.sh --list './cloud list' \\\n"
         "    --launch './cloud launch' --terminate './cloud terminate' # what it would do\n",

@@ -38,8 +38,8 @@ static const struct spot_opt option[] = {
     SPOT_ROW_THREADS(&o.threads),
     { SPOT_OPT_GROUP, .help = "what is asked" },
     SPOT_TEXT("prompt", &o.prompt, "text",
-              "answer this (default: a chat on a terminal, else stdin)"),
-    SPOT_TEXT("system", &o.system, "text", "what the model is told before"),
+              "the text to answer (default: a chat on a terminal, else stdin)"),
+    SPOT_TEXT("system", &o.system, "text", "the system message before the conversation"),
     SPOT_FLAG("plain", &o.is_plain, "go on with the text, without the chat template"),
     SPOT_TEXT("proof", &o.proof, "file",
               "compute the answer of this spot.proof/1 anew, and compare; - for stdin"),
@@ -370,7 +370,7 @@ const struct spot_cli run_generate_command = {
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "proof", NULL },
     .synopsis = "--model DIR [--prompt TEXT | --proof FILE] [options]",
-    .summary = "Let a model answer, here: one text, or a chat in the terminal.",
+    .summary = "Generate text with a model in this process, or chat in the terminal.",
     .examples = "  spot-run generate --model model --prompt 'Why is the sky blue?'\n"
                 "  spot-run generate --model model\n"
                 "  spot-run generate --model model --proof answer.json\n",
