@@ -25,7 +25,7 @@ struct spot_exec_say {
     uint64_t ticket;
     uint32_t local;
     uint64_t step;
-    double since_s;  /* by spot_clock_s; */
+    double since_s;  /* by spot_clock_s; until_s: below */
     double until_s;  /* latest time of the answer; INFINITY: no limit */
     bool wants_safe; /* waits until the commit is safe, not only agreed */
     bool is_agreed;
@@ -42,7 +42,7 @@ struct spot_exec_taken {
     char why[SPOT_WHY_MAX]; /* why storing failed; "": it is in the store */
 };
 
-/* Maximum number of undecided steps, oldest first: ranks that do not wait for the answer continue
+/* Maximum number of undecided steps, oldest first: ranks that do not wait for an answer continue
  * while the coordinator is unreachable. */
 enum { SPOT_EXEC_TAKEN_MAX = 4 };
 
@@ -65,12 +65,12 @@ struct spot_exec_commit {
 struct spot_exec_offer {
     bool is_out;    /* an offer of the script's files has no answer yet */
     bool is_due;    /* an order waits because the files are being written */
-    double since_s; /* since then */
+    double since_s; /* time since which it waits */
     struct spot_state_id id;
     struct spot_buf dirs;
     double not_before_s,
         pause_s;   /* after a refused offer: earliest time of the next, and the pause */
-    double done_s; /* when the ranks ended; they may have saved just then; 0: not yet */
+    double done_s; /* time at which the ranks ended, which may have saved just before; 0: not yet */
 };
 
 /* A state being sent or received in this epoch. One at a time is received. */
@@ -94,18 +94,18 @@ struct spot_exec_agent {
     struct spot_agent agent;
     struct spot_rank_socket *socket; /* the ranks' socket */
     struct spot_state_store *store;
-    struct spot_exec_ledger ledger; /* of their samples */
+    struct spot_exec_ledger ledger; /* the samples of its ranks */
     struct spot_exec_held held;
     int port_fd; /* listens at held.port until a round starts; else -1 */
 
-    struct spot_exec_form form; /* the newest one */
+    struct spot_exec_form form; /* the newest one received */
     uint32_t formed;            /* its epoch; 0: none */
     bool owes_ready; /* READY is to be sent as soon as no rank runs and the state is laid out */
     int64_t round;
     bool has_begun, has_voted; /* in that epoch: ROUND was received */
-    bool has_told;             /* how the ranks ended */
+    bool has_told;             /* how the ranks ended was reported */
     bool is_away;              /* the coordinator is unreachable */
-    struct spot_wait away;     /* how long it has been */
+    struct spot_wait away;     /* time for which it has been unreachable */
 
     bool has_ranks;   /* ranks were started and are not known to have stopped */
     bool is_stopping; /* stopping was requested */
@@ -133,7 +133,7 @@ struct spot_exec_agent {
     struct spot_exec_transfer *transfer; /* [n_transfer] */
     size_t n_transfer, cap_transfer;
     struct spot_exec_pace pace[SPOT_LOCAL_RANKS_MAX];
-    double paced_s;               /* the coordinator was told of it */
+    double paced_s;               /* time of the last report to the coordinator */
     bool has_pace;                /* the pace has changed since */
     char not_found[SPOT_WHY_MAX]; /* why the files found here could not be stored; "": they are
                                      stored */
@@ -144,27 +144,27 @@ struct spot_exec_agent {
  * for samples report steps too. */
 int spot_exec_serve_beat(void *agent, const struct spot_rank_request *request,
                          struct spot_jw *answer, struct spot_err *err);
-/* The functions of exec_ledger.h, which also report the step. */
+/* The functions of exec_ledger.h; they also report the step. */
 int spot_exec_serve_samples(void *agent, const struct spot_rank_request *request,
                             struct spot_jw *answer, struct spot_err *err);
 void spot_exec_samples_gone(void *agent, uint64_t ticket);
 /* own_s: seconds of work since the step before; NAN: use the elapsed time. */
 void spot_exec_beat(struct spot_exec_agent *e, int64_t rank, int64_t step, double own_s);
-void spot_exec_pace_begin(struct spot_exec_agent *e); /* a round */
+void spot_exec_pace_begin(struct spot_exec_agent *e); /* a round begins */
 int spot_exec_tell_pace(struct spot_exec_agent *e, struct spot_err *err);
 
 /* exec_commit.c: commits of ranks. The op of the socket: */
 int spot_exec_local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
-                       struct spot_err *err); /* -1: the only one */
+                       struct spot_err *err); /* rank -1: the only one */
 int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
                            struct spot_jw *answer, struct spot_err *err);
 void spot_exec_commit_gone(void *agent, uint64_t ticket);
-/* A round begins from the state of e->form; or continues under another epoch. */
+/* A round begins from the state of e->form, or continues under another epoch. */
 void spot_exec_commit_begin(struct spot_exec_agent *e);
 int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err);
 /* If all expected ranks have announced a commit, store it and report it to the coordinator. */
 int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err);
-/* Only store it, while there is no coordinator. */
+/* Store it only, while there is no coordinator. */
 void spot_exec_commit_tick_away(struct spot_exec_agent *e);
 int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *frame,
                             struct spot_err *err);
@@ -173,7 +173,8 @@ int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, st
 
 /* exec_offer.c: commits of one rank for all, and of files that a script saves by itself. */
 void spot_exec_offer_begin(struct spot_exec_agent *e);
-void spot_exec_offer_again(struct spot_exec_agent *e); /* another coordinator, or another epoch */
+/* for another coordinator, or another epoch */
+void spot_exec_offer_again(struct spot_exec_agent *e);
 int spot_exec_offer_tick(struct spot_exec_agent *e, struct spot_err *err);
 int spot_exec_offer_take(struct spot_exec_agent *e, const struct spot_frame *frame,
                          struct spot_err *err);
@@ -198,12 +199,13 @@ void spot_exec_adopt_found(struct spot_exec_agent *e);
 bool spot_exec_drop_found(struct spot_exec_agent *e);
 /* While there is no coordinator: store commits completed by the only node that writes. */
 void spot_exec_take_away(struct spot_exec_agent *e);
-void spot_exec_tell_away(struct spot_exec_agent *e); /* call it often while it is */
+/* call it often while the coordinator is away */
+void spot_exec_tell_away(struct spot_exec_agent *e);
 
 /* exec_error.c: read the text that a rank wrote to TORCHELASTIC_ERROR_FILE before it ended; "" if
  * none. */
 void spot_exec_read_error(const struct spot_exec_agent *e, uint32_t local, char *text, size_t n);
-void spot_exec_drop_errors(const struct spot_exec_agent *e); /* of the round before */
+void spot_exec_drop_errors(const struct spot_exec_agent *e); /* those of the previous round */
 
 /* exec_moves.c: states being sent and received. */
 int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,

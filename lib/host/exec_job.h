@@ -22,7 +22,7 @@ struct spot_exec_options {
     uint64_t hash;   /* spot_exec_hash of the command; agents with another command are refused */
     uint32_t n_rank; /* per node */
     uint32_t n_min, n_max; /* nodes */
-    uint64_t max_restarts; /* after failures of ranks */
+    uint64_t max_restarts; /* limit on restarts after failures of ranks */
     const char *state;     /* a directory for commits on the coordinator's machine; NULL: none */
     double state_every_s;  /* minimum time between two copies to `state` */
     const char *state_command; /* commits are also copied through this command, state_command.h;

@@ -35,13 +35,13 @@ enum spot_exec_laid {
 /* The workload's object of a peer, from its HELLO on. */
 struct spot_exec_member {
     struct spot_exec_held held;
-    uint32_t id, epoch; /* the newest epoch in which it is active; 0: none */
+    uint32_t id, epoch; /* epoch: the newest one in which it is active; 0: none */
     uint32_t group_rank;
-    bool has_saved; /* in that epoch */
+    bool has_saved; /* it has saved in that epoch */
     enum spot_exec_warmth warmth;
     bool was_told_keep;
     double joined_s;
-    bool has_had_place; /* in a round */
+    bool has_had_place; /* it has had a place in a round */
     enum spot_exec_laid laid;
 
     struct spot_exec_rank_pace *pace; /* [n_rank]; NULL: none reported in this round */
@@ -55,7 +55,7 @@ struct spot_exec_member {
     uint64_t took; /* that step */
     uint64_t took_byte;
     struct spot_state_saved took_saved;
-    double took_s; /* and when, by spot_clock_s */
+    double took_s; /* time at which it was announced, by spot_clock_s */
 };
 
 /* A commit made by all places of its round. */
@@ -77,7 +77,7 @@ struct spot_exec_order {
 enum { SPOT_EXEC_DOUBTED_MAX = 8 };
 
 struct spot_exec_states {
-    bool has_key; /* of the running round: */
+    bool has_key; /* for the running round: */
     uint64_t key;
     bool has_floor; /* steps of it up to the floor are decided */
     uint64_t floor;
@@ -98,12 +98,13 @@ struct spot_exec_states {
     uint32_t found_round; /* the newest round that began from `found`; commits of earlier rounds are
                              older */
 
-    struct spot_state_id tried; /* the newest rounds began from it, and failed, */
+    struct spot_state_id tried; /* commit from which the newest rounds began, which failed, */
     uint32_t n_tried; /* number of rounds in a row that failed before they had saved anything */
     struct spot_state_id doubted[SPOT_EXEC_DOUBTED_MAX]; /* [n_doubted] commits that are passed over
                                                             for an older one */
     size_t n_doubted;
-    bool has_warned_anew; /* of ranks that do not continue from the given state */
+    /* the warning about ranks that do not continue from the given state was given */
+    bool has_warned_anew;
 
     struct spot_exec_point newest; /* the newest agreed commit: a new round would begin with it */
     struct spot_exec_point safe;   /* the newest that survives the loss of any one domain */
@@ -119,8 +120,8 @@ struct spot_exec_states {
     struct spot_exec_order *order; /* [n_order] */
     size_t n_order, cap_order;
     uint64_t last_serial;
-    double not_before_s; /* next attempt to make it safe */
-    uint64_t moved_byte; /* since the coordinator began, for safety only */
+    double not_before_s; /* earliest time of the next attempt to make it safe */
+    uint64_t moved_byte; /* since the coordinator began, only to make commits safe */
 };
 
 struct spot_exec_bucket;
@@ -134,17 +135,17 @@ struct spot_exec_disk {
     struct spot_state_pull *pull;   /* place by place; NULL: none */
     uint64_t serial;                /* of the pull, */
     uint32_t from;                  /* and the member that sends it */
-    double next_s;                  /* the next copy */
-    bool has_failed; /* the last one, or the one from here to the command, has failed */
+    double next_s;                  /* time of the next copy */
+    bool has_failed; /* the last copy failed, or that from here through the command */
 };
 
 struct spot_exec_job {
     const struct spot_exec_options *options;
     struct spot_group *group;
     struct spot_view *view;
-    double began_s, round_s;      /* start of this coordinator, and of the round */
+    double began_s, round_s;      /* start of this coordinator; start of the round */
     char run_id[SPOT_RUN_ID_MAX]; /* "": not drawn yet, and an agent may still report one */
-    uint32_t n_started;           /* rounds */
+    uint32_t n_started;           /* number of rounds */
 
     uint32_t group_world, restart_count; /* of the current round, or the last one; 0: none */
     bool is_kept;                        /* the epoch continues with the ranks that ran before it */
@@ -157,7 +158,7 @@ struct spot_exec_job {
 
     uint32_t n_failed;      /* rounds that ended because a rank failed */
     uint32_t n_futile;      /* failed rounds in a row that did not run for long */
-    double not_before_s;    /* the next round */
+    double not_before_s;    /* earliest start of the next round */
     uint32_t charged_epoch; /* epoch and time of the failure counted last; the loss of a node may
                                turn out to be its cause */
     double charged_s;
@@ -180,8 +181,8 @@ struct spot_exec_job {
     size_t n_unfinished;    /* moves to nodes that are not finished */
 
     char changes[SPOT_WHY_MAX]; /* since the newest round began: "node a lost, node b joined" */
-    bool has_begun;             /* a round, under this coordinator */
-    struct spot_wait wait;      /* for nodes */
+    bool has_begun;             /* this coordinator has begun a round */
+    struct spot_wait wait;      /* wait for nodes */
 };
 
 extern const struct spot_workload spot_exec_workload; /* its object: struct spot_exec_job */
@@ -210,7 +211,7 @@ void spot_exec_doubt(struct spot_exec_job *job);
  * round began.
  */
 void spot_exec_check_anew(struct spot_exec_job *job, uint64_t step);
-void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins */
+void spot_exec_adopt_found_point(struct spot_exec_job *job); /* a round begins from it */
 /* The member to send a place of a point: a holder with the fewest orders; NULL: none. */
 struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
                                               const struct spot_exec_point *point, uint32_t place);
@@ -224,7 +225,7 @@ void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *
                             size_t n);
 bool spot_exec_restores_all(const struct spot_exec_job *job);
 void spot_exec_drop_orders(struct spot_exec_job *job);
-void spot_exec_forget_orders(struct spot_exec_job *job, uint32_t id); /* that member is gone */
+void spot_exec_forget_orders(struct spot_exec_job *job, uint32_t id); /* that member has left */
 int spot_exec_on_moved(struct spot_exec_job *job, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err);
 int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err);
@@ -256,15 +257,17 @@ int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err);
 /* True if the newest commit would not yet survive the loss of all nodes, and its copy may still
  * succeed. */
 bool spot_exec_disk_is_behind(const struct spot_exec_job *job);
-void spot_exec_disk_hurry(struct spot_exec_job *job); /* the next copy need not wait */
+void spot_exec_disk_hurry(struct spot_exec_job *job); /* the next copy must not wait */
 int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
                         const struct spot_frame *frame, struct spot_err *err);
 
 /* exec_bucket.c: copies commits from disk behind the command, and restores from there. */
 int spot_exec_bucket_open(struct spot_exec_job *job, struct spot_err *err);
 void spot_exec_bucket_close(struct spot_exec_job *job);
-bool spot_exec_bucket_restores(const struct spot_exec_job *job); /* the disk is not ready yet */
-bool spot_exec_bucket_copies(const struct spot_exec_job *job); /* the disk must keep its commits */
+/* true while the disk is not ready */
+bool spot_exec_bucket_restores(const struct spot_exec_job *job);
+/* true while the disk must keep its commits */
+bool spot_exec_bucket_copies(const struct spot_exec_job *job);
 int spot_exec_bucket_tick(struct spot_exec_job *job, struct spot_err *err);
 void spot_exec_bucket_hurry(struct spot_exec_job *job);
 /* The newest commit that survives the loss of all nodes: on disk, or behind the command if there is
@@ -285,7 +288,7 @@ void spot_exec_heard_laid(struct spot_exec_job *job, struct spot_peer *peer,
 void spot_exec_news_gone(struct spot_exec_job *job, struct spot_peer *peer);
 void spot_exec_news_round(struct spot_exec_job *job, struct spot_exec_member *const *member,
                           size_t n);
-void spot_exec_news_wait(struct spot_exec_job *job); /* there are too few nodes */
+void spot_exec_news_wait(struct spot_exec_job *job); /* called while there are too few nodes */
 void spot_exec_describe_newest(const struct spot_exec_job *job, char text[SPOT_STATE_DESCRIBED]);
 
 /* exec_layout.c: tell newcomers of the running epoch, so that they can hold states. */
@@ -304,7 +307,7 @@ void spot_exec_heard_pace(struct spot_exec_job *job, struct spot_peer *peer,
 void spot_exec_watch_pace(struct spot_exec_job *job);
 void spot_exec_forget_pace(
     struct spot_exec_member *member); /* a new round begins, or the member has left */
-void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw); /* in status */
+void spot_exec_put_ranks(const struct spot_exec_job *job, struct spot_jw *jw); /* for status */
 
 /* exec_plan.c: a node reported the plan of samples that its ranks declared. */
 int spot_exec_heard_plan(struct spot_exec_job *job, struct spot_peer *peer,

@@ -33,7 +33,7 @@ struct spot_exec_asker {
 struct spot_exec_ledger {
     struct spot_ledger *ledger; /* its plan is that of the job */
     struct spot_ledger_plan proposed;
-    bool has_proposed, is_told; /* the plan was, or is about to be, reported to this coordinator */
+    bool has_proposed, is_told; /* the plan was reported to this coordinator, or is about to be */
     char conflict[256];         /* the coordinator's plan differs from this agent's; "": no */
     struct spot_exec_asker *asker; /* [n_asker] */
     size_t n_asker, asker_cap;

@@ -37,7 +37,7 @@ enum spot_exec_message {
     /* u8 enum spot_exec_scope; u64 step or UINT64_MAX: the next one; u32 n, then n bytes: the
      * complete directories, as written by spot_rank_files_list */
     SPOT_MSG_EXEC_OFFER = 29,
-    /* u32 ranks of the node; of each u64 its step, f64 seconds that one takes, 0: not known */
+    /* u32 ranks of the node; for each rank u64 step, f64 seconds per step, 0: unknown */
     SPOT_MSG_EXEC_PACE = 30,
     SPOT_MSG_EXEC_LAID = 31,   /* text: "" if the commit named by LAY is laid out, else why not */
     SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
@@ -71,7 +71,7 @@ enum spot_exec_message {
 
 enum spot_exec_warmth {
     SPOT_EXEC_COLD,  /* the command is not known to support waiting */
-    SPOT_EXEC_HOLDS, /* it does */
+    SPOT_EXEC_HOLDS, /* it supports waiting */
     SPOT_EXEC_WARM,  /* and a twin waits for each rank */
     SPOT_EXEC_WARMTHS
 };
@@ -79,16 +79,17 @@ enum spot_exec_warmth {
 enum spot_exec_state {
     SPOT_EXEC_IDLE,
     SPOT_EXEC_RUNNING,
-    SPOT_EXEC_DONE,  /* all ranks have exited with 0, without having been told to save */
+    SPOT_EXEC_DONE,  /* all ranks have exited with 0, without an order to save */
     SPOT_EXEC_ENDED, /* one failed, or ended after the order to save */
     SPOT_EXEC_STATES
 };
 
 /* Whose files form a commit. */
 enum spot_exec_scope {
-    SPOT_EXEC_OF_ALL,   /* of every node, each with files of its own */
-    SPOT_EXEC_OF_ONE,   /* of one node, for all */
-    SPOT_EXEC_OF_FILES, /* of every node; files of the same name are identical (rank_files.h) */
+    SPOT_EXEC_OF_ALL, /* files of every node, each with its own */
+    SPOT_EXEC_OF_ONE, /* files of one node, for all */
+    /* files of every node; those of the same name are identical (rank_files.h) */
+    SPOT_EXEC_OF_FILES,
     SPOT_EXEC_SCOPES
 };
 
@@ -99,7 +100,7 @@ struct spot_exec_held {
     uint32_t n_failed; /* failures in this run, as received from the coordinator */
     uint32_t state;    /* enum spot_exec_state */
     uint32_t port;     /* a currently free port on the node, for a rendezvous */
-    uint64_t key;      /* of that round */
+    uint64_t key;      /* key of that round */
 };
 
 /* States that a member holds. */

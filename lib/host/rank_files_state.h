@@ -54,7 +54,7 @@ struct spot_rank_files {
     struct timespec newest_at; /* newest modification time of the files taken last, or laid out */
     struct timespec mark;      /* files modified later were saved because of a notice */
     struct timespec whole;     /* files modified up to this time are known to be complete */
-    bool is_running;           /* this round */
+    bool is_running;           /* a round is running */
     struct timespec begun;     /* files modified later were written by ranks of this node */
     struct spot_rank_aside *aside; /* [n_aside], of this laying out */
     size_t n_aside, cap_aside;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* ranks.h - the processes of a foreign trainer on one node, all of which are cleaned up.
+/* ranks.h - the processes of a foreign trainer on one node; none of them is left behind.
  *
- * A single-threaded guard process between us and the ranks starts them, adopts their orphans (as a
- * subreaper), and kills all of them when a round is over or when this process has ended for any
- * reason. We communicate with it through pipes and never wait for a rank.
+ * A single-threaded guard process between this process and the ranks starts them, adopts their
+ * orphans (as a subreaper), and kills all of them when a round is over or when this process has
+ * ended for any reason. It is controlled through pipes; this process never waits for a rank.
  *
- * Each rank leads a session of its own, has /dev/null as standard input, and the same two pipes for
- * its output in every round: a thread of this process reads them, so that no rank blocks on an
- * absent reader. A process group is killed with its rank; processes that left the group are killed
- * when the round is stopped.
+ * Each rank leads its own session, has /dev/null as standard input, and in every round the same two
+ * pipes for its output: a thread of this process reads them, so that no rank blocks on an absent
+ * reader. A process group is killed with its rank; processes that left the group are killed when
+ * the round is stopped.
  *
- *   new -> [start -> ... -> stop -> SPOT_RANK_STOPPED] ... -> free
+ * new -> [start -> ... -> stop -> SPOT_RANK_STOPPED] ... -> free
  *
  * A command that supports waiting (packaging/python/spot/hold.py) has twins: beside each rank a
  * process that has been started, waits, and becomes the rank of the next round. They outlive
  * rounds, and are killed like ranks when this process ends.
  *
- * Not thread-safe. Create it before this process has other threads, and ignore SIGPIPE.
- */
+ * Not thread-safe. Create it before this process has other threads, and ignore SIGPIPE. */
 #ifndef SPOT_HOST_RANKS_H
 #define SPOT_HOST_RANKS_H
 
