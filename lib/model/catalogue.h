@@ -39,7 +39,7 @@ enum spot_catalogue_column {
 /* A row; its strings are valid until the callback returns. */
 struct spot_catalogue_row {
     const char *type, *zone; /* type is never empty; zone is "" if the row has none */
-    double usd_per_h[2];     /* on demand, on spot; -1: not offered */
+    double usd_per_h[2];     /* prices on demand and on spot; -1: not offered */
     int64_t quota;           /* of instances; -1: not given */
     int64_t gpus;            /* 1 if not given */
     double speed;            /* 1 if not given */

@@ -32,7 +32,7 @@ enum {
 };
 
 /* The probabilities of a chain, as in a forecast (series[].chain): of a loss and of a gain in every
- * context, and the distributions of sizes, [1..SIZE_MAX], each summing to 1. */
+ * context, and the distributions of sizes [1..SIZE_MAX], each summing to 1. */
 struct spot_count_law {
     int context; /* of the newest count */
     double loss[SPOT_CHAIN_CONTEXTS], gain[SPOT_CHAIN_CONTEXTS];

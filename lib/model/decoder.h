@@ -23,7 +23,7 @@ enum spot_norm_place { SPOT_NORM_BEFORE, SPOT_NORM_AFTER, SPOT_NORM_AROUND };
 /* RMS norms of queries and keys before the rotation: of each head, or of all heads together. */
 enum spot_qk_norm { SPOT_QK_PLAIN, SPOT_QK_HEAD, SPOT_QK_WHOLE };
 
-/* Products that have no bias, as a set. */
+/* Products without a bias, as a set. */
 enum { SPOT_BARE_QKV = 1, SPOT_BARE_PROJ = 2, SPOT_BARE_MLP = 4, SPOT_BARE_ALL = 7 };
 
 enum spot_positions { SPOT_POSITIONS_LEARNT, SPOT_POSITIONS_ROTARY };
@@ -31,7 +31,7 @@ enum spot_positions { SPOT_POSITIONS_LEARNT, SPOT_POSITIONS_ROTARY };
 enum spot_rope_scaling {
     SPOT_ROPE_PLAIN,
     SPOT_ROPE_LINEAR, /* positions are divided by `factor` */
-    SPOT_ROPE_LLAMA3, /* slow pairs are divided, those between two wavelengths in part */
+    SPOT_ROPE_LLAMA3, /* low frequencies are divided; those between two wavelengths in part */
     SPOT_ROPE_YARN,   /* the same by rotations, and all are scaled: Peng et al., arXiv:2309.00071 */
     SPOT_ROPE_LONG,   /* each pair has its own divisor: longrope (Ding et al., arXiv:2402.13753),
                          limited to the original positions */
@@ -54,12 +54,14 @@ struct spot_decoder {
     /* rotary positions; the base is rope_theta of the shape */
     int64_t rotary_dim; /* rotated numbers of a head; 0: all */
     int64_t rope_scaling;
-    double rope_factor, rope_low, rope_high; /* llama3: frequency factors; yarn: slow, fast beta */
-    double rope_gain;                        /* of cosines and sines; 0: 1 */
+    /* llama3: frequency factors; yarn: beta of slow and of fast pairs */
+    double rope_factor, rope_low, rope_high;
+    double rope_gain;                        /* factor on cosines and sines; 0: 1 */
     int64_t rope_original;                   /* positions before scaling */
     int64_t rope_is_whole;                   /* yarn: bounds are not rounded to pairs */
-    double rope_divisor[SPOT_ROPE_DIVISORS]; /* long: by pair */
-    double rope_theta_local; /* the base in layers of `local`, which are not scaled; 0: as others */
+    double rope_divisor[SPOT_ROPE_DIVISORS]; /* long: divisor of each pair */
+    /* the base in layers of `local`, which are not scaled; 0: the same as in others */
+    double rope_theta_local;
     struct spot_layer_set unturned; /* layers without positions */
     /* attention */
     int64_t window; /* positions that a query of a `local` layer sees, its own included */
@@ -72,10 +74,11 @@ struct spot_decoder {
     /* Mixture of experts: a token goes through `n_chosen` MLPs of `n_expert`, those of the largest
      * softmax of the router; is_renormed: their weights are divided by their sum. 0: one MLP. */
     int64_t n_expert, n_chosen, is_renormed;
-    int64_t shared_ffn;          /* width of one more MLP, of all tokens, weighed by the sigmoid of
-                                    a product with a vector; 0: none */
+    /* width of an additional MLP for all tokens, weighted by the sigmoid of a product with a
+     * vector; 0: none */
+    int64_t shared_ffn;
     struct spot_layer_set dense; /* layers that have one MLP in place of experts */
-    int64_t dense_ffn;           /* its width */
+    int64_t dense_ffn;           /* the width of that MLP */
 };
 
 /* The layers that `--arch` of training can name: GPT-2's and those of the first Llamas. */
@@ -96,7 +99,7 @@ static inline bool spot_layer_in(const struct spot_layer_set *set, int64_t layer
     return set->period && (set->mask >> (layer % set->period) & 1);
 }
 
-/* The set of the layers with is_in[i], of n. Returns 0, or -1 if no period up to 64 gives it. */
+/* The set of the layers with is_in[i] out of n. Returns 0, or -1 if no period up to 64 gives it. */
 int spot_layer_set_of(struct spot_layer_set *set, const bool *is_in, int64_t n);
 
 /* Features that an engine may lack, as a set of bits in the order of spot_feature_name. */

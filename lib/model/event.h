@@ -32,7 +32,7 @@ enum spot_event_kind {
     SPOT_EVENT_LR_CHANGED,
     SPOT_EVENT_VALIDATED,
     SPOT_EVENT_RESUMED,
-    SPOT_EVENT_NOTICE, /* of a member; a cloud's notice has no epoch and is SPOT_EVENT_ANY */
+    SPOT_EVENT_NOTICE, /* notice of a member; a cloud's notice has no epoch and is SPOT_EVENT_ANY */
     SPOT_EVENT_LEFT,
     SPOT_EVENT_LOST,
     SPOT_EVENT_QUIESCE,
@@ -63,12 +63,12 @@ struct spot_event_evidence {
 
 /* The place of wrong numbers. */
 struct spot_event_fault {
-    const char *what, *tensor; /* of corrupt; tensor NULL: not given */
-    int64_t stage, microbatch; /* of differs; stage also of corrupt, 0 if not given */
-    /* of a server: the request and its token; NULL: of a job */
+    const char *what, *tensor; /* for corrupt; tensor NULL: not given */
+    int64_t stage, microbatch; /* for differs; stage also for corrupt, 0 if not given */
+    /* for a server: the request and its token; NULL: for a training job */
     const char *request;
     int64_t choice, position;
-    bool was_told; /* it was sent to its client */
+    bool was_told; /* the token was sent to its client */
 };
 
 /* Absent keys are 0 or NULL. Text and samples live until the next event. */

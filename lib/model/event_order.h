@@ -37,7 +37,7 @@ struct spot_order_member {
 struct spot_order_view {
     bool is_known; /* an event has mentioned it */
     int64_t epoch, step;
-    bool is_quiesced; /* and not formed since */
+    bool is_quiesced; /* and no epoch was formed since */
 };
 
 /* Zero it at the start. */
@@ -47,12 +47,12 @@ struct spot_event_order {
     int64_t step;                     /* committed, and not rolled back */
     int64_t step_max;                 /* the largest ever committed */
     bool is_begun;                    /* the step after it has begun */
-    bool is_resumed;                  /* a restart, not formed since */
+    bool is_resumed;                  /* a restart, after which no epoch was formed yet */
     double resumed_s;                 /* time of that */
-    int64_t id_last;                  /* of a member of this coordinator */
+    int64_t id_last;                  /* last id of a member of this coordinator */
     struct spot_order_member *member; /* [n_member] */
     size_t n_member, cap_member;
-    bool is_exec;    /* of a foreign command: `step` is then unused */
+    bool is_exec;    /* a job of a foreign command: `step` is unused */
     int64_t restart; /* its current round */
     bool has_begun;  /* an event of a job was seen */
     bool is_serving; /* `step` then counts tokens, and `epoch` is the newest of all views */

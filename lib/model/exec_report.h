@@ -16,7 +16,7 @@ extern "C" {
 
 /* Why a round began: the first that applies, in this order. */
 enum spot_hosting_cause {
-    SPOT_HOSTING_START,   /* of the job */
+    SPOT_HOSTING_START,   /* start of the job */
     SPOT_HOSTING_FAILURE, /* a rank failed */
     SPOT_HOSTING_KILL,    /* a node was lost */
     SPOT_HOSTING_NOTICE,  /* a node left */
@@ -26,13 +26,13 @@ enum spot_hosting_cause {
 };
 const char *spot_hosting_cause_name(enum spot_hosting_cause cause);
 
-/* A start of all ranks. Times of the job; NAN: not yet. */
+/* A start of all ranks. Times in the job; NAN: not yet. */
 struct spot_hosting_round {
     enum spot_hosting_cause cause;
     int64_t restart, nodes;
     double ended_s;  /* end of the previous round; NAN for the first */
     double formed_s; /* this one */
-    double commit_s; /* its first commit */
+    double commit_s; /* first commit of the round */
     double before_s; /* the last commit before it; NAN: none */
 };
 

@@ -54,7 +54,7 @@ struct spot_job_profile {
     double step_s;
     double samples_per_s;
     double latency_s;
-    bool is_outlier; /* marked as unreliable in the document */
+    bool is_outlier; /* marked as an outlier in the document */
 };
 
 /* Which grids are allowed. */
@@ -84,7 +84,7 @@ struct spot_job_cost {
     double interval_s;                     /* default 60 */
     int64_t look_ahead;                    /* intervals, default 12 */
     double move_byte_per_param;            /* transferred by a migration, default 12 */
-    struct spot_job_xy *p2p;               /* [n_p2p], byte -> s, ascending byte */
+    struct spot_job_xy *p2p;               /* [n_p2p] bytes -> seconds, ascending */
     size_t n_p2p;
     double process_s, rendezvous_s, extra_s; /* the last two only if instances join */
     double regroup_s;                        /* constant part */
@@ -92,7 +92,8 @@ struct spot_job_cost {
     double add_per_node_s, remove_per_node_s;
     struct spot_job_regroup_step *regroup; /* [n_regroup], ascending d_from */
     size_t n_regroup;
-    struct spot_job_xy *build; /* [n_build], P -> s; between entries the next smaller P applies */
+    /* [n_build] P -> seconds; between entries the next smaller P applies */
+    struct spot_job_xy *build;
     size_t n_build;
     double checkpoint_s; /* save and load of the whole state, in addition to its transfer */
     double restart_s;    /* > 0: a constant that replaces every restart cost */

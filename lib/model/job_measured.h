@@ -31,15 +31,17 @@ struct spot_job_cell {
     int64_t runs;                 /* number of runs; this is the least noisy one */
     double step_s, low_s, high_s; /* median, quartiles */
     double curve_s;               /* by the fitted curve; 0: it does not cover this grid */
-    double forward_s, backward_s; /* of a step, slowest worker, mean */
-    double reduce_s;              /* sum over replicas, including waiting, slowest worker, mean */
-    double read_s;                /* coordinator reading tokens, mean */
-    bool is_outlier;              /* quartiles too far apart to be reliable */
+    double forward_s, backward_s; /* seconds of a step on the slowest worker, mean */
+    /* seconds to sum over replicas, including waits, on the slowest worker, mean */
+    double reduce_s;
+    double read_s;                       /* seconds for the coordinator to read tokens, mean */
+    bool is_outlier;                     /* quartiles too far apart to be reliable */
     struct spot_job_stage_memory *stage; /* [P] */
 };
 
-/* Steps, median and quartiles of step_s[n], n > 0, which is sorted; an outlier if they are further
- * apart than half of the median, which says nothing about the machine. */
+/* Set steps, median and quartiles from step_s[n], n > 0, which is sorted. Marks an outlier if the
+ * quartiles are farther apart than half of the median, since that says nothing about the machine.
+ */
 void spot_job_cell_sum_up(struct spot_job_cell *cell, double *step_s, size_t n);
 /* The quartiles' distance as a share of the median. */
 double spot_job_cell_spread(const struct spot_job_cell *cell);

@@ -41,7 +41,7 @@ struct spot_layout_component {
 struct spot_layout_kv {
     const char *name;
     int64_t d, n_token;
-    int64_t byte; /* of one number; default 2 */
+    int64_t byte; /* bytes of one number; default 2 */
 };
 
 struct spot_layout_place {

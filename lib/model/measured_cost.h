@@ -25,9 +25,9 @@ enum { SPOT_MEASURED_CHANGES_MAX = 1 << 20 };
 struct spot_measured_cost {
     size_t n_change, n_join, n_restore;
     double step_s;          /* median */
-    double leave_s, join_s; /* of a change with and without new members, >= 0 */
-    double byte_s;          /* per byte moved */
-    double restore_s;       /* in addition if a stage is lost; 0 if none was seen */
+    double leave_s, join_s; /* seconds of a change without and with new members, >= 0 */
+    double byte_s;          /* seconds per byte moved */
+    double restore_s;       /* additional seconds if a stage is lost; 0 if that was not observed */
 };
 
 /* Read a log. Returns 0, or -1 with *err: SPOT_EDATA for a line that is not an event, times that go

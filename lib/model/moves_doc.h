@@ -52,8 +52,8 @@ struct spot_moves_lost {
     int64_t unit, byte;
     const char *how;   /* checkpoint or recompute */
     bool is_chosen;    /* because it is faster than moving */
-    int64_t group;     /* in lost_group; -1 if chosen, key left out */
-    double recovery_s; /* of the group; negative: unknown, key left out */
+    int64_t group;     /* index in lost_group; -1 if chosen, key left out */
+    double recovery_s; /* recovery of the group; negative: unknown, key left out */
 };
 
 /* Losses that are recovered together. */
@@ -73,7 +73,7 @@ struct spot_moves_doc {
     double restart_s, restart_bound_s; /* negative: not requested, keys left out */
     int64_t total_byte, bound_byte, busiest_byte, lost_byte, n_touched, n_compared;
     bool is_exhaustive;
-    const char *proof;       /* enumeration, receiver or senders */
+    const char *proof;       /* "enumeration", "receiver" or "senders" */
     const char **proof_node; /* [n_proof_node] the busiest receiver, or the holders of the cut */
     size_t n_proof_node;
     int64_t proof_byte;
@@ -88,7 +88,7 @@ struct spot_moves_doc {
     struct spot_moves_group *lost_group;
     size_t n_lost_group;
     double recovery_s,
-        recovery_bound_s; /* of all groups; no other choice has less. Negative: unknown */
+        recovery_bound_s; /* over all groups; no other choice has less. Negative: unknown */
     const char **why;
     size_t n_why;
 };

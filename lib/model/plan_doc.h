@@ -47,10 +47,10 @@ struct spot_plan_weight {
 struct spot_plan_route {
     const char *bucket, *type;
     const char *zone;                  /* NULL: any */
-    const char *market;                /* "spot" or "on-demand" */
+    const char *market;                /* sizes of the bucket's requests; 0: any */
     double prompt_token, output_token; /* of the bucket's requests; 0: any */
-    double share;                      /* 0..1, of the bucket's */
-    double first_s;                    /* to their first token, at most; 0: any */
+    double share;                      /* share of the bucket, 0..1 */
+    double first_s;                    /* limit on the time to first token; 0: any */
 };
 
 /* The most likely grid of a later interval and its probability. */
@@ -65,23 +65,26 @@ struct spot_plan_alternative {
     double requests_per_s, latency_s; /* the same, as in expected */
     double samples_per_s;             /* expected, including losses and migrations */
     double undisturbed_samples_per_s; /* of the grid itself without losses; 0: not given */
-    double loss_prob;                 /* that its pipelines break in the next interval, 0..1 */
-    const char *from;                 /* as in expected */
-    const char *why;                  /* NULL or one sentence */
+    /* probability that a pipeline breaks in the next interval, 0..1 */
+    double loss_prob;
+    const char *from; /* as in expected */
+    const char *why;  /* NULL or one sentence */
 };
 
 struct spot_plan_expected {
-    const char *from; /* the undisturbed speed: "profile", "interpolated", "extrapolated" or "law";
-                         NULL: not given */
-    /* of the fitted curve: "trusted", "mistrusted" (not used), "asked" (used though it would be
-     * mistrusted), "unused"; NULL: there is none, or not said */
+    /* source of the undisturbed speed: "profile", "interpolated", "extrapolated" or "law"; NULL:
+     * not given */
+    const char *from;
+    /* state of the fitted curve: "trusted", "mistrusted" (not used), "asked" (used although it
+     * would be mistrusted), "unused"; NULL: there is none, or not said */
     const char *law;
     double law_miss;      /* with law: its largest relative error against a measured step time */
     double samples_per_s; /* mean over the horizon */
     double undisturbed_samples_per_s; /* as in an alternative */
     double usd_per_h;                 /* negative: no price known, keys left out */
     double usd_per_sample;            /* the same */
-    double loss_prob; /* that some stage loses every replica in the next interval, 0..1 */
+    /* probability that some stage loses every replica in the next interval, 0..1 */
+    double loss_prob;
     /* Of a plan to serve: */
     double requests_per_s; /* capacity */
     double latency_s;      /* of one request, without queueing; 0: not given */

@@ -37,7 +37,7 @@ struct spot_commit {
 
 /* The time between the last commit of an epoch and the first of the next. */
 struct spot_pause {
-    double time_s, pause_s; /* when; excess over the median step */
+    double time_s, pause_s; /* time; excess over the median step */
     enum spot_cause cause;
     bool is_restored; /* state was read from disk */
 };

@@ -31,7 +31,7 @@ extern "C" {
 enum { SPOT_SERVE_FIT_LEAST = 8, SPOT_SERVE_FIT_QUANTILES = 41 };
 
 struct spot_serve_sample {
-    double came_s;                 /* on the clock; the times below count from it */
+    double came_s;                 /* arrival; the times below count from it */
     double queue_s, ttft_s, e2e_s; /* assigned to a replica, first token, last token */
     int64_t prompt_token, output_token;
 };

@@ -3,24 +3,25 @@
  *
  * A layer takes the longer of its arithmetic and its memory traffic (Williams, Waterman, Patterson,
  * "Roofline", CACM 2009), plus the sums over its tensor-parallel ranks. With E the elements of a
- * layer on the rank with most, w bytes each, h heads of d and k of keys and values on it, C the
- * width, v the bytes of a value, B requests, F and W the attainable operations and bytes per
+ * layer on the largest rank, w bytes each, h query heads of width d and k key-value heads on it, C
+ * the width, v the bytes of a value, B requests, F and W the attainable operations and bytes per
  * second:
  *
- *   prefill of p tokens = max(B (2 E p + 2 h d p^2) / F, (E w + 2 B p k d v) / W) + 2 sum(B p C v)
- *   decode at context c = max(B (2 E + 4 h d c) / F, (E w + 2 B c k d v) / W) + 2 sum(B C v)
- *   sum(n)              = 2 log2 M latency + 2 (M - 1) / M n / link   (halving and doubling)
+ * prefill of p tokens = max(B (2 E p + 2 h d p^2) / F, (E w + 2 B p k d v) / W) + 2 sum(B p C v)
  *
- * With n experts of which a token takes k, the arithmetic counts k / n of E, and the traffic the
- * share of experts that the tokens of a batch take together if each draws its own, 1 - (1 - k /
- * n)^tokens. Where layers have a window of w, c is the mean over the layers of c and min(c, w), and
- * a prompt of more than w has 4 h d p w instead of 2 h d p^2. Memory is that of all experts, and a
+ * decode at context c = max(B (2 E + 4 h d c) / F, (E w + 2 B c k d v) / W) + 2 sum(B C v)
+ *
+ * sum(n) = 2 log2 M latency + 2 (M - 1) / M n / link (halving and doubling)
+ *
+ * With n experts of which a token uses k, the arithmetic counts k / n of E, and the traffic the
+ * share of experts that the tokens of a batch use together if each draws its own: 1 - (1 - k /
+ * n)^tokens. If layers have a window of w, c is the mean over the layers of c and min(c, w), and a
+ * prompt longer than w has 4 h d p w instead of 2 h d p^2. Memory is that of all experts and of a
  * cache without windows, since pages are kept.
  *
  * The head's product is computed for one position per request; its time is divided among the
  * layers. Not modelled: norms, softmax, sampling, kernel launches, and the overlap of links and
- * memory with arithmetic. Attention counts as half a square, scores are not written to memory.
- */
+ * memory with arithmetic. Attention counts as half a square; scores are not written to memory. */
 #ifndef SPOT_MODEL_SERVE_ROOFLINE_H
 #define SPOT_MODEL_SERVE_ROOFLINE_H
 
@@ -37,12 +38,12 @@ extern "C" {
 struct spot_roofline {
     int64_t gpus;           /* of an instance */
     double gpu_byte;        /* GPU memory available for weights and cache */
-    double flop_per_s;      /* of a GPU, a multiply-add is two; attainable, not the peak */
+    double flop_per_s;      /* of one GPU, a multiply-add counts as two; attainable, not the peak */
     double mem_byte_per_s;  /* of a GPU; attainable */
     double link_byte_per_s; /* each way, between two GPUs of an instance */
     double nic_byte_per_s;  /* each way, of an instance; INFINITY: not given */
-    double latency_s;       /* of a message */
-    double weight_byte;     /* of an element; of one of the cache and of activations: */
+    double latency_s;       /* seconds per message */
+    double weight_byte;     /* bytes of an element; of one in the cache and in activations: */
     double value_byte;
     int64_t max_M;                      /* maximum ranks of a tensor group; powers of two */
     int64_t max_batch;                  /* a power of two */

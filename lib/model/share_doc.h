@@ -24,15 +24,15 @@ enum {
     SPOT_SHARE_NAME_MAX = 255,
 };
 
-/* The kind of a job from an accounting log, which gives only its duration: its steps are seconds.
- * It runs at 1 step/s on each type unless a row gives another rate. */
+/* The kind of a job from an accounting log that gives only its duration: its steps are seconds. It
+ * runs at 1 step/s on each type unless a row gives another rate. */
 #define SPOT_SHARE_KIND_SECOND "second"
 
 struct spot_share_job {
     char *id, *kind, *user, *on; /* user and on (the current type) may be "" */
     double arrival_s, steps, done, weight;
     double slo_s;      /* from its arrival; INFINITY: none */
-    double unsaved;    /* steps of done that a stop would lose */
+    double unsaved;    /* steps among `done` that a stop would lose */
     double isolated_s; /* time that `done` would have taken on an equal part; < 0: not given */
     int64_t on_scale;  /* current workers; default: its scale */
     int64_t scale, scale_min, scale_max; /* workers; equal: it is fixed */

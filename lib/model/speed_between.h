@@ -50,7 +50,7 @@ enum spot_speed_from {
 double spot_speed_between_s(const struct spot_speed_between *b, int d, int p,
                             enum spot_speed_from *from);
 
-/* An upper estimate of the samples/s of n instances: beyond the fastest measured grid in proportion
+/* An upper estimate of the samples/s of n instances: above the fastest measured grid proportional
  * to it, below it the highest measured rate per instance. INFINITY if nothing was measured. */
 double spot_speed_most(const struct spot_speed_between *b, int n);
 

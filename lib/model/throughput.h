@@ -23,14 +23,14 @@
 extern "C" {
 #endif
 
-enum { SPOT_CURVE_POINTS_MIN = 6 }; /* fewer than this fit only `a` */
+enum { SPOT_CURVE_POINTS_MIN = 6 }; /* with fewer points only `a` is fitted */
 
 struct spot_step_curve {
     double pipe, fill_s, fixed_s; /* a (1 if layer times are known), c, e */
     size_t n_point;               /* used by the fit; 0: no curve */
     size_t n_outlier;
     double error_mean, error_max; /* relative, over the points used */
-    double miss_max;              /* relative, over these and those excluded from the fit */
+    double miss_max;              /* relative, over these points and those excluded from the fit */
 };
 
 /* True if the curve may replace a measurement by default: it misses none by more than 20 %, and is
