@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* arima.h - ARIMA(p,d,q) by exact maximum likelihood on the d times differenced series.
  *
- * Many starts and a quasi-Newton search, the best kept: the likelihood has several hills, and
- * one start stops on the wrong one often enough to matter.
- */
+ * A quasi-Newton search from many starts, of which the best result is kept: the likelihood has
+ * several maxima, and a single start ends at a wrong one often enough to matter. */
 #ifndef SPOT_FORECAST_ARIMA_H
 #define SPOT_FORECAST_ARIMA_H
 
@@ -20,7 +19,7 @@ enum { SPOT_ARIMA_DIFF_MAX = 2 };
 
 struct spot_arima {
     int d;
-    struct spot_arma arma; /* of the differences; mean is the drift for d = 1 */
+    struct spot_arma arma; /* of the differences; for d = 1 its mean is the drift */
 };
 
 /* Fit y [n], NaN where missing (then d must be 0). `has_mean`: with a constant. Returns 0; -1 if

@@ -22,10 +22,12 @@ struct spot_count_grid {
     bool is_unsettled; /* rows that are still to come may change point n - 1 */
     double end_s;      /* time of point n - 1 if it is open */
     int newest,
-        lowest; /* unclipped: the count at the newest row, the least since the settled points */
-    int *y;     /* [n], 0..cap */
+        /* unclipped: the count at the newest row; the lowest count since the settled points */
+        lowest;
+    int *y; /* [n], 0..cap */
     int *lost,
-        *gained; /* [n], in the interval that ends at i: net change plus turnover; 0 at first */
+        /* [n] in the interval that ends at i: net change plus turnover; 0 at the first point */
+        *gained;
     int cap;
     bool has_cap;     /* the cap was given; else it is the observed maximum */
     size_t n_change;  /* intervals whose count differs from the previous one */

@@ -23,7 +23,7 @@ enum { SPOT_DAILY_CELLS = 12, SPOT_DAILY_TILINGS = 2 };
 /* One kind of event; zeroed initially. */
 struct spot_daily {
     struct spot_daily_cell {
-        double shift, sure; /* offset of the log odds; the precision gained */
+        double shift, sure; /* offset of the log odds; precision gained from data */
     } cell[SPOT_DAILY_TILINGS][2 * SPOT_DAILY_CELLS];
 };
 
@@ -33,13 +33,14 @@ struct spot_daily_time {
     uint8_t cell[SPOT_DAILY_TILINGS]; /* < 2 SPOT_DAILY_CELLS */
 };
 
-/* The time after n intervals, `day` of which make a day; zeroed if `day` is 0, not known. */
+/* The time after n intervals, if a day has `day` intervals; zeroed if `day` is 0 (unknown). */
 struct spot_daily_time spot_daily_time_at(uint64_t n, double day, bool is_high);
 
 /* The offset of the log odds at that time. */
 double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_time *time);
 
-/* Learn from whether the event happened; p is the probability it was given, offset included. */
+/* Learn from whether the event happened; p: the probability that was given to it, including the
+ * offset. */
 void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
                       bool came, double weight);
 

@@ -32,20 +32,22 @@ enum spot_fc_gate_expert { SPOT_GATE_FORECAST, SPOT_GATE_LEVEL, SPOT_GATE_LAST, 
 /* Zeroed initially. It is followed in memory by the kept distributions, [STEPS][STEPS][cap + 1]. */
 struct spot_fc_gate {
     uint64_t n;
-    double loss[SPOT_GATE_STEPS][SPOT_GATE_EXPERTS]; /* beyond that of the best, times the rate */
-    uint64_t at[SPOT_GATE_STEPS];                    /* values seen when it was kept; 0: none */
+    /* loss beyond that of the best expert, times the rate */
+    double loss[SPOT_GATE_STEPS][SPOT_GATE_EXPERTS];
+    /* number of values seen when it was kept; 0: none */
+    uint64_t at[SPOT_GATE_STEPS];
     double weight[SPOT_GATE_STEPS];
     float dist[];
 };
 
 size_t spot_fc_gate_byte(int cap);
 
-/* Observe the newest value of `past`, and learn from the forecasts of it; horizon: the steps that
- * are kept, at most STEPS. */
+/* Observe the newest value of `past`, and learn from the forecasts of it. horizon: number of steps
+ * kept, at most STEPS. */
 void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
                           const struct spot_fc_past *past);
 
-/* Keep prob [horizon * (cap + 1)], given at the newest value, until its outcomes are known; it
+/* Keep prob [horizon * (cap + 1)], forecast at the newest value, until its outcomes are known; it
  * counts `weight` times. */
 void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double weight,
                        const double *prob);

@@ -25,11 +25,13 @@ extern "C" {
 
 /* Observations of a series; zeroed initially. */
 struct spot_neighbours {
-    double windows[2], share[2]; /* windows with 1, and with 2 or more instances; share of
-                                    instances, and of pairs, lost */
-    double lost, together; /* losses with two or more instances present; of these, `together` with
-                              another one nearby in time */
-    int there, gone, left; /* of the current window; left: intervals */
+    /* windows with 1, and with 2 or more instances; sum of the shares of instances, and of pairs,
+     * that were lost */
+    double windows[2], share[2];
+    /* losses while two or more instances were present; `together`: those of them with another one
+     * nearby in time */
+    double lost, together;
+    int there, gone, left; /* of the current window; left: intervals left */
     int since;             /* intervals since the last loss; 0: none yet */
     int lone;              /* 1: the last loss was of one instance, and no other has followed it */
 };

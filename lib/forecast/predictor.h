@@ -39,8 +39,8 @@ size_t spot_predictor_save(const struct spot_predictor *predictor, FILE *out);
 int spot_predictor_restore(struct spot_predictor *predictor, const void *data, size_t n_byte,
                            struct spot_err *err);
 
-/* The values kept, newest last: [n]; at full scale. For passing on to a predictor of another
- * cap. */
+/* The values kept, [n], newest last, at full scale; to be passed on to a predictor with another
+ * cap. Returns n. */
 size_t spot_predictor_recent(const struct spot_predictor *predictor, int *y, size_t n_max);
 
 #ifdef __cplusplus

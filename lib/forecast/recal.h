@@ -32,13 +32,13 @@ enum {
 
 /* A distribution that was given, kept until its outcome is known. */
 struct spot_recal_event {
-    double change;     /* probability of another count, before correction */
-    double tail[2];    /* P(Y <= low), P(Y >= high), after the change correction */
+    double change;     /* probability of a changed count, before correction */
+    double tail[2];    /* P(Y <= low) and P(Y >= high), after the correction of changes */
     int32_t low, high; /* -1 and cap + 1: no such tail */
 };
 
 struct spot_recal_moment {
-    uint64_t at; /* values seen so far; 0: none */
+    uint64_t at; /* number of values seen so far; 0: none */
     double x[SPOT_RECAL_TERMS], weight;
     int64_t now;
     struct spot_daily_time time;
@@ -49,7 +49,7 @@ struct spot_recal_moment {
 struct spot_recal_step {
     double shift[SPOT_RECAL_TERMS];
     double known[SPOT_RECAL_TERMS][SPOT_RECAL_TERMS]; /* by how much the covariance has shrunk */
-    double tail[2], sure[2];                          /* c, d; the precision gained */
+    double tail[2], sure[2];                          /* d and e; precision gained from data */
     struct spot_daily daily;                          /* of the odds of a change */
 };
 
@@ -58,7 +58,7 @@ struct spot_recal {
     uint64_t changes; /* whether the newest intervals had one: a bit for each, the newest lowest */
     int64_t newest, age;
     struct spot_recal_step step[SPOT_RECAL_STEPS];
-    struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */
+    struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring buffer by n */
 };
 
 /* Observe the next value, and learn from the earlier distributions that forecast it. */
@@ -68,7 +68,7 @@ void spot_recal_observe(struct spot_recal *recal, int y);
  * n values cost O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
-/* The number of values for which the newest one stands, if it is to be learned from. */
+/* The number of values that the newest one stands for, if it is to be learned from. */
 double spot_recal_weight(const struct spot_recal *recal);
 
 /* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn` keep

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* The data for a rate of losses. */
+/* Data for the rate of losses. */
 struct spot_tracked_past {
     double since_s, lost, instance_s; /* instances lost, sum of seconds of all instances */
 };
@@ -24,8 +24,8 @@ struct spot_tracked {
     char *zone, *instance_type;
     double time_s; /* time of the newest value; before the first one, the time that it will have */
     int now, cap;
-    int newest, lowest; /* count at the newest row, and least count since time_s, both not yet part
-                           of a value */
+    /* count at the newest row, and lowest count since time_s; neither is part of a value yet */
+    int newest, lowest;
     size_t n, n_change; /* values and changes observed */
     struct spot_tracked_past past;
     struct spot_turnover turnover;

@@ -34,8 +34,8 @@ enum spot_load_expert { SPOT_LOAD_QUICK = 2, SPOT_LOAD_TREND = 9, SPOT_LOAD_12 =
 struct spot_load_mix *spot_load_mix_new(const double *x, size_t n);
 void spot_load_mix_free(struct spot_load_mix *mix);
 
-/* An expert's forecast, made at value `t`, of the mean `step` later; the spread of the window of
- * 12. */
+/* An expert's forecast, made at value `t`, of the mean `step` later. *spread: that of the window of
+ * 12 values. */
 double spot_load_mix_told(const struct spot_load_mix *mix, size_t t, enum spot_load_expert expert,
                           int step);
 double spot_load_mix_window_var(const struct spot_load_mix *mix, size_t t);
