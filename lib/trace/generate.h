@@ -24,9 +24,9 @@ extern "C" {
 
 enum { SPOT_GENERATE_ZONES_MAX = 1024, SPOT_GENERATE_CAP_MAX = 65536 };
 
-/* Rates are per zone and means over busy and quiet time. A full zone sees
- * loss_per_h losses, an empty one gain_per_h recoveries, in between in proportion.
- * In a busy spell losses are `burst` times as frequent and recoveries as rare. */
+/* Rates are per zone, averaged over busy and quiet time. A full zone has loss_per_h losses, an
+ * empty one gain_per_h recoveries, others in proportion. In a busy spell losses are `burst` times
+ * as frequent, and recoveries `burst` times as rare. */
 struct spot_trace_model {
     double loss_per_h, loss_mean,
         loss_all; /* events; machines per event; share of events that take all */
@@ -36,7 +36,8 @@ struct spot_trace_model {
     double busy_mean_s;             /* length of a busy spell */
     double outage_mean_s;           /* time without recoveries after all is lost */
     double tail;                    /* Pareto exponent of both lengths, > 1; heavier when smaller */
-    double shock_per_h, shock_reach; /* of a region; share of its zones that are hit */
+    /* shocks per hour of a region; share of its zones that are hit */
+    double shock_per_h, shock_reach;
 };
 
 /* The model of a profile, calm, typical or stormy, for zones of `cap` machines.
@@ -71,7 +72,7 @@ struct spot_gen_zone {
 struct spot_gen_region {
     struct spot_rng rng;
     struct spot_spell busy;
-    double severity; /* of this step's shock, 0 without one */
+    double severity; /* severity of this step's shock, 0 without one */
 };
 
 struct spot_generator {

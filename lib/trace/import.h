@@ -40,12 +40,12 @@ enum spot_import_column {
     SPOT_IMPORT_COLUMNS
 };
 
-/* Information that the files do not contain. */
+/* Information that the files lack. */
 struct spot_import_ask {
     const char *zone, *instance_type; /* NULL: from the file, or its name, or "" */
     bool is_inverted;                 /* numbers count what is NOT available */
     int32_t cap;                      /* machines requested: with is_inverted, and as upper bound */
-    double time_s;                    /* of a snapshot without a time */
+    double time_s;                    /* time of a snapshot without one */
     double utc_offset_s;              /* of clocks whose times have no zone: csv */
     const char *column[SPOT_IMPORT_COLUMNS]; /* csv: column names; NULL: absent. Time and available
                                                 are always present */
@@ -116,7 +116,7 @@ int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
 /* Insert the contents of another collection of the same kind before those of this one. */
 void spot_import_prepend(struct spot_import *imp, const struct spot_import *before);
 
-/* A query of which not all pages were read, identified by the common part of its rows, such as a
+/* A query of which some pages are missing, identified by the common part of its rows, such as a
  * region; "" if that is unknown. NULL if there is none. */
 const char *spot_import_unfinished(const struct spot_import *imp);
 

@@ -20,7 +20,7 @@ struct spot_load_counts {
     size_t n;          /* bins; if fewer than 2, the other fields are unknown */
     double dispersion; /* variance over mean: 1 for Poisson, 0 for regular arrivals */
     double peak_per_s; /* of the fullest bin */
-    double autocorrelation[SPOT_LOAD_LAGS]; /* of counts 1.. bins apart; NaN: not known */
+    double autocorrelation[SPOT_LOAD_LAGS]; /* of counts in bins 1, 2, .. apart; NaN: unknown */
 };
 
 struct spot_load_lengths {

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* order[i] is the number of the row that comes i-th by time; rows of one time stay as they are.
- * The n times, none of them NaN, begin at time_s and lie `stride` bytes apart. O(n log n). */
+/* order[i]: the number of the row that comes i-th by time; rows with equal times keep their order.
+ * The n times, none of them NaN, begin at time_s and are `stride` bytes apart. O(n log n). */
 void spot_time_order(const double *time_s, size_t stride, size_t n, size_t *order);
 
 #ifdef __cplusplus

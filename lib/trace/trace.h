@@ -30,7 +30,8 @@ enum {
     SPOT_TRACE_NODES_MAX = 1 << 20,
     SPOT_TRACE_COUNT_MAX = 1 << 20, /* machines in one series */
     SPOT_TRACE_ROWS_MAX = 1 << 25,  /* of a loaded trace; a stream has no limit */
-    SPOT_TRACE_GRID_MAX = 1 << 22,  /* intervals of all series of a trace, but see _check_grid */
+    /* limit on the intervals of all series of a trace, see _check_grid */
+    SPOT_TRACE_GRID_MAX = 1 << 22,
 };
 
 #define SPOT_TRACE_TIME_MAX_S 1e11 /* 3,000 years, so that unix times fit */
