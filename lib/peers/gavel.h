@@ -2,11 +2,10 @@
 /* gavel.h - Gavel (Narayanan et al., OSDI 2020): its policies as released.
  *
  * Source: github.com/stanford-futuredata/gavel, scheduler/policies. Corrected: makespan is one
- * program instead of a bisection to 5 %, finish-time fairness goes by prices, and jobs that are
- * alike get equal shares. Its `max_min_fairness` and `fifo` without speeds are left out: their
- * shares are not unique, and which of them its solver gives moves a result by a quarter.
- * docs/design/20-share.md.
- */
+ * program instead of a bisection to 5 %, finish-time fairness is solved with prices, and jobs that
+ * are alike get equal shares. Its `max_min_fairness` and its `fifo` that ignore speeds are left
+ * out: their shares are not unique, and results change by a quarter with the solution that a solver
+ * happens to return. docs/design/20-share.md. */
 #ifndef SPOT_PEERS_GAVEL_H
 #define SPOT_PEERS_GAVEL_H
 
@@ -23,9 +22,9 @@ enum spot_gavel_policy {
     SPOT_GAVEL_FTF,            /* finish-time fairness: largest ratio to the time when isolated */
     SPOT_GAVEL_MAKESPAN,       /* time until all are done */
     SPOT_GAVEL_SUM_THROUGHPUT, /* sum of steps per second */
-    SPOT_GAVEL_COST,           /* sum of steps per second and usd per hour */
+    SPOT_GAVEL_COST,           /* sum of steps per second, divided by usd per hour */
     SPOT_GAVEL_COST_SLO,       /* the same; each job meets its SLO, if all can */
-    SPOT_GAVEL_FIFO_PERF,      /* by arrival, each where it is fastest among what is free */
+    SPOT_GAVEL_FIFO_PERF,      /* by arrival, each job on the free type on which it is fastest */
     SPOT_GAVEL_ISOLATED,       /* an equal part of every type for each */
     SPOT_GAVEL_PROPORTIONAL,   /* the same, as wall time */
     SPOT_GAVEL_POLICIES

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* serve_peers.h - policies of spot-replay serve that follow SpotServe (Miao et al., ASPLOS 2024;
- * Hsword/SpotServe, branch artifact, 832b29f) and the baselines of its paper, and a run of any,
- * ours among them.
+ * Hsword/SpotServe, branch artifact, 832b29f) and the baselines of its paper; and the function that
+ * runs any policy, including ours.
  *
- * Corrected: a batch is that of the rule, but for spotserve-released; the rate is measured (the
- * artifact gets it as input); moves take the time planned by spot-migrate, or --switch.
- */
+ * Corrected: the batch is the one that the rule chose, except for spotserve-released; the rate is
+ * measured (it is an input of the artifact); moves take the time planned by spot-migrate, or
+ * --switch. */
 #ifndef SPOT_PEERS_SERVE_PEERS_H
 #define SPOT_PEERS_SERVE_PEERS_H
 

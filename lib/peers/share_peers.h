@@ -14,7 +14,7 @@ extern "C" {
 enum { SPOT_SRTF_TIME, SPOT_SRTF_SERVICE };
 
 /* Each ends with a NULL name: queues by an assignment (AlloX); the largest mean of speedups
- * (Pollux); who is nearest to the end first. */
+ * (Pollux); the job nearest to its end first. */
 extern const struct spot_share_player spot_allox_players[], spot_pollux_players[],
     spot_srtf_players[];
 

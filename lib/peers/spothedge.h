@@ -3,10 +3,9 @@
  * 2025; skypilot-org/skypilot, sky/serve/spot_placer.py and autoscalers.py) and the baselines of
  * its paper.
  *
- * Corrected, in spothedge-repaired alone: as published a zone that failed may be tried for ever
- * while another has room; there each zone is tried at most once before a success. Ties go to the
- * first zone where the release draws.
- */
+ * Corrected, in spothedge-repaired only: as published, a failed zone may be tried for ever while
+ * another one has room; there each zone is tried at most once before a success. Ties go to the
+ * first zone, where the release draws at random. */
 #ifndef SPOT_PEERS_SPOTHEDGE_H
 #define SPOT_PEERS_SPOTHEDGE_H
 

@@ -29,7 +29,8 @@ double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);
 /* The costs charged to other systems. */
 const struct spot_peer_prices *spot_sim_peers(const struct spot_sim_train *sim);
 
-enum { SPOT_SIM_PRIOR_INTERVALS = 10 }; /* before the run, with one change assumed in them */
+/* intervals before the run, in which one change is assumed */
+enum { SPOT_SIM_PRIOR_INTERVALS = 10 };
 
 /* Young's and Daly's interval between checkpoints, from events so far. */
 double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, size_t n_change,
