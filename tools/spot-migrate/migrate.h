@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* migrate.h - what the commands of spot-migrate share. */
+/* migrate.h - shared by the commands of spot-migrate. */
 #ifndef SPOT_MIGRATE_MIGRATE_H
 #define SPOT_MIGRATE_MIGRATE_H
 
@@ -25,7 +25,7 @@
 #include "shard/safetensors.h"
 #include "shard/stream.h"
 
-/* What pack does, for those that stream to standard output. */
+/* Options of pack, also for streams to standard output. */
 struct pack_options {
     const struct spot_tool_common *common;
     enum spot_codec codec;
@@ -34,54 +34,56 @@ struct pack_options {
 };
 int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
 
-/* --threads; 0, not given: one a processor, 64 at most. */
+/* --threads; 0 (not given): one for each processor, at most 64. */
 uint64_t threads_of(uint64_t given);
 
-/* --- bytes in --- */
+/* --- input --- */
 
 struct input {
     int fd;
     const char *name;        /* for messages */
-    bool is_regular;         /* then it can be read at any place */
-    uint64_t n_byte;         /* of a regular file */
-    struct timespec changed; /* of it, when it was opened */
-    uint64_t data_at;        /* behind the header of a safetensors file */
+    bool is_regular;         /* a regular file, which can be read at any offset */
+    uint64_t n_byte;         /* size of a regular file */
+    struct timespec changed; /* its time of change when it was opened */
+    uint64_t data_at;        /* offset of the data, after the header of a safetensors file */
 };
 
 /* `path` NULL or "-" is stdin; a terminal is refused. Returns 0, or -1 with *err. */
 int input_open(struct input *in, const char *path, struct spot_err *err);
 void input_close(struct input *in);
 
-/* Read until `data` [n_byte] is full or the input ends; *n_read says how far. */
+/* Read until `data` [n_byte] is full or the input ends; *n_read: the number of bytes. */
 int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, struct spot_err *err);
 
-/* Is a regular file what it was when it was opened, by its size and time of change? What is read
- * before it changes and after does not belong together. -1 with *err (SPOT_EDATA) if not. */
+/* Check that a regular file has the size and time of change that it had when it was opened;
+ * otherwise bytes read before and after the change do not belong together. Returns 0, or -1 with
+ * *err (SPOT_EDATA). */
 int input_unchanged(const struct input *in, struct spot_err *err);
 
-/* Move on in a regular file without looking; SPOT_EDATA when it ends before. */
+/* Skip bytes of a regular file; SPOT_EDATA if it ends before. */
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
 
-/* The header of a safetensors file, prefix and JSON, into `header`; the input stands behind it.
- * *st gets its meaning. A regular file must have exactly the size that the header announces. */
+/* Read the header of a safetensors file, prefix and JSON, into `header`; the input is then at its
+ * data. *st: the parsed header. A regular file must have exactly the size that the header
+ * announces. */
 int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
                       struct spot_err *err);
 
-/* The data of a regular safetensors file, whose header was read so; that it changed meanwhile is an
- * error. Both are borrowed. */
+/* The data of a regular safetensors file whose header was read by input_safetensors; an error if
+ * the file has changed meanwhile. Both are borrowed. */
 struct spot_source input_source(struct input *in, const struct spot_buf *header);
 
-/* All of a stream through its reader, to the end. */
+/* Read a whole stream through its reader. */
 int input_stream(struct input *in, struct spot_stream_reader *reader, struct spot_err *err);
 
-/* --- bytes out --- */
+/* --- output --- */
 
-/* As spot_out_open, but a terminal is refused. */
+/* Like spot_out_open, but a terminal is refused. */
 int output_open(struct spot_out *out, const char *path, struct spot_err *err);
 int output_write(struct spot_out *out, const void *data, size_t n_byte, struct spot_err *err);
 
-/* A file that appears when it is complete: until then its bytes may be written in any order, at
- * any place but where output_write writes, by several threads at once. */
+/* True for a regular file, which appears under its name when it is complete. Until then its bytes
+ * may be written in any order by several threads at once, except where output_write writes. */
 bool output_is_file(const struct spot_out *out);
 int output_write_at(struct spot_out *out, uint64_t at, const void *data, size_t n_byte,
                     struct spot_err *err);
@@ -91,8 +93,8 @@ int output_write_at(struct spot_out *out, uint64_t at, const void *data, size_t 
 struct progress {
     bool is_on, is_shown;
     double start_s, next_s;
-    uint64_t total_byte; /* 0 when unknown */
-    uint64_t first_byte; /* done before we began */
+    uint64_t total_byte; /* 0: unknown */
+    uint64_t first_byte; /* bytes that existed already */
 };
 
 void progress_start(struct progress *p, const struct spot_tool_common *common, uint64_t total_byte,
@@ -110,9 +112,9 @@ extern const struct spot_cli migrate_unpack_command;
 extern const struct spot_cli migrate_send_command;
 extern const struct spot_cli migrate_recv_command;
 
-/* --- a plan as a document, as sentences, as a picture --- */
+/* --- a plan as a document, as sentences, as a figure --- */
 
-/* Holds what the document borrows besides the plan's own strings. */
+/* Owns what the document borrows, except the plan's own strings. */
 struct moves_doc {
     struct spot_moves_doc doc;
     char **text; /* [n_text] owned strings */
@@ -120,22 +122,22 @@ struct moves_doc {
     size_t why_cap;
 };
 
-/* Names are those of the layout wanted. */
+/* The names are those of the target layout. */
 void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
                     const struct spot_migration_problem *problem,
                     const struct spot_migration_plan *plan);
 void moves_doc_release(struct moves_doc *moves);
 
-/* One row a transfer. */
+/* One row for each transfer. */
 void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format format);
 
-/* Who sends how much to whom, and when each link is busy. */
+/* Bytes between each pair of nodes, and when each link is busy. */
 int moves_plot(const struct spot_migration_problem *problem, const struct spot_migration_plan *plan,
                const char *path, struct spot_err *err);
 
-/* --- the ways by which send and recv find each other, as ports.  Unix sockets and loopback TCP
- * as they are; any other address only with a key, over TLS; a command's standard input and output
- * (ssh), or our own --- */
+/* --- connections of send and recv, as ports. Unix sockets and loopback TCP are used as they are;
+ * other addresses only with a key, over TLS; or standard input and output of a command (ssh) or of
+ * this process --- */
 
 enum { NET_STREAMS_MAX = 64 };
 
@@ -144,10 +146,10 @@ struct net {
     const char *connect, *listen, *via, *key_path;
     bool is_duplex;
     double silence_s; /* a peer silent for this long is dead */
-    double wait_s;    /* how long to wait for a peer */
+    double wait_s;    /* how long to wait for a peer to connect */
 
     unsigned char key[SPOT_TLS_KEY_BYTE];
-    pid_t child; /* of --via, 0 if none */
+    pid_t child; /* process of --via, 0 if none */
 };
 
 #define NET_DEFAULT                   \
@@ -167,12 +169,13 @@ struct net {
       "time limit for a peer to appear (default: 60s)", 0, 1e6 }
 /* clang-format on */
 
-/* Check what was asked for: at most one way, addresses this machine may use, the key. True in
- * *is_one_way if no way is named: a plain stream over standard input or output.
+/* Check the options: at most one kind of connection, addresses that this machine may use, the key.
+ * *is_one_way: true if no connection is named, for a plain stream over standard input or output.
  * Returns 0, or -1 with *err. */
 int net_check(struct net *net, bool *is_one_way, struct spot_err *err);
 
-/* One connection to one address, tried until it answers or wait_s is over; a port or NULL. */
+/* One connection to one address, tried until it succeeds or wait_s has passed. Returns a port, or
+ * NULL. */
 struct spot_port *net_connect(const struct net *net, const char *address, struct spot_err *err);
 
 /* The port of --via (the command is started) or --duplex. NULL with *err. */
@@ -181,8 +184,8 @@ struct spot_port *net_attach(struct net *net, struct spot_err *err);
 /* Wait for the command of --via to end. */
 void net_detach(struct net *net);
 
-/* A listening descriptor, or -1 with *err; for port 0 the port chosen is said on stderr. The next
- * connection as a port, or NULL when there is none for limit_s. */
+/* Returns a listening descriptor, or -1 with *err; for port 0 the chosen port is printed on stderr.
+ * net_accept: the next connection as a port, or NULL if there is none within limit_s. */
 int net_listen(const struct net *net, struct spot_err *err);
 struct spot_port *net_accept(const struct net *net, int listener, double limit_s);
 void net_unlisten(const struct net *net, int listener);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* plan_deadline.h - what spot-plan deadline knows and decides, for what tells it. */
+/* plan_deadline.h - the inputs and the decision of spot-plan deadline, for the code that reports
+ * them. */
 #ifndef PLAN_DEADLINE_H
 #define PLAN_DEADLINE_H
 
@@ -19,24 +20,26 @@ struct plan_deadline {
     struct spot_market_names names;
     struct spot_market_now now;
     struct spot_trace trace;
-    const struct spot_trace_series *series[SPOT_MARKET_PLACES_MAX]; /* of the trace, by place */
-    struct spot_json_doc json, price_json; /* of the forecast, of --prices */
+    /* series of the trace, by place */
+    const struct spot_trace_series *series[SPOT_MARKET_PLACES_MAX];
+    struct spot_json_doc json, price_json; /* documents of the forecast, and of --prices */
     struct spot_forecast forecast;
     struct spot_price_doc price;
     double *path; /* [n_place][2][n_path] */
     size_t n_priced;
     double time_s;
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX];
-    double granted[SPOT_MARKET_PLACES_MAX];      /* P(spot is there now) */
-    struct spot_ask ask[SPOT_MARKET_PLACES_MAX]; /* of places that were probed, in order */
+    double granted[SPOT_MARKET_PLACES_MAX];      /* probability that spot is available now */
+    struct spot_ask ask[SPOT_MARKET_PLACES_MAX]; /* probed places, in the order in which to ask */
     size_t n_ask;
-    double usd; /* expected in all */
+    double usd; /* expected total cost */
     struct spot_deadline_outlook outlook;
-    bool *there;       /* [n_row][MAX] of a trace */
-    double *usd_per_h; /* the same */
+    bool *there;       /* [n_row][MAX] availability in a trace */
+    double *usd_per_h; /* likewise */
     size_t n_row;
     double step_usd[SPOT_MARKET_PLACES_MAX][3];
-    struct spot_market_step want, otherwise; /* if all that is asked refuse */
+    /* the step to take; the step if all requests are refused */
+    struct spot_market_step want, otherwise;
     struct spot_prov prov;
     char why[PLAN_DEADLINE_WHY_MAX][PLAN_DEADLINE_WHY_TEXT];
     size_t n_why;
@@ -44,13 +47,14 @@ struct plan_deadline {
 
 extern const char *const plan_deadline_mode[]; /* idle, spot, on-demand */
 
-/* A job of several. */
+/* One of several jobs. */
 struct plan_deadline_job {
     char *name, *now, *at; /* at may be NULL */
     double work_s, deadline_s, done_s, elapsed_s, launching_s;
 };
 
-/* Weigh the steps of a job on the places of `s`: its step_usd, want. Returns 0, or -1. */
+/* Evaluate the steps of a job on the places of `s`: sets its step_usd and `want`. Returns 0, or -1.
+ */
 int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job *job,
                         struct spot_err *err);
 
@@ -58,17 +62,17 @@ int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job 
 int plan_deadline_jobs(struct plan_deadline *s, const char *jobs, const char *path,
                        enum spot_format format, struct spot_err *err);
 
-/* Is whether spot is there known only by asking? */
+/* True if only a request can tell whether spot is available there. */
 bool plan_deadline_is_asked(const struct plan_deadline *s, size_t place);
 
-/* "spot in use1-az1, g5.xlarge", PLAN_DEADLINE_WHY_TEXT / 2 bytes at most. */
+/* For instance "spot in use1-az1, g5.xlarge", at most PLAN_DEADLINE_WHY_TEXT / 2 bytes. */
 void plan_deadline_label(const struct plan_deadline *s, struct spot_market_step step, char *text);
 
-/* mode, zone and instance_type of a step. */
+/* Write mode, zone and instance_type of a step. */
 void plan_deadline_write_step(struct spot_jw *jw, const struct plan_deadline *s,
                               struct spot_market_step step);
 
-/* Fill why. */
+/* Fill in `why`. */
 void plan_deadline_explain(struct plan_deadline *s);
 
 /* Returns 0, or -1 with *err. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* replay.h - what the commands of spot-replay share. */
+/* replay.h - shared by the commands of spot-replay. */
 #ifndef SPOT_REPLAY_REPLAY_H
 #define SPOT_REPLAY_REPLAY_H
 
@@ -22,11 +22,12 @@ extern const struct spot_cli replay_deadline_command;
 extern const struct spot_cli replay_share_command;
 extern const struct spot_cli replay_fleet_command;
 
-/* Is --policy "list"? Then those of the kind (peers/registry.h) have been printed. */
+/* True if --policy is "list"; then the policies of the kind (peers/registry.h) have been printed.
+ */
 bool replay_lists(const char *kind, const char *text);
 
-/* The rows of --policy, at most `most`, become the first members of the structs of `size` bytes at
- * `played`. Returns 0, or -1 with *err. */
+/* Parse --policy: at most `most` rows are stored as the first members of the structs of `size`
+ * bytes at `played`. Returns 0, or -1 with *err. */
 int replay_policies(const char *kind, const char *text, size_t most, void *played, size_t size,
                     size_t *n, struct spot_err *err);
 
@@ -34,7 +35,7 @@ int replay_policies(const char *kind, const char *text, size_t most, void *playe
 
 struct replay_describe_load {
     const char *path, *plot;
-    double from_s, to_s; /* negative: its start, its end */
+    double from_s, to_s; /* negative: start of the load; end of the load */
     int64_t context;     /* 0: any */
     enum spot_format format;
     const struct spot_tool_common *common;
@@ -43,9 +44,9 @@ struct replay_describe_load {
 /* Returns 0, or -1 with *err. */
 int describe_load(const struct replay_describe_load *ask, struct spot_err *err);
 
-/* --- spot-replay generate --kind load, and the lengths that import gives requests --- */
+/* --- spot-replay generate --kind load, and the lengths that import assigns to requests --- */
 
-/* What the command line says; starts as REPLAY_LOAD_DEFAULT. */
+/* The options; initialise it with REPLAY_LOAD_DEFAULT. */
 struct replay_load {
     const char *arrivals, *swing, *prompt, *output, *lengths;
     double rate_per_s;
@@ -57,16 +58,16 @@ struct replay_load {
         .arrivals = "poisson", .prompt = "512", .output = "128", .rate_per_s = 1 \
     }
 
-/* The distributions of lengths. `sample` holds the load of --lengths, if there is one. Returns 0,
- * or -1. */
+/* Make the distributions of lengths. `sample` holds the load of --lengths, if it was given. Returns
+ * 0, or -1. */
 int replay_load_lengths(const struct replay_load *opt, struct spot_load_dist *dist,
                         struct spot_load *sample, struct spot_err *err);
 
-/* Generate one and write it. Returns 0, or -1 with *err. */
+/* Generate a load and write it. Returns 0, or -1 with *err. */
 int replay_generate_load(const struct replay_load *opt, double hours,
                          const struct spot_tool_common *common, struct spot_err *err);
 
-/* Say how many rows were left out, if any were, and why the first was. */
+/* Warn how many rows were left out, if any, and why the first one was. */
 void import_warn_bad(const struct spot_bad_rows *bad);
 
 /* --- spot-replay import of request logs --- */
@@ -74,9 +75,9 @@ void import_warn_bad(const struct spot_bad_rows *bad);
 struct replay_import_load {
     const struct spot_load_format *format;
     const char *columns, *origin; /* NULL: not given */
-    double origin_s;              /* of an origin that is neither `first` nor NULL */
+    double origin_s;              /* used if origin is neither `first` nor NULL */
     bool is_strict;               /* refuse rows that cannot be read */
-    struct replay_load length;    /* of formats that have none */
+    struct replay_load length;    /* for formats without lengths */
     const struct spot_tool_common *common;
 };
 
@@ -85,8 +86,8 @@ int import_load(const struct replay_import_load *ask, char **path, struct spot_e
 
 /* --- spot-replay import of jobs that share a cluster --- */
 
-/* Read the files (none: stdin), take origin_s (NAN: the first) from all times, and write jobs, or
- * throughputs. Returns 0, or -1 with *err. */
+/* Read the files (none: stdin), subtract origin_s (NAN: the first time) from all times, and write
+ * jobs or throughputs. Returns 0, or -1 with *err. */
 int import_share(const struct spot_share_format *format, char **path, double origin_s,
                  bool is_strict, const struct spot_tool_common *common, struct spot_err *err);
 

@@ -15,7 +15,7 @@
 #include "trace/load_trace.h"
 #include "trace/trace.h"
 
-/* The autoscaler follows a load that was above or below for so long. */
+/* The autoscaler reacts to a load that has been higher, or lower, for this long. */
 enum { REPLAY_FLEET_UP_S = 300, REPLAY_FLEET_DOWN_S = 1200 };
 
 enum { REPLAY_FLEET_POLICIES_MAX = 16 };
@@ -25,38 +25,39 @@ struct replay_fleet_options {
     const char *trace, *policy, *plot, *serving, *load, *demand, *catalogue;
     uint64_t n;
     double per_replica, rho, window_s;
-    double cold_s[2];                                /* as policies have it, as it is */
-    double tick_s, availability, unserved, price[2]; /* spot, on demand */
+    /* cold start as known to policies; actual one */
+    double cold_s[2];
+    double tick_s, availability, unserved, price[2]; /* price: spot, on demand */
     bool steps;
 };
 
 /* --- the load: replay_fleet_load.c --- */
 
-/* A load that begins anew when it is over; each request counts for its work. */
+/* A load that is repeated when it has ended; each request counts with its work. */
 struct replay_work {
     const struct spot_load *load;
-    double *sum; /* [load.n + 1] of the requests before */
+    double *sum; /* [load.n + 1] sum of the work of earlier requests */
     double length_s;
 };
 
-/* work [load.n]; NULL: each counts 1. */
+/* work [load.n]; NULL: each request counts as 1. */
 void replay_work_init(struct replay_work *w, const struct spot_load *load, const double *work,
                       double tick_s);
 void replay_work_release(struct replay_work *w);
 
-/* Work a second: came [n_tick] in each tick, seen [n_tick] in the window before it, as an
- * autoscaler knows it (of the first tick it is told). */
+/* Work per second: came [n_tick] in each tick; seen [n_tick] in the window before it, which an
+ * autoscaler observes (for the first tick the actual value). */
 void replay_work_rates(const struct replay_work *w, const struct replay_fleet_options *o,
                        size_t n_tick, double *came, double *seen);
 
-/* Replicas that an autoscaler asks for, of a rate of rho each when it sees `seen` [n_tick] replicas
- * of load: asked [n_tick]. Returns the most that are ever asked for or come. */
+/* Replicas that an autoscaler asks for, asked [n_tick], to serve seen [n_tick] replicas of load at
+ * utilisation rho. Returns the maximum over asked and arriving replicas. */
 int32_t replay_autoscale(const struct replay_fleet_options *o, size_t n_tick, const double *came,
                          const double *seen, int32_t *asked);
 
 /* --- the trace: replay_fleet.c --- */
 
-/* What can be had of each series in each tick, [n_tick][n_series]; the caller frees it. */
+/* Available instances of each series in each tick, [n_tick][n_series]; freed by the caller. */
 int32_t *replay_fleet_counts(const struct spot_trace *trace, double tick_s, size_t n_tick);
 
 /* --- several types: replay_fleet_mixed.c --- */
@@ -77,7 +78,7 @@ struct replay_fleet_picture {
 int replay_fleet_draw(const struct replay_fleet_options *o, const struct replay_fleet_picture *p,
                       struct spot_err *err);
 
-/* --- what the files of spot-replay fleet --demand share --- */
+/* --- shared by the files of spot-replay fleet --demand --- */
 
 enum { REPLAY_MIXED_ROWS_MAX = 4 * (SPOT_MIXED_TYPES_MAX + 1), REPLAY_MIXED_NAME_BYTE = 96 };
 
@@ -102,17 +103,17 @@ struct replay_mixed {
     struct spot_load load;
     double *per_s, *came, *seen; /* [n_bucket][n_type]; [n_tick][n_bucket] */
     struct spot_mixed_bound *bound;
-    double law_usd; /* the least for the aim where just the law of the load is known */
+    double law_usd; /* least cost for the aim if only the distribution of the load is known */
     struct replay_mixed_row row[REPLAY_MIXED_ROWS_MAX];
     size_t n_row;
-    double load_usd; /* on demand for just the load, machines divided */
+    double load_usd; /* cost of on demand for the load alone, with fractional machines */
 };
 
-/* A row for a policy; type NULL: all. */
+/* Add a row for a policy; type NULL: all types. */
 struct replay_mixed_row *replay_mixed_new_row(struct replay_mixed *m, const char *policy,
                                               const char *type);
 
-/* Each type that answers all sizes, alone: rows of a policy of fleet_sim.h. */
+/* Add rows for each type alone that can serve all sizes, under a policy of fleet_sim.h. */
 int replay_mixed_alone(struct replay_mixed *m, const struct spot_fleet_player *policy,
                        struct spot_err *err);
 

@@ -14,7 +14,7 @@ struct replay_train {
     enum spot_throughput_source source;
     struct spot_throughput throughput;
     struct spot_cost_table table;
-    bool is_ready; /* the two above are made */
+    bool is_ready; /* table and throughput above are made */
     struct spot_sim_train sim;
     int *available; /* [n] */
     struct spot_trace trace;
@@ -24,22 +24,23 @@ struct replay_train {
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
-    bool is_left_out[REPLAY_POLICIES_MAX]; /* at least once, and said */
-    bool is_beyond[REPLAY_POLICIES_MAX];   /* it ran grids that `throughput` does not know */
+    /* it was left out at least once, and a warning was given */
+    bool is_left_out[REPLAY_POLICIES_MAX];
+    bool is_beyond[REPLAY_POLICIES_MAX]; /* it used grids that are not in `throughput` */
     int n_policy;
     bool is_all; /* --policy all */
     enum spot_format format;
 };
 
-/* Run policy k of the list into row[n]. Returns 0, 1 if it cannot be played (SPOT_EINFEASIBLE) and
- * is left out with a warning beside others, or -1 with *err. */
+/* Run policy k of the list into row[n]. Returns 0; 1 if it cannot be played (SPOT_EINFEASIBLE) and
+ * is left out with a warning, since there are others; or -1 with *err. */
 int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
                       struct spot_err *err);
 
-/* From now on a policy that takes long is named, and what to change, unless is_quiet. */
+/* From now on print which policy takes long and what to change, unless is_quiet. */
 void replay_train_watch(bool is_quiet);
 
-/* "all" is what can be played: without a price of machines that stay, that is all but one. */
+/* "all" means the policies that can be played: without an on-demand price, all except one. */
 void replay_train_leave_out(struct replay_train *s);
 
 /* Rows of a table, totals or steps: begin it, then add. */
@@ -50,11 +51,11 @@ void replay_train_print_steps(const struct replay_train *s, const struct spot_si
 void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
                               const struct spot_sim_row *row, struct spot_table *table);
 
-/* Name the policies that ran grids which the others, ideal among them, know nothing of. */
+/* Warn of policies that used grids which other policies, including ideal, do not have. */
 void replay_train_warn(const struct replay_train *s);
 void replay_train_release(struct replay_train *s);
 
-/* A picture that grows policy by policy: "samples", "grids" or "cost". */
+/* A figure built policy by policy: "samples", "grids" or "cost". */
 struct replay_figure {
     const char *picture;
     struct spot_series series[SPOT_PLOT_MULTIPLES_MAX];

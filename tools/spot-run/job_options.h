@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* job_options.h - the options that say what a training job is: the table's rows fill the library's
- * own struct, and beside it the words that settle turns into numbers there. */
+/* job_options.h - the options that describe a training job: rows of a table fill the library's own
+ * struct and, beside it, texts that settle converts. */
 #ifndef SPOT_RUN_JOB_OPTIONS_H
 #define SPOT_RUN_JOB_OPTIONS_H
 
@@ -13,15 +13,15 @@
 #include "train/job_note.h"
 #include "train/trainer.h"
 
-/* In c.config.shape 0 is "chosen here"; c.bpe is set by settle, and freed by the caller. */
+/* In c.config.shape 0 means "chosen here"; c.bpe is set by settle, and freed by the caller. */
 struct job_options {
     struct spot_trainer_options c;
     struct spot_opt_list data, val_data;
     const char *tokens, *arch, *device, *recompute;
-    const char *lr_schedule; /* NULL: as it was, or constant */
-    const char *config;      /* of the note of a job that is resumed, or NULL */
+    const char *lr_schedule; /* NULL: unchanged, or constant */
+    const char *config;      /* text of the note of a resumed job, or NULL */
     bool is_tied;
-    bool has_kind; /* the shape's kind is set, by a file or a note */
+    bool has_kind; /* the kind of the shape is given by a file or a note */
 };
 
 #define JOB_OPTIONS_DEFAULT                                         \
@@ -78,47 +78,48 @@ struct job_options {
     SPOT_ROW_THREADS(&(j).c.n_thread)
 /* clang-format on */
 
-/* First of all: the shape as the config.json beside c.load, or else the weights' metadata, says it
- * (c.load NULL, or there is none: the usual small one), where no option does. Returns 0, or -1 with
- * *err, also where an option says otherwise. */
+/* To be called first: set the shape, where no option does, from the config.json beside c.load, or
+ * else from the metadata of the weights (without c.load or metadata: the usual small shape).
+ * Returns 0, or -1 with *err, also if an option contradicts it. */
 int job_options_shape(struct job_options *o, struct spot_err *err);
 
-/* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Check for missing and contradictory options. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int job_options_check(struct job_options *o, struct spot_err *err);
 
-/* Everything else of o->c that is of the job. Returns 0, or -1 with *err. */
+/* Set everything else in o->c that describes the job. Returns 0, or -1 with *err. */
 int job_options_settle(struct job_options *o, struct spot_err *err);
 
-/* --- the learning rate and its schedule, as said on a command line --- */
+/* --- options of the learning rate and its schedule --- */
 
-/* Fill in what was left to be chosen, and refuse what is out of range.
- * Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Fill in values that were not given, and reject those out of range. Returns 0, or -1 with *err
+ * (SPOT_EUSAGE). */
 int tuning_settle(struct job_options *o, struct spot_err *err);
 
-/* A job that is resumed begins as noted, and what was said that differs from what holds there now
- * is a change. Returns 1 with *change, 0 for none, or -1 with *err (SPOT_EUSAGE). */
+/* A resumed job begins with the values of its note; options that differ from the values in force at
+ * the resumed step are a change. Returns 1 with *change, 0 for none, or -1 with *err (SPOT_EUSAGE).
+ */
 int tuning_resume(struct job_options *o, const struct spot_opt *option, const bool *given,
                   const struct spot_job_note *note, struct spot_tuning *change,
                   struct spot_err *err);
 
-/* --- a job out of its state directory, where no option says otherwise --- */
+/* --- options of a job from its state directory --- */
 
-/* Each option of the table that is a key of the note in `dir`, and was not said, gets the job's
- * value; texts are the note's, which the caller releases. A directory without a note is left to
- * what was said. Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+/* Set each option of the table that was not given and is a key of the note in `dir` to the job's
+ * value; texts belong to the note, which the caller releases. Without a note options are unchanged.
+ * Returns 0, or -1 with *err (SPOT_EDATA, SPOT_ESYS). */
 int resume_options(const char *dir, const struct spot_opt *option, const bool *given,
                    struct spot_job_note *note, struct spot_err *err);
 
-/* --- train --dry-run: tell what a job will take, and start nothing --- */
+/* --- train --dry-run: report what a job will need, without starting it --- */
 
-/* Print it, as text on a terminal, else as spot.estimate/1, for n_worker workers; 0: as many as the
- * grid needs. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, where it does not fit.
- */
+/* Print it for n_worker workers (0: as many as the grid needs): as text on a terminal, else as
+ * spot.estimate/1. Returns 0, or -1 with *err: SPOT_EINFEASIBLE, after printing, if it does not
+ * fit. */
 int dry_run_print(const struct spot_trainer_options *c, int64_t n_worker, struct spot_err *err);
 
 /* --- how a job of this program starts its local workers --- */
 
-/* See become_worker of the options. */
+/* See become_worker in the options. */
 void become_worker(const struct spot_trainer_options *options, uint64_t index, const char *address,
                    const char *backend);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* run.h - what the commands of spot-run share. */
+/* run.h - shared by the commands of spot-run. */
 #ifndef SPOT_RUN_RUN_H
 #define SPOT_RUN_RUN_H
 
@@ -34,7 +34,7 @@ extern const struct spot_cli run_eval_command;
 extern const struct spot_cli run_export_command;
 extern const struct spot_cli run_audit_command;
 
-/* --- values that no user has to choose, and that tests change by the environment --- */
+/* --- values that users need not choose, and that tests change through the environment --- */
 
 /* The number in the environment under this name, SPOT_TEST_..., or `usual`. Names:
  *   SPOT_TEST_STATE_TIMEOUT_S  limit of a state command through which no byte moves
@@ -55,54 +55,56 @@ extern const struct spot_cli run_audit_command;
  *   SPOT_TEST_BUDDIES          0: no stage is mirrored on another failure domain */
 double derived(const char *name, double usual);
 
-/* --- what a rank of exec asks its agent --- */
+/* --- requests of a rank of exec to its agent --- */
 
 #define RANK_UNSAID UINT64_MAX
-/* A number that the environment of a rank has, else `usual`. Returns 0, or -1 with *err. */
+/* A number from the environment of a rank, else `usual`. Returns 0, or -1 with *err. */
 int rank_variable(const char *name, uint64_t usual, uint64_t *value, struct spot_err *err);
-/* Nothing, if it is RANK_UNSAID. */
+/* Writes nothing if the value is RANK_UNSAID. */
 void rank_put(struct spot_jw *jw, const char *key, uint64_t value);
 
-/* --- the value of --device: a kind of arithmetic, and which CUDA device --- */
+/* --- the value of --device: a kind of kernel, and which CUDA device --- */
 
 struct device_option {
     char kind[SPOT_KERNEL_NAME_MAX]; /* "auto", "cpu", "cuda", or the name of a kernel */
-    const char *number;              /* of the CUDA device: "auto", or digits in the text */
+    /* number of the CUDA device: "auto", or digits within the text */
+    const char *number;
 };
 
-/* "auto", "cpu", "cuda", "cuda:1", "fma", "cuda-fp32:0". Whether there is such a kernel is not
- * examined. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Parses "auto", "cpu", "cuda", "cuda:1", "fma", "cuda-fp32:0". Does not check that such a kernel
+ * exists. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int device_option_parse(const char *text, struct device_option *device, struct spot_err *err);
 
 /* --- the option --template-time --- */
 
-/* Take it for all chats of this process; NULL: the clock goes on. Returns 0, or -1 with *err
+/* Use this time for all chats of this process; NULL: the current time. Returns 0, or -1 with *err
  * (SPOT_EUSAGE). */
 int template_time_parse(const char *text, struct spot_err *err);
 
-/* --- the weights of a running job, as directories of models in memory for a server --- */
+/* --- the weights of a running job, as model directories in memory for a server --- */
 
-/* "ADDR" or "ADDR,N": weights of the job there, every N commits (1). Sets `follow` and `drop` of
- * the server, whose model and key file it uses. Returns 0, or -1 with *err. */
+/* Parses "ADDR" or "ADDR,N": follow the weights of the job there, every N commits (default 1). Sets
+ * `follow` and `drop` of the server, whose model and key file it uses. Returns 0, or -1 with *err.
+ */
 int serve_follow_begin(const char *text, struct spot_server_options *server, struct spot_err *err);
-void serve_follow_end(void); /* also when nothing is followed */
+void serve_follow_end(void); /* may be called if nothing is followed */
 
-/* --- what tells a worker, or a node of exec, that its machine will be taken away: beside
- * SIGTERM, and as SIGTERM does --- */
+/* --- notices that the machine of a worker or of an exec node will be taken away; they have the
+ * same effect as SIGTERM --- */
 
 struct leave_on_notice {
-    struct spot_notice_options watched; /* as the options say; `from` NULL: nobody is asked */
+    struct spot_notice_options watched; /* from the options; `from` NULL: no source of notices */
     bool on_rebalance, is_quiet;
-    pthread_t thread; /* that takes SIGTERM */
+    pthread_t thread; /* the thread that handles SIGTERM */
     struct spot_notice_watch *watch;
 };
 
-/* Where `from` is "aws@http://ADDRESS[:PORT]", that address is asked instead of the cloud's. Once.
- */
+/* If `from` is "aws@http://ADDRESS[:PORT]", that address is used instead of the cloud's. To be
+ * called once. */
 void notice_split(struct spot_notice_options *o);
 
-/* From the thread that takes SIGTERM, which has a handler. Returns 0, or -1 with *err. Stopped
- * either way, and while `leave` stays. */
+/* Call it from the thread that handles SIGTERM. Returns 0, or -1 with *err. Must be stopped in
+ * either case; `leave` must stay valid until then. */
 int leave_on_notice_start(struct leave_on_notice *leave, struct spot_err *err);
 void leave_on_notice_stop(struct leave_on_notice *leave);
 
