@@ -16,7 +16,7 @@ struct spot_share_run {
     double left; /* steps */
     /* time that the steps so far would have taken alone on an equal part of the cluster */
     double isolated_s;
-    /* at the last update of isolated_s: steps/s on the equal part, and steps left */
+    /* at the last update of isolated_s: steps/s on the equal part; steps left */
     double isolated_per_s, counted_left;
     double end_s, start_s; /* when it ended; when it first ran */
     int failures;
