@@ -26,8 +26,8 @@ void spot_run_count_add(struct spot_run_count *count, bool is_up)
     count->is_up = is_up;
 }
 
-/* The probability of an ending from the counts and a prior: `weight` runs with probability `prior`,
- * ended one tick earlier. */
+/* The probability that a run ends, from the counts and a prior of `weight` ended runs in weight /
+ * prior ticks. */
 static double learn(const struct spot_run_count *count, size_t up, size_t j, double prior,
                     double weight)
 {

@@ -43,7 +43,7 @@ bool spot_fleet_scenes_is_over(const struct spot_fleet_scenes *scenes,
                                const struct spot_fleet_recourse *r, const double *x, double limit);
 
 struct spot_fleet_row {
-    double *value, right; /* [n_offer] sum value x + excess >= right */
+    double *value, right; /* the row: sum over [n_offer] of value * x, plus excess, >= right */
     size_t loose;
 };
 

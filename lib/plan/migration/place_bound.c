@@ -25,7 +25,7 @@ struct bound {
     double weight[CUTS_MAX]; /* >= 0, sum 1 */
     double time[CUTS_MAX];   /* times of the cuts under the last minimiser */
     int *node;               /* [n_position] the last minimiser */
-    int *stay;               /* [n_position] all -1 */
+    int *stay;               /* [n_position] all -1: no preference */
     int64_t *cost;           /* [n_pair] */
     double best_s;
     spot_place_try_fn ask;

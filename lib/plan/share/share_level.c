@@ -225,7 +225,8 @@ static void prefer_staying(const struct classes *k, struct spot_lp *lp)
                          want_of(k, c)->on == (int)j ? -(double)want_of(k, c)->scale : 0);
 }
 
-/* With all levels fixed, choose the shares that move the fewest jobs. */
+/* With all levels fixed, choose the shares that leave jobs on their current types as far as
+ * possible. */
 static void settle(struct classes *k, double level)
 {
     struct spot_lp *lp = base(k, 1);
@@ -317,7 +318,8 @@ static void add_floors(const struct classes *k, struct spot_lp *lp)
     free(value);
 }
 
-/* Of the shares with the same sum, choose those that move the fewest jobs. */
+/* Of the shares with the same sum, choose those that leave jobs on their current types as far as
+ * possible. */
 static void settle_sum(struct classes *k, double sum)
 {
     const size_t n_type = k->problem->n_type, n = k->n * n_type;
