@@ -178,7 +178,8 @@ static void report(void *job, struct spot_buf *out)
     spot_exec_holdings_release(&all);
 }
 
-/* The agent reports its epoch, since another coordinator may number epochs from the start. */
+/* Write the body of HELLO, and forget the last epoch: another coordinator may number epochs from
+ * the start. */
 static void hello(void *job, struct spot_buf *out)
 {
     struct spot_exec_agent *const e = job;

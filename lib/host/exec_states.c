@@ -307,7 +307,7 @@ static void find_points(struct spot_exec_job *job)
 
     s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
     if (!s->has_begun || is_doubted(s, &s->found.id)) {
-        s->found.is_set = false; /* or its node may be gone */
+        s->found.is_set = false; /* or the node that found it may be gone */
         s->found_round = 0;
     }
     find_on_disk(job);
