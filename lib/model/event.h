@@ -79,7 +79,7 @@ struct spot_event {
     double time_s;
     int64_t epoch, step;
     int64_t view;            /* joined, notice, left, lost, quiesce, formed: 0 if not given */
-    int64_t member;          /* joined, notice, left, lost: its number */
+    int64_t member;          /* joined, notice, left, lost: number of the member */
     int64_t members;         /* joined, formed: the current number */
     struct spot_grid grid;   /* formed; M 1 if not given */
     const char *tokens;      /* formed: what a token is, NULL: not given */
@@ -91,7 +91,7 @@ struct spot_event {
     int64_t after;           /* lr_changed: in effect in the steps after this one */
     double lr;               /* lr_changed */
     const char *lr_schedule; /* lr_changed */
-    const char *who;         /* joined, notice, left, lost: its name, NULL: not given */
+    const char *who;         /* joined, notice, left, lost: name of the member; NULL: not given */
     const struct spot_json_value *place,
         *buddies;                          /* formed: names, not validated; NULL: not given */
     const char *loss_hex;                  /* committed, validated: 8 hex digits */
@@ -112,7 +112,7 @@ struct spot_event {
     int64_t dataset_size, global_batch, seed; /* ledger */
     const char *rest, *order;                 /* ledger */
 
-    const char *model; /* serving: its directory */
+    const char *model; /* serving: directory of the model */
     /* request: arrival; time from it to the first worker, the first token, the end. NAN: did not
      * happen */
     double came_s, queue_s, ttft_s, e2e_s;

@@ -22,7 +22,7 @@ struct spot_migrate_cost {
     const struct spot_job_doc *job; /* borrowed */
     int p_max;
     double *params;      /* [(p_max + 1) * p_max]: of stage k of P at P * p_max + k */
-    double *stage_s;     /* the same, its transfer */
+    double *stage_s;     /* likewise: seconds to transfer the stage */
     double *slowest_s;   /* [p_max + 1]: the slowest stage of P */
     double *all_s;       /* [p_max + 1]: all stages of P, in sequence */
     double *first_param; /* [(p_max + 1) * (p_max + 1)]: parameters before stage k of P */

@@ -62,7 +62,7 @@ struct spot_plan_path {
 struct spot_plan_alternative {
     int64_t d, p, spares;
     int64_t m, b;                     /* of a plan to serve; 0: not given */
-    double requests_per_s, latency_s; /* the same, as in expected */
+    double requests_per_s, latency_s; /* likewise; see expected */
     double samples_per_s;             /* expected, including losses and migrations */
     double undisturbed_samples_per_s; /* of the grid itself without losses; 0: not given */
     /* probability that a pipeline breaks in the next interval, 0..1 */
@@ -82,7 +82,7 @@ struct spot_plan_expected {
     double samples_per_s; /* mean over the horizon */
     double undisturbed_samples_per_s; /* as in an alternative */
     double usd_per_h;                 /* negative: no price known, keys left out */
-    double usd_per_sample;            /* the same */
+    double usd_per_sample;            /* likewise */
     /* probability that some stage loses every replica in the next interval, 0..1 */
     double loss_prob;
     /* Of a plan to serve: */

@@ -58,7 +58,7 @@ struct spot_serving {
 
     int64_t n_step; /* tokens reported by its coordinator so far */
     int64_t n_taken, n_refused, n_finished, n_cancelled; /* requests */
-    int64_t n_prompt_token, n_cached_token;              /* of those; found in a cache */
+    int64_t n_prompt_token, n_cached_token; /* tokens of their prompts; those found in a cache */
     int64_t n_token, n_move, n_again_token, n_paged_token;
     struct spot_histogram between;
     double first_s; /* of the first token of all; 0: none */

@@ -45,8 +45,8 @@ struct spot_roofline {
     double latency_s;       /* seconds per message */
     double weight_byte;     /* bytes of an element; of one in the cache and in activations: */
     double value_byte;
-    int64_t max_M;                      /* maximum ranks of a tensor group; powers of two */
-    int64_t max_batch;                  /* a power of two */
+    int64_t max_M;     /* maximum ranks of a tensor-parallel group; powers of two */
+    int64_t max_batch; /* a power of two */
     int64_t prompt_token, output_token; /* lengths that prefill_s and decode_s refer to */
     int64_t context;                    /* tokens of a request for which memory is reserved */
 };

@@ -35,7 +35,7 @@ struct spot_share_job {
     double unsaved;    /* steps among `done` that a stop would lose */
     double isolated_s; /* time that `done` would have taken on an equal part; < 0: not given */
     int64_t on_scale;  /* current workers; default: its scale */
-    int64_t scale, scale_min, scale_max; /* workers; equal: it is fixed */
+    int64_t scale, scale_min, scale_max; /* workers; all equal: the number is fixed */
 };
 
 struct spot_share_jobs {
