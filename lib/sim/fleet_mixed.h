@@ -45,7 +45,7 @@ struct spot_mixed_play {
     double tick_s;
     size_t cold;
     double unserved;          /* share of the requests: target of our policy, (0, 1) */
-    double rho, up_s, down_s; /* of the autoscaling policies */
+    double rho, up_s, down_s; /* parameters of the autoscaling policies */
 };
 
 /* The results of a fleet; _release it. */

@@ -33,7 +33,7 @@ struct spot_fleet_player {
     const char *name, *about;
     /* Launch and end in a tick, after losses. Returns 0, or -1 with *err. */
     int (*place)(struct spot_fleet_state *s, struct spot_err *err);
-    int kind; /* the player's own */
+    int kind; /* number of the policy, for its own use */
     /* Published parameters: additional replicas, and the use of on demand. */
     int extra;
     enum spot_fleet_fallback fallback;

@@ -21,7 +21,7 @@ enum { PAST = 2048 }; /* number of past ticks that are searched for similar ones
 static const double keep_cost = 0.9963963;
 /* a distribution is preferred if its cost is below this part of the other */
 static const double better = 0.98;
-static const double above_most = 1.1; /* forecasts are limited to the observed maximum */
+static const double above_most = 1.1; /* limit of forecasts, as a factor on the observed maximum */
 
 /* Ways to obtain the distribution of a future tick. */
 enum { BY_ERRORS, BY_LIKE, WAYS };

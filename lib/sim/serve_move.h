@@ -21,7 +21,7 @@ extern "C" {
 
 struct spot_serve_change {
     struct spot_grid from, to;
-    int64_t instances; /* before, including lost ones */
+    int64_t instances; /* instances of the old grid, including lost ones */
     int64_t lost, gained;
 };
 

@@ -61,7 +61,7 @@ struct spot_share_player {
     const char *name, *about;
     int (*pick)(struct spot_share_state *s, struct spot_err *err); /* fill s->pick */
     const struct spot_policy *policy; /* ours: the decision; NULL for others */
-    int kind;                         /* the player's own */
+    int kind;                         /* number of the policy, for its own use */
     bool is_mixed;
     void (*open)(struct spot_share_state *s); /* may be NULL, like the two below */
     void (*close)(struct spot_share_state *s);
