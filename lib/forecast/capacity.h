@@ -43,7 +43,7 @@ struct spot_capacity_place {
 };
 
 struct spot_capacity {
-    double loss_per_s[SPOT_CAPACITY_STATES]; /* 0 of the first */
+    double loss_per_s[SPOT_CAPACITY_STATES]; /* by state; 0 for no capacity */
     double gain_per_s, lasting; /* rate of new capacity, and share of it that is lasting */
     double missed, false_yes;
     double by_score, by_advice;

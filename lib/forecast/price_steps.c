@@ -114,7 +114,8 @@ void spot_price_moves(const double *hazard, size_t n_hazard, size_t age, size_t 
                       double *prob)
 {
     const size_t wide = horizon + 1;
-    /* by age of the newest move within the horizon; without a move: `none`; next[k][age] */
+    /* now[k][age]: k moves so far, by age of the newest; none: no move so far; next: one interval
+     * later */
     double *now = spot_xcalloc(wide * wide, sizeof(double)), none = 1;
 
     for (size_t h = 0; h < horizon; h++) {
