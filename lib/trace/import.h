@@ -46,7 +46,7 @@ struct spot_import_ask {
     bool is_inverted;                 /* numbers count what is NOT available */
     int32_t cap;                      /* machines requested: with is_inverted, and as upper bound */
     double time_s;                    /* time of a snapshot without one */
-    double utc_offset_s;              /* of clocks whose times have no zone: csv */
+    double utc_offset_s;              /* for clocks whose times have no time zone: csv */
     const char *column[SPOT_IMPORT_COLUMNS]; /* csv: column names; NULL: absent. Time and available
                                                 are always present */
 };

@@ -24,7 +24,7 @@ enum {
     SPOT_LOAD_ROWS_MAX = 1 << 25,
     SPOT_LOAD_TOKENS_MAX = 1 << 30, /* of a prompt, and of an answer */
     SPOT_LOAD_ID_MAX = 255,         /* bytes */
-    SPOT_LOAD_BLOCKS_MAX = 1 << 27, /* of all prompts */
+    SPOT_LOAD_BLOCKS_MAX = 1 << 27, /* blocks of all prompts together */
 };
 
 struct spot_load {
@@ -45,8 +45,8 @@ void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
                    int32_t output_token, const char *id);
 void spot_load_release(struct spot_load *load);
 
-/* The blocks of the request that was appended last. Returns 0, or -1 with *err (SPOT_EDATA):
- * another size of blocks than before, more than the prompt has, too many. */
+/* Add the blocks of the request appended last. Returns 0, or -1 with *err (SPOT_EDATA): a different
+ * block size than before, more blocks than the prompt has, too many blocks. */
 int spot_load_add_blocks(struct spot_load *load, int64_t block_token, const uint32_t *block,
                          size_t n, struct spot_err *err);
 

@@ -307,7 +307,7 @@ static int read_philly(struct spot_share_import *imp, FILE *in, const char *sour
     return spot_csv_read_log(in, source, want, P_WANT, false, on_philly, imp, &imp->bad, err);
 }
 
-/* [D-]HH:MM:SS, or MM:SS. */
+/* Parses [D-]HH:MM:SS or MM:SS. */
 static int parse_elapsed(const char *text, double *run_s)
 {
     double part[3] = { 0 }, days = 0;
