@@ -70,7 +70,7 @@ struct spot_bamboo_result {
     double lifetime_mean_h, lifetime_median_h, lifetime_stdev_h;
     double instances, samples_per_s, usd_per_h; /* means over the run */
     double value;                               /* samples/s per USD/h, mean over steps */
-    double end_h;                               /* of the last step */
+    double end_h;                               /* end of the last step */
 };
 
 /* Play n_event events until end_ms. on_span (may be NULL) gets every span in order of time. Returns

@@ -191,7 +191,7 @@ static bool any_runs(const struct spot_share_problem *p)
     return false;
 }
 
-/* weight NULL: of equal shares choose those that move the fewest jobs. */
+/* weight NULL: of equal shares choose those that leave jobs where they run as far as possible. */
 static int level_at(const struct spot_share_problem *p, const double *isolated_s, double rho,
                     double *weight, struct spot_share_answer *a, struct spot_err *err)
 {

@@ -37,7 +37,7 @@ enum spot_peer_system {
 enum spot_peer_links {
     SPOT_PEER_ONE_LINK,    /* the whole state through one */
     SPOT_PEER_STAGE_LINKS, /* each stage through one */
-    SPOT_PEER_SHARD_LINKS, /* each replica of a stage a part of it */
+    SPOT_PEER_SHARD_LINKS, /* each replica of a stage sends a part of it */
 };
 
 struct spot_peer_price {

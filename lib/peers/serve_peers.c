@@ -318,7 +318,8 @@ static void switch_over(struct run *r, const struct change *c)
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
 }
 
-/* Units have a number of pipelines each with rerouting; with other policies each is one. */
+/* Add a step to the result. With rerouting a unit may have several pipelines; with other policies
+ * it has one. */
 static void note_step(const struct run *r, double time_s, struct spot_serve_result *result)
 {
     struct spot_serve_step step = { .time_s = time_s,
