@@ -143,7 +143,7 @@ void fleet_watch_action(struct fleet_watch *page, double time_s,
                         const struct spot_fleet_action *action);
 /* Publish a turn that has ended. */
 void fleet_watch_show(struct fleet_watch *page, const struct fleet_watch_turn *turn);
-/* Between turns: serve connections that are waiting. */
+/* Between turns: publish a page that could not be published before. */
 void fleet_watch_rest(struct fleet_watch *page);
 
 #endif /* SPOT_RUN_FLEET_PARTS_H */
