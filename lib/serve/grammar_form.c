@@ -146,7 +146,7 @@ static const struct {
     { "list", list },
 };
 
-/* The builder of a form; NULL: it has no known member, so it is a schema. */
+/* The builder of a form, and its operand *v; NULL if `form` is not one but a schema. */
 static builder *builder_of(const struct spot_json_value *form, const struct spot_json_value **v)
 {
     const char *key;

@@ -67,32 +67,32 @@ enum spot_tnode_type {
     /* expressions */
     SPOT_TN_CONST,
     SPOT_TN_NAME,
-    SPOT_TN_LIST, /* a: first of the entries */
+    SPOT_TN_LIST, /* LIST, TUPLE; a: the first entry */
     SPOT_TN_TUPLE,
-    SPOT_TN_DICT,   /* a: first of PAIR */
-    SPOT_TN_PAIR,   /* a: key, b: value */
-    SPOT_TN_ATTR,   /* a . value */
-    SPOT_TN_ITEM,   /* a [ b ] */
-    SPOT_TN_SLICE,  /* a [ b : c : d ] */
-    SPOT_TN_CALL,   /* a ( b ), b: first of ARG */
-    SPOT_TN_ARG,    /* [value =] a; op '*' or '^': the argument is * a or ** a */
+    SPOT_TN_DICT,  /* a: the first PAIR */
+    SPOT_TN_PAIR,  /* a: key, b: value */
+    SPOT_TN_ATTR,  /* a . value */
+    SPOT_TN_ITEM,  /* a [ b ] */
+    SPOT_TN_SLICE, /* a [ b : c : d ] */
+    SPOT_TN_CALL,  /* a ( b ); b: first of the ARG */
+    SPOT_TN_ARG, /* [value =] a; op '*': all entries of list a, op '^': all pairs of dictionary a */
     SPOT_TN_FILTER, /* a | builtin ( b ) */
     SPOT_TN_TEST,   /* a is builtin ( b ) */
-    SPOT_TN_NOT,    /* NOT, NEG, POS: op a */
+    SPOT_TN_NOT,    /* NOT, NEG, POS: the operand a */
     SPOT_TN_NEG,
     SPOT_TN_POS,
     SPOT_TN_BINARY, /* a op b */
     SPOT_TN_AND,
     SPOT_TN_OR,
-    SPOT_TN_COMPARE, /* a, b: first of COMPARE op a */
+    SPOT_TN_COMPARE, /* a compared with the chain b of COMPARE, each with op and right side a */
     SPOT_TN_COND,    /* b if a else c */
     /* statements */
     SPOT_TN_DATA,  /* value */
     SPOT_TN_PRINT, /* a */
-    SPOT_TN_IF,    /* if a: b, elif d, or else c */
-    SPOT_TN_FOR,   /* for a in b if d: c, else e */
-    SPOT_TN_SET,   /* a = b, or the output of c through the filters b */
-    SPOT_TN_MACRO, /* value ( b ): c, b: first of ARG with its default */
+    SPOT_TN_IF,    /* if a then b, else the elif d or the block c */
+    SPOT_TN_FOR,   /* for a in b if d: c, else: e */
+    SPOT_TN_SET,   /* a = b; or a = the output of c, passed through the filters b */
+    SPOT_TN_MACRO, /* macro `value` ( b ), body c; b: first of the ARG, each with its default */
     SPOT_TN_SCOPE, /* c */
     SPOT_TN_BREAK,
     SPOT_TN_CONTINUE,
@@ -119,7 +119,7 @@ struct spot_template {
 
 /* --- a rendering --------------------------------------------------------------------- */
 
-/* The value of a variable before a scope set it, to be restored at the end of the scope. */
+/* A variable hidden by a scope, restored at its end. */
 struct spot_tsaved {
     uint32_t name;
     struct spot_tv value;
@@ -136,7 +136,7 @@ struct spot_trender {
     struct spot_tv *var;       /* [n_name] */
     struct spot_tsaved *saved; /* [n_saved] */
     size_t n_saved, saved_cap;
-    size_t begin;   /* first entry of `saved` that the running macro can see */
+    size_t begin;   /* saved[begin..] belongs to the running macro */
     bool is_scoped; /* inside a scope: a variable that is set is saved */
     void **block;   /* [n_block] memory of values, freed at the end */
     size_t n_block, block_cap, block_left, block_size;

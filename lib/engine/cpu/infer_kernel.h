@@ -61,8 +61,8 @@ struct spot_infer_kernel {
     /* Converts w[k][64] for `bf16_part`: to floats [k][64], or to 32 bits [(k + 1) / 2][64] for two
      * inputs. */
     void (*lay)(float *to, const uint16_t *w, int64_t k);
-    /* The product of n_block blocks. x, scale and minus of token t follow those of token t - 1 at a
-     * distance of 32 b_row (x) and b_row. */
+    /* Multiplies n_block blocks. For token t the inputs x start at 32 b_row t, scale and minus at
+     * b_row t. */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
                int n_token, int64_t n_block, bool is_more, const void *next, int n_ahead);
     /* Converts x[n], n at most 32, to block `at` of q, padded with zeros. */
