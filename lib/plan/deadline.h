@@ -170,7 +170,7 @@ double spot_market_offline(const struct spot_market *market, const uint8_t *has_
 
 struct spot_deadline_rule {
     const struct spot_market *market; /* its run distributions are ignored: they are learned */
-    /* run lengths are learned again after so many ticks of the job; 0: never */
+    /* run lengths are learned again every this many ticks; 0: never */
     int64_t learn_ticks;
     double cells;                    /* as in struct spot_market_effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */

@@ -59,7 +59,7 @@ struct spot_decider {
     size_t n_slot, n_kept, cap_slot;
     int taken[SPOT_HOLD_ZONES_MAX];
     int region[SPOT_HOLD_ZONES_MAX]; /* index in the forecast's regions; -1: none */
-    /* P(so many survive); the last entry: so many or more */
+    /* P(this many survive), by number; last entry: this many or more */
     double sum[SPOT_HOLD_REPLICAS_MAX + 1];
 };
 

@@ -22,7 +22,7 @@ extern "C" {
 
 enum {
     SPOT_EVACUATION_EXACT = 16,    /* up to this many groups the answer is always optimal */
-    SPOT_EVACUATION_FLOWS = 60000, /* with more groups, if so many flows are enough */
+    SPOT_EVACUATION_FLOWS = 60000, /* with more groups: optimal if this many flows are enough */
 };
 
 /* Nodes that hold the same bytes: their numbers [n_holder]. */

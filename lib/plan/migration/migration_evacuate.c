@@ -76,7 +76,7 @@ static void init(struct evacuate *t, struct spot_migration *s, struct spot_migra
         }
 }
 
-/* --- what is lost --- */
+/* --- losses --- */
 
 static void lose(struct evacuate *t, size_t k)
 {
@@ -123,7 +123,7 @@ static void lose_unheld(struct evacuate *t)
             lose_group(t, g);
 }
 
-/* --- what is chosen --- */
+/* --- choices --- */
 
 /* Parts with the same set of holders and the same receiver form one set of spot_evacuation. */
 static int64_t pair_of(const struct evacuate *t, size_t part)
@@ -212,7 +212,7 @@ static void save_in_time(struct evacuate *t)
     free(index), free(pair), free(set), free(byte), free(value), free(evacuation.is_saved);
 }
 
-/* --- what it costs --- */
+/* --- costs --- */
 
 /* Adjacent lost bundles are reported together. */
 static void list_groups(struct evacuate *t)

@@ -8,7 +8,7 @@
 #include "plan/liveput_dp.h"
 #include "plan/train/train_score.h"
 
-/* [held + 1] P[so many of `held` instances are lost]. Counted gross, since instances that return
+/* [held + 1] P[this many of `held` instances are lost]. Counted gross, since instances that return
  * have no state. */
 static double *loss_dist(const struct spot_change_dist *dist, int held)
 {

@@ -95,7 +95,7 @@ double spot_warm_mirror_s(const struct spot_warm_cover *c, const struct spot_mig
     return most;
 }
 
-/* --- what moves ------------------------------------------------------------------ */
+/* --- moves ------------------------------------------------------------------ */
 
 /* State over the stages processed so far: the highest cost of a stage that is short, the sum of the
  * costs of those without a holder, and the spares of the set that have no place yet. */
