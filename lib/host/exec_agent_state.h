@@ -29,7 +29,7 @@ struct spot_exec_say {
     double until_s;  /* latest time of the answer; INFINITY: no limit */
     bool wants_safe; /* waits until the commit is safe, not only agreed */
     bool is_agreed;
-    bool is_alone, is_offered; /* its files stand for all ranks; the coordinator was told */
+    bool is_alone, is_offered; /* its files are those of all ranks; that was reported */
 };
 
 /* Files of the node's ranks that are stored and await the coordinator's decision. */

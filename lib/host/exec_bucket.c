@@ -42,7 +42,7 @@ static bool goes_on(void *user)
     return !((struct spot_exec_bucket *)user)->is_given_up;
 }
 
-/* --- what the thread does --- */
+/* --- the thread --- */
 
 static int copy(struct spot_exec_bucket *b)
 {

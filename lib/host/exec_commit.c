@@ -468,7 +468,7 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
     return c->n_taken && c->n_taken < n_before ? spot_exec_commit_tell(e, err) : 0;
 }
 
-/* --- what is kept --- */
+/* --- stored states --- */
 
 static bool is_kept(const struct spot_exec_agent *e, const struct spot_state_id *id,
                     const struct spot_state_id *kept, size_t n)

@@ -56,7 +56,7 @@ void spot_exec_drop_holding(struct spot_exec_member *m, const struct spot_state_
             m->has.of[i] = m->has.of[--m->has.n];
 }
 
-/* --- is it complete? --- */
+/* --- completeness --- */
 
 static bool is_held(const struct spot_exec_job *job, const struct spot_exec_point *point,
                     uint32_t place)
@@ -83,7 +83,7 @@ static bool is_whole(const struct spot_exec_job *job, const struct spot_exec_poi
     return true;
 }
 
-/* --- is it safe? ----------------------------------------------------------------------------- */
+/* --- safety ----------------------------------------------------------------------------- */
 
 static void host_of(const struct spot_peer *peer, char host[SPOT_ADDRESS_MAX + 8])
 {

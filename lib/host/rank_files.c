@@ -29,7 +29,7 @@ static const char *const marker[] = { ".metadata", "trainer_state.json", "_CHECK
 /* Files that DeepSpeed and Megatron write beside the directories once a directory is complete. */
 static const char *const pointer[] = { "latest", "latest_checkpointed_iteration.txt", NULL };
 
-/* --- are files complete? --- */
+/* --- completeness of files --- */
 
 /* True if no process has the file open for writing: only then is a lease granted, which is returned
  * at once. Returns 0 if the file system has no leases. */

@@ -262,7 +262,7 @@ void spot_rank_output_round(struct spot_rank_output *o, uint32_t round, uint32_t
     pthread_mutex_unlock(&o->lock);
 }
 
-/* --- the whole ----------------------------------------------------------------- */
+/* --- create and free ----------------------------------------------------------------- */
 
 static void release(struct spot_rank_output *o)
 {

@@ -25,8 +25,8 @@ struct spot_rank_output_options {
 
 struct spot_rank_output;
 
-/* Make the directory of logs, and those above it. Returns 0, or -1 with *err (SPOT_ESYS) where it
- * cannot be made or nothing can be written there. */
+/* Create the directory of logs, and those above it. Returns 0, or -1 with *err (SPOT_ESYS) if that
+ * fails or nothing can be written there. */
 int spot_rank_output_make_dir(const char *log_dir, struct spot_err *err);
 
 /* pipe[n + 1]: read ends of standard output and error, non-blocking; taken over, also on failure.

@@ -56,7 +56,7 @@ static int lock_new(int root_fd)
     return fd;
 }
 
-/* --- which directory is ROOT/live ----------------------------------------------------------- */
+/* --- identity of ROOT/live ----------------------------------------------------------- */
 
 /* Creation time in ns, because the inode number of a removed directory may be reused. 0: not
  * known. */
@@ -293,7 +293,7 @@ static void drop_socket(struct spot_state_dir *d)
     free(d->aside);
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- create and free ----------------------------------------------------------------------- */
 
 static const struct spot_state_dir closed = {
     .base_fd = -1, .root_fd = -1, .live_fd = -1, .aside_fd = -1, .lock_fd = -1
