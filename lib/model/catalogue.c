@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 
-/* --- what is for sale --- */
+/* --- offers --- */
 
 static const char *const sold[SPOT_CATALOGUE_COLUMNS] = {
     [SPOT_CATALOGUE_TYPE] = "instance_type",

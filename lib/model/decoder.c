@@ -28,7 +28,7 @@ int spot_layer_set_of(struct spot_layer_set *set, const bool *is_in, int64_t n)
     return is_any ? -1 : 0;
 }
 
-/* --- what can be described -------------------------------------------------- */
+/* --- descriptions -------------------------------------------------- */
 
 static const struct range {
     const char *what;

@@ -141,9 +141,9 @@ struct fit {
     struct replica *replica;
     struct passed *passed; /* [STAGES * n] progress of its replica at the moments of each request */
     size_t n_sharing;      /* number of replicas that can be busy at once and are distinguished */
-    double *busy_s;      /* [n * n_sharing] seconds of an answer while so many replicas were busy */
-    double *at_work_s;   /* [n_sharing] the same, summed from the start */
-    struct spell *spell; /* [n_spell] in the order of their first prompts */
+    double *busy_s;        /* [n * n_sharing] seconds of an answer, by number of busy replicas */
+    double *at_work_s;     /* [n_sharing] the same, summed from the start of the log */
+    struct spell *spell;   /* [n_spell] in the order of their first prompts */
     size_t n_spell;
 };
 

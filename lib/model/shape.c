@@ -22,7 +22,7 @@ int spot_recompute_find(const char *name)
     return -1;
 }
 
-/* --- what can be computed --------------------------------------------------- */
+/* --- checks --------------------------------------------------- */
 
 static int check_range(const char *name, int64_t value, int64_t max, struct spot_err *err)
 {
