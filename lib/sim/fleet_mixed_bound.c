@@ -51,7 +51,7 @@ struct spot_mixed_bound {
     double *best, *slope, *way; /* same layout */
     /* [n_type][n_tick] pi summed over loads; machines that then answer */
     double *worth, *answer;
-    double *idle;     /* [n_tick + 1] best value of a spell that is idle after so many ticks */
+    double *idle;     /* [n_tick + 1] best value of a spell up to this tick, if it is idle then */
     uint8_t *on_from; /* [n_tick] whether the run that answers here began at this tick */
     uint8_t *off;     /* [n_tick] whether a run that ends here is the best so far */
 };

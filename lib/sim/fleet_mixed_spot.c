@@ -28,7 +28,7 @@ static const double launch_lasts = 8; /* ticks over which the cost of a cold sta
 struct ahead { /* a future tick that the choice affects */
     double load[SPOT_FLEET_LOADS * SPOT_MIXED_BUCKETS_MAX], weight[SPOT_FLEET_LOADS];
     size_t n_load;
-    double *lasts; /* [n_spot][PER_OFFER_MAX] P(at least so many machines still exist) */
+    double *lasts; /* [n_spot][PER_OFFER_MAX] P(at least this many machines exist) */
     int32_t ready[SPOT_MIXED_OFFERS_MAX]; /* machines running now that will answer by then */
 };
 
@@ -66,7 +66,7 @@ static void preempt(struct mixed *m)
         }
 }
 
-/* P(at least so many machines of an offer exist) by the forecast, never higher than at the tick
+/* P(at least this many machines of an offer exist) by the forecast, never higher than at the tick
  * before. */
 static void fill_lasts(const struct mixed *m, size_t k, size_t h, double *lasts)
 {

@@ -11,7 +11,7 @@
 
 enum { FAILURES_MAX = 5, ROUNDS_MAX = 1000000 };
 
-/* --- what a policy sees --- */
+/* --- input of policies --- */
 
 struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s)
 {
