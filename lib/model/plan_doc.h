@@ -47,8 +47,8 @@ struct spot_plan_weight {
 struct spot_plan_route {
     const char *bucket, *type;
     const char *zone;                  /* NULL: any */
-    const char *market;                /* sizes of the bucket's requests; 0: any */
-    double prompt_token, output_token; /* of the bucket's requests; 0: any */
+    const char *market;                /* "spot" or "on-demand" */
+    double prompt_token, output_token; /* sizes of the bucket's requests; 0: any */
     double share;                      /* share of the bucket, 0..1 */
     double first_s;                    /* limit on the time to first token; 0: any */
 };

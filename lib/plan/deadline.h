@@ -172,7 +172,7 @@ struct spot_deadline_rule {
     const struct spot_market *market; /* its run distributions are ignored: they are learned */
     /* run lengths are learned again every this many ticks; 0: never */
     int64_t learn_ticks;
-    double cells;                    /* as in struct spot_market_effort */
+    double cells;                    /* as in spot_deadline_effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
 
