@@ -215,7 +215,7 @@ static int rewind_once(void *user, struct spot_err *err)
     const struct once *const once = user;
 
     return once->has_some
-               ? spot_err_set(err, SPOT_ESYS, "state command: get %s: it broke off", once->key)
+               ? spot_err_set(err, SPOT_ESYS, "state command: get %s: the output ended early", once->key)
                : 0;
 }
 

@@ -148,7 +148,7 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
             snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", made);
             s->is_private = true;
         } else {
-            spot_err_sys(err, "cannot make a directory like '%s'", made);
+            spot_err_sys(err, "cannot create a temporary directory '%s'", made);
         }
         free(made);
         return s->is_private ? 0 : -1;

@@ -227,8 +227,8 @@ void spot_tool_assume_prices(double usd_per_h[2], double spot, double on_demand)
     for (int i = 0; i < 2; i++)
         if (usd_per_h[i] < 0) {
             usd_per_h[i] = assumed[i];
-            spot_tool_warn("%g usd/h %s is assumed, as for a p3.2xlarge in 2020: --usd-per-h says "
-                           "otherwise",
+            spot_tool_warn("%g usd/h %s is assumed, as for a p3.2xlarge in 2020; set it with "
+                           "--usd-per-h",
                            assumed[i], of[i]);
         }
 }

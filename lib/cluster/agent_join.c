@@ -163,7 +163,7 @@ int spot_agent_join(struct spot_agent *a, struct spot_err *err)
         spot_agent_leave(a);
         if (was_noticed)
             return spot_err_set(err, SPOT_EPREEMPTED, "preempted while %s",
-                                a->has_joined ? "the coordinator is away" : "joining");
+                                a->has_joined ? "the coordinator does not answer" : "joining");
         if (err->code == SPOT_ESYS && a->has_joined && spot_clock_s() > until_s)
             return away_too_long(a, err);
         if (err->code != SPOT_ESYS || spot_clock_s() > until_s || is_abandoned(a, err))

@@ -66,7 +66,8 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
                             head->begin, head->end, c->bundle_begin, c->bundle_end);
     if (c->shard_begin < 0 || !is_node(c->shard_begin, c->shard_end, n_shard) ||
         (c->shard_end - c->shard_begin < n_shard && !c->exchange && !c->swap))
-        return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are not a member of a group",
+        return spot_err_set(err, SPOT_EDATA,
+                            "shards %d to %d of %d are not a valid tensor-parallel part",
                             c->shard_begin, c->shard_end, n_shard);
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
@@ -384,10 +385,9 @@ static int check_item(const struct spot_infer *f, const struct spot_infer_item *
                             (long long)item->n_token, (long long)item->first, (long long)s->length,
                             (long long)f->shape.seq);
     if (item->pool && f->on)
-        return spot_err_set(err, SPOT_EDATA, "states of texts are computed on CPUs only");
+        return spot_err_set(err, SPOT_EDATA, "embeddings are computed on CPUs only");
     if (item->pool == SPOT_POOL_MEAN && item->first && item->first != s->n_summed)
-        return spot_err_set(err, SPOT_EDATA,
-                            "a mean from token %lld on, the sequence has that of %lld",
+        return spot_err_set(err, SPOT_EDATA, "the mean must continue at token %lld, got %lld",
                             (long long)item->first, (long long)s->n_summed);
     for (int64_t t = 0; f->config.bundle_begin == 0 && t < item->n_token; t++)
         if (item->token[t] >= (uint64_t)f->shape.vocab)

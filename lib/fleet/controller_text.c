@@ -280,7 +280,7 @@ int spot_fleet_read_state(struct spot_fleet *f, const char *text, size_t n_byte,
     int rc;
 
     if (!is_whole(text, n_byte))
-        return spot_err_at(err, source, 0, 0, NULL, "the state was cut or changed");
+        return spot_err_at(err, source, 0, 0, NULL, "the state file was truncated or edited");
     in = fmemopen((void *)(uintptr_t)text, n_byte, "r");
     if (!in)
         return spot_err_sys(err, "cannot read %s", source);

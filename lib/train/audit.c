@@ -352,7 +352,7 @@ static int compare(struct audit *a, int64_t step, const struct spot_replayed *r,
         return step < a->options->begin
                    ? 0 /* a step before the first one to be checked */
                    : spot_err_set(err, SPOT_EDATA,
-                                  "%s: there is no commit of step %lld with a chain",
+                                  "%s: step %lld has no commit with a chain of hashes",
                                   a->options->events, (long long)step);
     if (differs_in_tags(a, c->state, false)) {
     } else if (r->samples != c->samples) {

@@ -94,7 +94,8 @@ int spot_job_change(struct spot_job_config *c, const struct spot_tuning *change,
     if (spot_tuning_equal(&before, change))
         return 0;
     if (c->n_change == SPOT_TUNINGS_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "a job takes %d changes of its learning rate",
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "a job can have at most %d changes of its learning rate",
                             SPOT_TUNINGS_MAX);
     if (spot_tuning_check(change, err))
         return -1;
@@ -140,7 +141,7 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         (c->reduce == SPOT_REDUCE_FAST && c->comm != SPOT_COMM_NCCL) ||
         (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "fast sums need NCCL, and NCCL a CUDA kernel, not '%s'", c->kernel);
+                            "fast sums need NCCL, which needs a CUDA kernel, not '%s'", c->kernel);
     return check_messages(c, err);
 }
 

@@ -16,7 +16,7 @@ int spot_validator_init(struct spot_validator *v, int64_t seq, struct spot_err *
         return -1;
     if (v->sampler.n_sequence < spot_validator_sequences(v))
         return spot_err_set(err, SPOT_EDATA,
-                            "%s: %lld sequences are less than --val-batches %lld of %lld",
+                            "%s: %lld sequences are fewer than --val-batches %lld of %lld need",
                             v->corpus.source, (long long)v->sampler.n_sequence,
                             (long long)v->n_batch, (long long)v->batch_size);
     return 0;

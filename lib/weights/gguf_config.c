@@ -47,7 +47,7 @@ static bool get_real(const struct reader *r, const char *key, double *x)
 
 static int refuse_missing(const struct reader *r, const char *key, struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EDATA, "%s: no value %s.%s", r->g->path, r->name, key);
+    return spot_err_set(err, SPOT_EDATA, "%s: %s.%s is missing", r->g->path, r->name, key);
 }
 
 /* Values that are copied: their key, our key, and whether it is required. */
@@ -266,7 +266,7 @@ static int find_type(struct reader *r, struct spot_err *err)
     int64_t n_expert = 0;
 
     if (!spot_gguf_text(r->g, "general.architecture", &name) || name.n >= sizeof(r->name))
-        return spot_err_set(err, SPOT_EDATA, "%s: no value general.architecture", r->g->path);
+        return spot_err_set(err, SPOT_EDATA, "%s: general.architecture is missing", r->g->path);
     memcpy(r->name, name.at, name.n);
     for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++)
         if (!strcmp(r->name, architectures[i].name))

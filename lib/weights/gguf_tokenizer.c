@@ -55,7 +55,7 @@ static int read_vocabulary(const struct spot_gguf *g, struct vocabulary *v, stru
     *v = (struct vocabulary){ .g = g, .n = spot_gguf_array(g, "tokenizer.ggml.tokens") };
     v->token = spot_gguf_texts(g, "tokenizer.ggml.tokens");
     if (!v->token || !v->n || v->n > 1 << 24)
-        return fail(g, err, "no texts tokenizer.ggml.tokens");
+        return fail(g, err, "tokenizer.ggml.tokens is missing");
     if (spot_gguf_array(g, "tokenizer.ggml.token_type") == v->n)
         v->kind = spot_gguf_reals(g, "tokenizer.ggml.token_type");
     if (spot_gguf_array(g, "tokenizer.ggml.scores") == v->n)
@@ -176,7 +176,7 @@ static int put_merges(const struct vocabulary *v, struct spot_jw *jw, struct spo
     struct spot_gguf_text *const pair = spot_gguf_texts(v->g, "tokenizer.ggml.merges");
 
     if (!pair)
-        return fail(v->g, err, "no texts tokenizer.ggml.merges");
+        return fail(v->g, err, "tokenizer.ggml.merges is missing");
     spot_jw_array(jw, "merges");
     for (size_t i = 0; i < n; i++) {
         const char *const blank = pair[i].n ? memchr(pair[i].at + 1, ' ', pair[i].n - 1) : NULL;
@@ -478,7 +478,7 @@ int spot_gguf_tokenizer_config(const struct spot_gguf *g, struct spot_jw *jw, st
     struct spot_gguf_text *const token = spot_gguf_texts(g, "tokenizer.ggml.tokens");
 
     if (!token)
-        return fail(g, err, "no texts tokenizer.ggml.tokens");
+        return fail(g, err, "tokenizer.ggml.tokens is missing");
     spot_jw_object(jw, NULL);
     for (size_t i = 0; i < sizeof(role) / sizeof(role[0]); i++) {
         int64_t id;

@@ -140,7 +140,7 @@ same_vals() { # LOG
 @test "too little, or what is no file, is refused" {
     common="train --data corpus $MODEL --global-batch 5 --steps 4"
     head -c 160 val >short # 9 sequences and their last targets
-    refuses 3 "short: 9 sequences are less than --val-batches 2 of 5" $common --val-data short --val-batches 2
+    refuses 3 "short: 9 sequences are fewer than --val-batches 2 of 5 need" $common --val-data short --val-batches 2
     refuses 2 "--val-data must be files, not standard input" $common --val-data -
     refuses 4 "nothere" $common --val-data nothere
     refuses 2 "--val-every has no effect without --val-data" $common --data corpus --val-every 3

@@ -213,7 +213,7 @@ START_TEST(a_training_that_diverges_says_so)
     o.val_batches = 1000;
     got = run_job(&o);
     ck_assert_int_eq(got.err.code, SPOT_EDATA);
-    ck_assert_msg(strstr(got.err.msg, "sequences are less than --val-batches 1000 of 4") != NULL,
+    ck_assert_msg(strstr(got.err.msg, "sequences are fewer than --val-batches 1000 of 4") != NULL,
                   "%s", got.err.msg);
 }
 END_TEST

@@ -61,7 +61,7 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     if (spot_shape_refuse(s, SPOT_NEED(SPOT_NEEDS_ROPE_SCALING), "training on a CUDA device", err))
         return -1;
     if (config->is_weighted)
-        return spot_err_set(err, SPOT_EGPU, "on CUDA losses have no weights");
+        return spot_err_set(err, SPOT_EGPU, "weighted losses need a CPU kernel");
     if (config->group.M > 1 && !((const struct spot_cuda_kernel *)config->kernel)->is_split)
         return spot_err_set(err, SPOT_EGPU,
                             "%d members share a stage: that needs kernel cuda-bf16-tp or "
