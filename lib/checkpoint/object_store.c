@@ -214,9 +214,9 @@ static int rewind_once(void *user, struct spot_err *err)
 {
     const struct once *const once = user;
 
-    return once->has_some
-               ? spot_err_set(err, SPOT_ESYS, "state command: get %s: the output ended early", once->key)
-               : 0;
+    return once->has_some ? spot_err_set(err, SPOT_ESYS,
+                                         "state command: get %s: the output ended early", once->key)
+                          : 0;
 }
 
 static int take_once(void *user, const void *data, size_t n_byte, struct spot_err *err)

@@ -268,7 +268,8 @@ int spot_engine_event_read(const struct spot_engine_preset *p, const char *text,
     if (why)
         rc = spot_err_set(err, SPOT_EDATA, "the engine reports: %.150s", why);
     else if (read_answer(p, doc.root, e))
-        rc = spot_err_set(err, SPOT_EDATA, "the engine's answer is not in the format of %s", p->name);
+        rc = spot_err_set(err, SPOT_EDATA, "the engine's answer is not in the format of %s",
+                          p->name);
     spot_json_release(&doc);
     return rc;
 }

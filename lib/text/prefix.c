@@ -47,7 +47,8 @@ static int add_special(const struct prefix *p, const struct spot_json_doc *doc,
         if (add(p, doc, at, spot_json_is_integer(v) ? spot_json_integer(v) : -1, err))
             return -1;
     }
-    return spot_json_array_size(ids) ? 0 : spot_json_fail(doc, at, err, "lists no ids for %s", name);
+    return spot_json_array_size(ids) ? 0
+                                     : spot_json_fail(doc, at, err, "lists no ids for %s", name);
 }
 
 static int read_template(const struct reading *r, const struct spot_json_doc *doc,
