@@ -419,8 +419,7 @@ static int check_owner(struct spot_objects *o, struct spot_err *err)
     return compare_owner(o, o->owner, "another coordinator has taken over the store", err);
 }
 
-/* --- the job's description
- * ------------------------------------------------------------------------ */
+/* --- the job's description ----------------------------------------------- */
 
 int spot_objects_put_note(struct spot_objects *o, const char *text, struct spot_err *err)
 {

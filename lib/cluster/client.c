@@ -25,8 +25,8 @@ struct question {
     const void *data;
     size_t n_byte;
     double until_s; /* time limit for everything; for STOP, only for connecting */
-    double
-        silence_s; /* > 0: longest time without a connection, then without any part of the answer */
+    /* > 0: longest time without a connection, then without any part of the answer */
+    double silence_s;
 };
 
 /* The time after which to give up waiting for an answer. */

@@ -58,11 +58,11 @@ enum spot_message {
     SPOT_MSG_FORM = 35,    /* the new epoch, in the workload's format */
     SPOT_MSG_ROUND = 37,   /* tag: round; the workload's data */
     SPOT_MSG_COMMIT = 38,  /* tag: round */
-    SPOT_MSG_LEAVE =
-        42, /* this worker is no longer needed; tag 1: the job ends, and lost something */
+    /* this worker is no longer needed; tag 1: the job ends, and lost something */
+    SPOT_MSG_LEAVE = 42,
     SPOT_MSG_FINISH = 43, /* the job is done */
-    SPOT_MSG_REACH =
-        45, /* test whether these members can be reached: u32 count, then u32 id, address of each */
+    /* test whether these members can be reached: u32 count, then u32 id, address of each */
+    SPOT_MSG_REACH = 45,
     SPOT_MSG_ASIDE = 46,     /* text: why this member gets no place; empty: it may have one again */
     SPOT_MSG_DISMISSED = 47, /* text: why this member is dismissed */
 

@@ -233,8 +233,8 @@ int spot_mesh_order_fd(struct spot_mesh *mesh, struct spot_err *err)
 
     pthread_mutex_lock(&mesh->lock);
     if (mesh->order_wake < 0)
-        mesh->order_wake =
-            eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: frames may already be waiting */
+        /* 1: frames may already be waiting */
+        mesh->order_wake = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     fd = mesh->order_wake;
     pthread_mutex_unlock(&mesh->lock);
     return fd < 0 ? spot_err_sys(err, "cannot make an eventfd") : fd;

@@ -26,9 +26,9 @@ enum spot_code {
 struct spot_err {
     enum spot_code code;
     int sys_errno; /* errno at the failure, 0 if none */
-    const char
-        *kind; /* kind within the code, a word such as "range"; NULL: none. See spot_err_name */
-    struct {   /* position in a document */
+    /* kind within the code, a word such as "range"; NULL: none. See spot_err_name */
+    const char *kind;
+    struct {                        /* position in a document */
         unsigned long line, column; /* from 1; 0: not known */
         unsigned short file_byte;   /* length of the file name at the start of msg; 0: none */
         unsigned short pointer, n_pointer; /* the JSON pointer in msg: first byte and length */

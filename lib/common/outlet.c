@@ -215,8 +215,7 @@ uint64_t spot_outlet_lost(struct spot_outlet *o)
     return n;
 }
 
-/* --- create and free
- * -------------------------------------------------------------------------------- */
+/* --- create and free ----------------------------------------------------- */
 
 struct spot_outlet *spot_outlet_new(int fd, size_t room_byte, bool counts_lost,
                                     struct spot_err *err)

@@ -109,8 +109,8 @@ void spot_prefer_huge_pages(void *ptr, size_t n_byte)
  * are zero and not cleared again. */
 void *spot_alloc_aligned(size_t n, size_t size)
 {
-    const size_t before =
-        sizeof(void *) + ALIGNMENT - 1; /* room for the address of the block, needed to free it */
+    /* room for the address of the block, needed to free it */
+    const size_t before = sizeof(void *) + ALIGNMENT - 1;
     char *block, *at;
 
     if (size && n > (SIZE_MAX - before) / size)

@@ -52,8 +52,8 @@ void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type,
 /* --- engine --- */
 
 enum {
-    SPOT_INFER_GROUP =
-        96, /* maximum number of tokens that use a part of a panel while it is in L1 */
+    /* maximum number of tokens that use a part of a panel while it is in L1 */
+    SPOT_INFER_GROUP = 96,
     SPOT_INFER_SUMS = 1 << 17 /* floats of sums over experts that stay in L2 */
 };
 
@@ -135,8 +135,8 @@ struct spot_infer {
     struct spot_arena *arena;            /* of the bundles of the image */
     int image_begin, image_end;
     const void **tensor; /* [bundle][tensor][shard] in the image; NULL: not there */
-    double
-        *speed[2]; /* rotation speeds of pairs, in other and in local layers; NULL: no rotation */
+    /* rotation speeds of pairs, in other and in local layers; NULL: no rotation */
+    double *speed[2];
     /* cache */
     float *pool;
     void *pool_block; /* the allocation that contains it */

@@ -31,8 +31,8 @@ struct spot_tracked {
     struct spot_turnover turnover;
     struct spot_neighbours neighbours;
     struct spot_count_chain chain;
-    struct spot_count_law
-        law; /* law of the chain when `n` was law_at; updated less and less often */
+    /* law of the chain when `n` was law_at; updated less and less often */
+    struct spot_count_law law;
     size_t law_at, law_next;
     struct spot_predictor *predictor;
 };

@@ -24,8 +24,8 @@ struct spot_exec_agent_options {
     bool is_cold;                       /* as in the ranks' options: never wait for twins */
     const struct spot_state_dir *state; /* with the ranks' SPOT_STATE_DIR; borrowed */
     struct spot_state_store *store;     /* for commits made there; borrowed */
-    struct spot_rank_files
-        *files;         /* files that the script saves by itself; borrowed, may be NULL */
+    /* files that the script saves by itself; borrowed, may be NULL */
+    struct spot_rank_files *files;
     const char *errors; /* as in the ranks' options; NULL */
     const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
     double late_s;      /* warn when a commit has waited this long for other ranks; 0: 5 */

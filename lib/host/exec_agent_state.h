@@ -50,8 +50,8 @@ enum { SPOT_EXEC_TAKEN_MAX = 4 };
 struct spot_exec_commit {
     struct spot_exec_say say[SPOT_LOCAL_RANKS_MAX + 1]; /* [n]; at most one per rank */
     size_t n;
-    uint64_t
-        counted[SPOT_LOCAL_RANKS_MAX]; /* step counters for ranks that do not number their steps */
+    /* step counters for ranks that do not number their steps */
+    uint64_t counted[SPOT_LOCAL_RANKS_MAX];
     uint64_t floor; /* steps up to this one are decided in this round, or were restored */
     bool has_floor; /* false: none are */
     char refused[SPOT_WHY_MAX]; /* why the last of them was refused; "": it is committed */

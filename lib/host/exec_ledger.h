@@ -5,7 +5,7 @@
  * An agent computes samples from the plan alone. But two nodes that read different sets, or
  * different batches, would lose samples and use others twice. So the plan that a rank declares
  * first is sent to the coordinator, which answers with the plan of the job: the first that it
- * received. Until then requests wait; afterwards an agent needs nobody else. Agents report the plan
+ * received. Until then requests wait; afterwards an agent answers alone. Agents report the plan
  * to a new coordinator.
  */
 #ifndef SPOT_HOST_EXEC_LEDGER_H

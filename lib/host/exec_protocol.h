@@ -25,8 +25,8 @@ extern "C" {
 enum spot_exec_message {
     /* agent to coordinator, within an epoch */
     SPOT_MSG_EXEC_DONE = 13, /* all ranks here have exited with 0 */
-    SPOT_MSG_EXEC_ENDED =
-        14, /* a rank has failed: u32 rank, u32 status as of wait(2), text: its error */
+    /* a rank has failed: u32 rank, u32 status as of wait(2), text: its error */
+    SPOT_MSG_EXEC_ENDED = 14,
     SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: all ranks on this node that save have ended */
     SPOT_MSG_EXEC_WARM = 16,  /* of no epoch; tag: enum spot_exec_warmth */
     /* id, u64 its bytes, text: "" if the ranks' commit is stored here, else why not; u8 enum
@@ -64,8 +64,8 @@ enum spot_exec_message {
     /* both ways, about a move, also from member to member (state_pull.h); tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */
     SPOT_MSG_EXEC_RECORD = 25, /* the record; empty: it is not held */
-    SPOT_MSG_EXEC_WANT =
-        26, /* id, u32 place, u32 the first piece, u32 number of pieces; 0: the receiver has all */
+    /* id, u32 place, u32 the first piece, u32 number of pieces; 0: the receiver has all */
+    SPOT_MSG_EXEC_WANT = 26,
     SPOT_MSG_EXEC_PIECES = 27, /* those pieces, in order; empty: one is damaged */
 };
 

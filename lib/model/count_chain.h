@@ -40,13 +40,13 @@ struct spot_count_law {
 };
 
 struct spot_count_chain {
-    const struct spot_count_law
-        *law;     /* its probabilities are used in place of the learned ones; NULL: none */
-    int cap;      /* largest count observed or given */
-    int context;  /* of the newest count */
-    int recent;   /* the same, ignoring calms */
-    int calm;     /* intervals since the last change */
-    int size_max; /* larger sizes have probability 0 */
+    /* its probabilities are used in place of the learned ones; NULL: none */
+    const struct spot_count_law *law;
+    int cap;                                 /* largest count observed or given */
+    int context;                             /* of the newest count */
+    int recent;                              /* the same, ignoring calms */
+    int calm;                                /* intervals since the last change */
+    int size_max;                            /* larger sizes have probability 0 */
     double seen[SPOT_CHAIN_CONTEXTS][3];     /* [0] no change, [1] lost, [2] gained */
     double size[2][SPOT_CHAIN_SIZE_MAX + 1]; /* [0] of losses, [1] of gains */
 };

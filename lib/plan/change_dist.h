@@ -30,8 +30,8 @@ struct spot_change_dist {
     struct spot_change *change; /* [n_change], by lost, then gained; sums to 1 */
     size_t n_change;
     double *count; /* [horizon * (cap + 1)]: distribution of the count after each step */
-    const struct spot_count_law
-        *law; /* of the chain of one series, borrowed; NULL: several, none */
+    /* of the chain of one series, borrowed; NULL: several, none */
+    const struct spot_count_law *law;
 };
 
 /* Sum the series of a forecast. Zones of one of its regions are independent given whether the

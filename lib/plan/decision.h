@@ -38,8 +38,8 @@ struct spot_rule {
 struct spot_seen {
     double time_s;
     /* train */
-    const struct spot_forecast
-        *forecast;        /* computed from the observations so far; NULL: nothing changes */
+    /* computed from the observations so far; NULL: nothing changes */
+    const struct spot_forecast *forecast;
     int there;            /* instances; -1: those of the forecast */
     const int *announced; /* [n_announced], < 0 lost: changes of the coming intervals, if known */
     int n_announced;
@@ -49,8 +49,8 @@ struct spot_seen {
     /* deadline: a tick, also of those before the job */
     const bool *has_spot;         /* [n_place] */
     const double *spot_usd_per_h; /* [n_place] now; NULL: as before */
-    const struct spot_market_now
-        *now; /* state of the job, without has_spot; NULL: the job has not begun */
+    /* state of the job, without has_spot; NULL: the job has not begun */
+    const struct spot_market_now *now;
     const struct spot_hold_now *fleet; /* running replicas; availability is in the forecast */
     const struct spot_serve_seen *serve;
     const struct spot_share_seen *share;
@@ -61,8 +61,8 @@ struct spot_action {
     struct spot_market_step step; /* deadline */
     struct spot_hold_step fleet;
     struct spot_serve_offer serve;
-    const struct spot_share_plan
-        *share; /* owned by the decider, valid until its next observation */
+    /* owned by the decider, valid until its next observation */
+    const struct spot_share_plan *share;
 };
 
 /* Further results of a decision, each may be NULL: the document and its reasons, which the caller

@@ -47,8 +47,8 @@ struct spot_serve_seen {
     double lost, instance_s;
     /* losses per instance and second, if known; negative: estimated from the above */
     double loss_per_s;
-    const struct spot_serve_place
-        *place; /* [n_place], joint losses; n_place 0: losses are independent */
+    /* [n_place], joint losses; n_place 0: losses are independent */
+    const struct spot_serve_place *place;
     size_t n_place;
     bool is_forewarned;    /* losses are announced early enough that no spare is needed */
     double waiting;        /* requests waiting, in no batch */

@@ -71,8 +71,8 @@ struct spot_serve_ask {
      * are independent. */
     const struct spot_serve_place *place; /* [n_place] */
     size_t n_place;
-    double
-        repair_s; /* time until a lost instance is replaced by one that was not held as a spare */
+    /* time until a lost instance is replaced by one that was not held as a spare */
+    double repair_s;
     /* The running shape, if current_D > 0: a change to another shape pauses everything for
      * switch_s, which counts for the requests that arrive until the next change. */
     int64_t current_D;

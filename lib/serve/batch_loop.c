@@ -12,8 +12,8 @@
 #include "serve/grammar.h"
 
 enum {
-    TOKENS_AT_ONCE =
-        128, /* of a pass: enough for efficient products, few enough for the latency of others */
+    /* of a pass: enough for efficient products, few enough for the latency of others */
+    TOKENS_AT_ONCE = 128,
     PROMPT_TOKENS = 32, /* a pass of this many tokens consists mostly of prompts */
 };
 
@@ -322,8 +322,8 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
         n_taken += more;
         left -= is_next ? 0 : n_token;
         s->is_awaited = length + n_token == (int64_t)s->n_token;
-        pass->whose[n] =
-            s->is_awaited ? s : NULL; /* otherwise its prompt continues in the next pass */
+        /* otherwise its prompt continues in the next pass */
+        pass->whose[n] = s->is_awaited ? s : NULL;
         pass->is_pooled[n] = s->request.pool != SPOT_POOL_NONE;
         l->item[n++] = (struct spot_infer_item){ .sequence = s->place,
                                                  .first = length,
@@ -419,8 +419,8 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
         put_top(&l->model->shape, logit, (uint32_t)r->n_logprob, &t->token);
     ends = t->position >= s->n_echo && ends_at(l, r, t->token.id);
     if (!ends && append(s, t->token.id))
-        t->is_end =
-            true; /* no token was allowed: the vocabulary cannot express a text of the schema */
+        /* no token was allowed: the vocabulary cannot express a text of the schema */
+        t->is_end = true;
     if (!ends && s->state && spot_grammar_must_end(s->state))
         t->is_end = true;
     return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max + (int64_t)s->n_echo ||

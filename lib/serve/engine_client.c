@@ -36,8 +36,8 @@ struct stream {
     bool must_ask;  /* a request for the rest is needed */
     size_t n_asked; /* tokens at the last request; SIZE_MAX: there was none */
     int n_idle;     /* consecutive requests without tokens */
-    struct spot_buf
-        grammar;          /* grammar of the text after the tokens with which it began; n 0: none */
+    /* grammar of the text after the tokens with which it began; n 0: none */
+    struct spot_buf grammar;
     struct spot_buf line; /* incomplete line of the answer */
     double told_s;        /* time of its last token, or of the request */
 };
@@ -105,8 +105,7 @@ void spot_engine_client_free(struct spot_engine_client *c)
     free(c);
 }
 
-/* --- messages to the coordinator
- * ----------------------------------------------------------------- */
+/* --- messages to the coordinator ----------------------------------------- */
 
 static void begin_telling(struct spot_engine_client *c)
 {

@@ -31,8 +31,8 @@ struct spot_engine_config {
     uint32_t n_vocabulary;
     int64_t n_context; /* 0: not known */
     uint32_t end;      /* a token that ends a choice */
-    double
-        silent_s; /* a stream without a token for this long, and for 20 of its steps, has failed */
+    /* a stream without a token for this long, and for 20 of its steps, has failed */
+    double silent_s;
 };
 
 /* NULL with *err (SPOT_ESYS): no libcurl. */

@@ -405,8 +405,8 @@ void spot_front_rejoin(struct spot_front *f, struct spot_http_call *call, const 
     attach(x, c);
     begin_stream(x);
     if (last && !read_cursors(x, last)) {
-        x->has_said_all =
-            x->c->front != x || x->next; /* another client reads it, so it is not abandoned */
+        /* another client reads it, so it is not abandoned */
+        x->has_said_all = x->c->front != x || x->next;
         spot_front_answer_error(call, 400, "invalid_request_error", NULL,
                                 "Last-Event-ID must be choice:position of tokens that were sent.");
         return;

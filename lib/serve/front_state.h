@@ -36,8 +36,8 @@ struct spot_exchange {
     struct spot_front *front;
     struct spot_http_call *call;
     struct spot_completion *c; /* NULL: its body is being read */
-    struct spot_exchange
-        *next; /* next exchange of the same completion, whose `front` is the first */
+    /* next exchange of the same completion, whose `front` is the first */
+    struct spot_exchange *next;
     struct spot_exchange **at_desk; /* the job's own pointer to this one; NULL: there is none */
     size_t *cursor; /* [n_choice] of a stream: the next position to send; NULL: not a stream */
     struct spot_response_stream response; /* position in its events */

@@ -41,8 +41,8 @@ struct spot_proof_choice {
     uint32_t *token; /* [n_token], with those of an echoed prompt */
     size_t n_token;
     enum spot_finish finish;
-    struct spot_hash128
-        logprobs; /* of them and of alternatives, if the request has n_logprob >= 0 */
+    /* of them and of alternatives, if the request has n_logprob >= 0 */
+    struct spot_hash128 logprobs;
 };
 
 struct spot_proof {

@@ -228,8 +228,7 @@ static int begin_roll(struct spot_server *s, struct spot_model_version *from,
     return s->log ? spot_server_write_anew(s, err) : 0;
 }
 
-/* --- requests for a rollout
- * ---------------------------------------------------------------------- */
+/* --- requests for a rollout ---------------------------------------------- */
 
 static void say(struct spot_server *s, enum spot_roll_state state, const char *why)
 {

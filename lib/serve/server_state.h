@@ -47,16 +47,16 @@ struct spot_sequence {
     bool is_given;                        /* whether it was assigned to a member before */
     bool is_queued;                       /* in the queue of unassigned ones, by tag */
     double tag;
-    double
-        prompt_work[SPOT_SEQUENCE_PLACES]; /* work of prompt and tokens so far, at the assignment */
-    double unread[SPOT_SEQUENCE_PLACES];   /* the same plus all prompts ahead of it */
+    /* work of prompt and tokens so far, at the assignment */
+    double prompt_work[SPOT_SEQUENCE_PLACES];
+    double unread[SPOT_SEQUENCE_PLACES]; /* the same plus all prompts ahead of it */
     uint32_t assignment[SPOT_SEQUENCE_PLACES], n_assignment; /* numbers of the assignments */
     double given_s; /* time of the last assignment, and the number of tokens then */
     size_t n_given;
     size_t n_written; /* tokens in the journal */
     size_t n_checked; /* tokens checked by check_forms, including the current message */
-    struct spot_grammar
-        *grammar; /* grammar of its constraint, if an engine computes it, and its state */
+    /* grammar of its constraint, if an engine computes it, and its state */
+    struct spot_grammar *grammar;
     struct spot_grammar_state *stands; /* NULL: no constraint, or not at an engine */
     uint32_t n_failed;                 /* number of engines that failed it since its newest token */
     double due_s;                      /* earliest time of the next assignment */
@@ -211,8 +211,8 @@ struct spot_server {
     size_t n_work, cap_work;
     struct spot_sequence **sequence; /* [n_sequence], by number */
     size_t n_sequence, cap_sequence;
-    struct spot_sequence *
-        *queued; /* [n_queued] sequences that were never assigned, the next one first */
+    /* [n_queued] sequences that were never assigned, the next one first */
+    struct spot_sequence **queued;
     size_t n_queued, cap_queued;
     struct spot_checks checks;
     struct spot_fair_queue fair;

@@ -376,8 +376,7 @@ static void judge(struct spot_server *s, struct spot_check *c)
     spot_completion_unref(of);
 }
 
-/* --- choice of a replica
- * ---------------------------------------------------------------------------- */
+/* --- choice of a replica ------------------------------------------------- */
 
 static bool has_written(const struct spot_choice *h, uint32_t id)
 {

@@ -78,8 +78,8 @@ static int by_time(const void *a, const void *b)
 /* A node that comes back counts as a new instance without state. Events are in order. */
 static void name_again(struct spot_serve_play *play, uint32_t n_named)
 {
-    uint32_t *now =
-        spot_xcalloc(n_named, sizeof(*now)); /* instance + 1 of a node; 0: never added */
+    /* instance + 1 of a node; 0: never added */
+    uint32_t *now = spot_xcalloc(n_named, sizeof(*now));
     uint32_t next = n_named;
 
     for (size_t i = 0; i < play->n_event; i++) {

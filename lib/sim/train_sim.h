@@ -55,8 +55,8 @@ struct spot_sim_train {
     struct spot_cost_table *table; /* up to spot_sim_cap() of the maximum count */
     size_t n_interval;
     const int *available; /* [n_interval] */
-    const struct spot_trace
-        *trace; /* for forecasts, its start is interval 0; NULL: of the counts */
+    /* for forecasts, its start is interval 0; NULL: of the counts */
+    const struct spot_trace *trace;
     double interval_s;
     int look_ahead;
     /* How early a loss and a gain are known; 0: only afterwards. Clouds announce losses. */

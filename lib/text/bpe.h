@@ -26,8 +26,8 @@ extern "C" {
 enum {
     SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
     SPOT_BPE_MERGES_MAX = 1 << 20,
-    SPOT_BPE_PIECE_MAX =
-        1 << 20, /* bytes; a longer piece, which does not occur in real text, is cut */
+    /* bytes; a longer piece, which does not occur in real text, is cut */
+    SPOT_BPE_PIECE_MAX = 1 << 20,
 };
 
 struct spot_bpe;

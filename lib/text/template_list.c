@@ -344,8 +344,7 @@ static value do_map(call *c)
     return out;
 }
 
-/* --- tests
- * ------------------------------------------------------------------------------------------ */
+/* --- tests --------------------------------------------------------------- */
 
 /* Kinds of values, a bit each; NOT_LAZY excludes values that are iterators in Python. */
 enum {
@@ -388,8 +387,7 @@ static value is_left(call *c)
     return spot_tv_bool((whole(c, c->self) % by != 0) == (c->how > 0));
 }
 
-/* --- functions
- * -------------------------------------------------------------------------------------- */
+/* --- functions ----------------------------------------------------------- */
 
 static value do_range(call *c)
 {

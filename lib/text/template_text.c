@@ -479,8 +479,7 @@ static value do_tojson(call *c)
     return spot_trender_text(c->r, &out);
 }
 
-/* --- finding and calling
- * --------------------------------------------------------------------------- */
+/* --- finding and calling ------------------------------------------------- */
 
 enum { FILTER = SPOT_TUSE_FILTER, TEXT = SPOT_TUSE_TEXT, TEST = SPOT_TUSE_TEST };
 

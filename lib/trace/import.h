@@ -74,8 +74,8 @@ struct spot_import {
     bool is_lenient;          /* a node may be added or removed twice: the second has no effect */
     double end_s;             /* the last moment covered by a log; 0: not given by the files */
     struct spot_names text;
-    struct spot_names
-        query; /* the queries whose pages were read, identified by the common part of their rows */
+    /* the queries whose pages were read, identified by the common part of their rows */
+    struct spot_names query;
     bool *has_last; /* [query.n] the last page was among them */
     size_t last_cap;
     size_t n_row, row_cap, n_node, node_cap;

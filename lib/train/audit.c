@@ -37,8 +37,8 @@ struct audit {
     int n_bundle;
     struct spot_replay *replay;
     struct spot_evidence *evidence; /* [n_bundle] evidence of the current step */
-    bool
-        is_uniform; /* everything was equal in the step before, so a difference arose in this one */
+    /* everything was equal in the step before, so a difference arose in this one */
+    bool is_uniform;
 };
 
 /* --- the subject --------------------------------------------------------- */

@@ -33,8 +33,8 @@ struct spot_window spot_windows_at(const struct spot_windows *w, int64_t k)
     const int64_t overlap = rows_at(w, 0) - w->stride, begin = k * w->stride;
     struct spot_window at = { .begin = begin, .n_row = rows_at(w, begin) };
 
-    at.first =
-        k && overlap > 0 ? overlap : 0; /* earlier positions are predicted by the previous window */
+    /* earlier positions are predicted by the previous window */
+    at.first = k && overlap > 0 ? overlap : 0;
     if (at.first > at.n_row)
         at.first = at.n_row;
     return at;

@@ -41,8 +41,8 @@ struct spot_window spot_windows_at(const struct spot_windows *windows, int64_t k
 struct spot_evaluation {
     const struct spot_shape *shape;    /* its seq is T */
     struct spot_bundle *const *bundle; /* [L + 2]; only their master planes are read */
-    const struct spot_kernel
-        *kernel; /* its backend must provide losses by row; only the CPU's does */
+    /* its backend must provide losses by row; only the CPU's does */
+    const struct spot_kernel *kernel;
     const struct spot_corpus *corpus;
     int64_t stride; /* 1..T */
     bool across;

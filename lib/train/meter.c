@@ -17,8 +17,8 @@ static const double history_every_s = 5; /* if nobody watches, since it takes lo
 
 struct spot_meter {
     struct spot_monitor *monitor;
-    struct spot_buf
-        doc[SPOT_MONITOR_DOCS]; /* documents that are no longer in use; their memory is reused */
+    /* documents that are no longer in use; their memory is reused */
+    struct spot_buf doc[SPOT_MONITOR_DOCS];
     struct spot_history history;
     double history_s;               /* time at which it was last written */
     uint32_t epoch;                 /* epoch of the newest commit; 0: there was none */

@@ -43,8 +43,8 @@ enum spot_train_message {
     /* tag: step; bundles to write to a directory: text, "" none, in which this u64 is found, else
      * to send as SNAPSHOT */
     SPOT_MSG_SAVE = 40,
-    SPOT_MSG_SHOW =
-        49, /* tag: step; u32 n, then n times u32 bundle, whose weights a follower wants */
+    /* tag: step; u32 n, then n times u32 bundle, whose weights a follower wants */
+    SPOT_MSG_SHOW = 49,
     SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 count: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward only, before that step */
     SPOT_MSG_CONFIRM = 50,  /* tag: step; vote on the state, after the last step */

@@ -45,8 +45,8 @@ struct spot_trainer_options {
     const char *name;               /* prefix of the name of a private directory; NULL: "spot" */
     const char *listen;             /* NULL: a private Unix socket */
     const char *key_file;           /* TLS with this key, on every connection; NULL: none */
-    const char
-        *store; /* etcd://... at which coordinators elect a leader; NULL: this is the only one */
+    /* etcd://... at which coordinators elect a leader; NULL: this is the only one */
+    const char *store;
     double store_lease_s;  /* lease of the leader */
     uint64_t n_local;      /* worker processes to start and keep */
     uint64_t n_thread;     /* of each local worker */
@@ -59,8 +59,8 @@ struct spot_trainer_options {
                                   be NULL */
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
-    const char *
-        state_command; /* generations are stored behind it, see state_command.h; NULL: in `state` */
+    /* generations are stored behind it, see state_command.h; NULL: in `state` */
+    const char *state_command;
     double state_timeout_s; /* maximum time of a run of it without a byte moved */
     const char *events;     /* JSON Lines; NULL: none, "-": stdout */
     const char *metrics;    /* address on this host of a page and metrics; NULL: none */

@@ -32,8 +32,8 @@ struct job {
 struct spot_saver {
     struct spot_desk *desk;
     _Atomic bool stop;
-    uint64_t
-        owner; /* owner of the store found behind this worker's command; used by the thread only */
+    /* owner of the store found behind this worker's command; used by the thread only */
+    uint64_t owner;
     bool is_warned; /* warned that this worker cannot write; used by the thread only */
 };
 

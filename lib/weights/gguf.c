@@ -372,8 +372,7 @@ double *spot_gguf_reals(const struct spot_gguf *g, const char *key)
     return list;
 }
 
-/* --- tensors
- * --------------------------------------------------------------------------------------- */
+/* --- tensors ------------------------------------------------------------- */
 
 const struct spot_gguf_tensor *spot_gguf_find(const struct spot_gguf *g, const char *name)
 {

@@ -124,8 +124,7 @@ static int put_vocabulary(const struct reader *r, struct spot_err *err)
     return 0;
 }
 
-/* --- rotary positions
- * ------------------------------------------------------------------------------ */
+/* --- rotary positions ---------------------------------------------------- */
 
 /* Llama 3's scaling is stored as divisors of frequencies. They must be those of its parameters:
  * 8192 original positions, factors 1 and 4, and the largest divisor. */
@@ -194,8 +193,7 @@ static int put_rope(const struct reader *r, struct spot_err *err)
     return 0;
 }
 
-/* --- what differs by family
- * -------------------------------------------------------------------------- */
+/* --- what differs by family ---------------------------------------------- */
 
 /* Gemma's largest models scale attention by another width than that of a head. */
 static int put_gemma(const struct reader *r, struct spot_err *err)

@@ -80,8 +80,7 @@ static void widen_q5_1(const uint8_t *b, float *x)
     widen_4_or_5(b + 8, (uint32_t)spot_le_get(b + 4, 4), 0, half_at(b), half_at(b + 2), x);
 }
 
-/* --- blocks of 256 with eight or sixteen scales
- * ---------------------------------------------------- */
+/* --- blocks of 256 with eight or sixteen scales -------------------------- */
 
 /* Scale and minimum of part j of eight, 6 bits each in 12 bytes. */
 static void scale_of(const uint8_t *s, int j, int *scale, int *min)

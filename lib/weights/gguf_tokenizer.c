@@ -77,8 +77,7 @@ static enum kind kind_of(const struct vocabulary *v, size_t i)
     return v->kind ? (enum kind)v->kind[i] : NORMAL;
 }
 
-/* --- merges out of scores
- * ---------------------------------------------------------------------------- */
+/* --- merges out of scores ------------------------------------------------ */
 
 struct merge {
     uint32_t left, right, whole;
@@ -145,8 +144,7 @@ static struct merge *merges_of(const struct vocabulary *v, size_t *n_merge)
     return merge;
 }
 
-/* --- the document
- * ------------------------------------------------------------------------------------ */
+/* --- the document -------------------------------------------------------- */
 
 static void put_vocabulary(const struct vocabulary *v, struct spot_jw *jw)
 {

@@ -131,8 +131,8 @@ static int run(char **command, int *signal_got, struct spot_err *err)
 {
     struct spot_live l = { .supervisor = { .grace_s = opt.grace_s,
                                            .speedup = opt.speedup,
-                                           .n_running_max =
-                                               2 * (size_t)opt.max }, /* and those that leave */
+                                           /* and those that leave */
+                                           .n_running_max = 2 * (size_t)opt.max },
                            .max = opt.max,
                            .no_notice = opt.no_notice,
                            .warn = spot_tool_warn };

@@ -131,7 +131,7 @@ int exec_node_run(struct exec_node *node, struct spot_err *err)
         r.dir = &dir;
         rc = run_in(&r, err);
         if (!rc && spot_state_dir_check(&dir, &replaced))
-            spot_tool_warn("%s", replaced.msg); /* nobody else was there to report it */
+            spot_tool_warn("%s", replaced.msg); /* no coordinator was there to report it */
     }
     spot_state_dir_release(&dir);
     if (node->private_dir)

@@ -60,8 +60,8 @@ static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
 struct spot_infer_input {
     float *x;
     int64_t stride, n_in; /* n_in: inputs of a shard */
-    enum spot_lora_product
-        product; /* the product to which adapters are applied; SPOT_LORA_PRODUCTS: none */
+    /* the product to which adapters are applied; SPOT_LORA_PRODUCTS: none */
+    enum spot_lora_product product;
 };
 
 /* n rows of the inputs of one shard, x[n][stride] with n_in inputs each. They are prepared as rows

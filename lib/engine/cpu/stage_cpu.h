@@ -25,8 +25,8 @@ struct spot_save {
     float *x;     /* [N * C] input of the bundle; not for the embedding */
     float *norm1; /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
     float *qkv;   /* [N * Q / M] layers; queries and keys normed and rotated */
-    float
-        *raw; /* [N * Q / M] layers with norms of queries and keys: the values before these norms */
+    /* [N * Q / M] layers with norms of queries and keys: the values before these norms */
+    float *raw;
     float *qk_stat;   /* statistics of these norms: [(H + Hk) / M][N * 2], or of all heads together
                          [2][N * 2] */
     float *attention; /* [N * H d / M] layers */

@@ -25,9 +25,9 @@ struct spot_liveput_gain {
     /* [n * wide] samples; -INFINITY if the grid continues unchanged with an unfinished migration:
      * then the rest of that migration determines them */
     double *of;
-    double *
-        left_s; /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
-    int *at;    /* [n * wide] with left_s: the node below it, times wide, plus rank */
+    /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
+    double *left_s;
+    int *at;           /* [n * wide] with left_s: the node below it, times wide, plus rank */
     double *part;      /* [n * wide] with left_s: the weight of the node above */
     int *free;         /* [n * wide] with an unfinished migration: the ranks without cost */
     int *n_free;       /* [n] */
