@@ -28,14 +28,16 @@ enum {
     ON_WORKERS,
     UNSAVED,
     ISOLATED,
+    PRIORITY,
+    ENDED,
     N_WANT
 };
 
-static const char *const want_job[N_WANT] = { "id",          "arrival_s",  "kind",
-                                              "steps",       "scale",      "?weight",
-                                              "?slo_s",      "?done",      "?on",
-                                              "?user",       "?scale_min", "?scale_max",
-                                              "?on_workers", "?unsaved",   "?isolated_s" };
+static const char *const want_job[N_WANT] = {
+    "id",          "arrival_s", "kind",        "steps",     "scale",      "?weight",
+    "?slo_s",      "?done",     "?on",         "?user",     "?scale_min", "?scale_max",
+    "?on_workers", "?unsaved",  "?isolated_s", "?priority", "?ended_s"
+};
 
 struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,
                                            const char *kind, const char *user)
@@ -53,7 +55,8 @@ struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const c
                                     .isolated_s = -1,
                                     .scale = 1,
                                     .scale_min = 1,
-                                    .scale_max = 1 };
+                                    .scale_max = 1,
+                                    .ended_s = INFINITY };
     return job;
 }
 
@@ -117,6 +120,24 @@ static int read_scale(const struct spot_csv_row *row, struct spot_share_job *job
                : 0;
 }
 
+static int read_priority(const struct spot_csv_row *row, struct spot_share_jobs *jobs,
+                         struct spot_share_job *job, struct spot_err *err)
+{
+    const char *text = is_given(row, PRIORITY) ? row->field[PRIORITY] : "";
+
+    if (!strcmp(text, "high"))
+        job->priority = SPOT_SHARE_HIGH;
+    else if (!strcmp(text, "spot"))
+        job->priority = SPOT_SHARE_SPOT;
+    else if (*text)
+        return spot_csv_fail(row, PRIORITY, err, "expected high or spot, got '%.40s'", text);
+    if (jobs->n == 1)
+        jobs->has_classes = *text;
+    if (jobs->has_classes != (bool)*text)
+        return spot_csv_fail(row, PRIORITY, err, "expected a priority of all jobs, or of none");
+    return 0;
+}
+
 static int on_job(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct spot_share_jobs *jobs = user;
@@ -141,7 +162,11 @@ static int on_job(const struct spot_csv_row *row, void *user, struct spot_err *e
         optional_real(row, ISOLATED, 0, 1e15, &job->isolated_s, err))
         return -1;
     job->on_scale = job->scale;
-    return optional_int(row, ON_WORKERS, 0, SPOT_SHARE_COUNT_MAX, &job->on_scale, err);
+    return optional_int(row, ON_WORKERS, 0, SPOT_SHARE_COUNT_MAX, &job->on_scale, err) ||
+                   optional_real(row, ENDED, job->arrival_s, 1e12, &job->ended_s, err) ||
+                   read_priority(row, jobs, job, err)
+               ? -1
+               : 0;
 }
 
 static int by_arrival(const void *a, const void *b)
@@ -243,8 +268,8 @@ void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out)
 
     for (size_t i = 0; i < jobs->n; i++)
         has_span |= jobs->job[i].scale_min != jobs->job[i].scale_max;
-    fprintf(out, "id,arrival_s,kind,steps,scale,weight,slo_s,user%s\n",
-            has_span ? ",scale_min,scale_max" : "");
+    fprintf(out, "id,arrival_s,kind,steps,scale,weight,slo_s,user%s%s\n",
+            has_span ? ",scale_min,scale_max" : "", jobs->has_classes ? ",priority" : "");
     for (size_t i = 0; i < jobs->n; i++) {
         const struct spot_share_job *job = &jobs->job[i];
 
@@ -258,6 +283,8 @@ void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out)
         put_text(out, job->user);
         if (has_span)
             fprintf(out, ",%lld,%lld", (long long)job->scale_min, (long long)job->scale_max);
+        if (jobs->has_classes)
+            fprintf(out, ",%s", job->priority == SPOT_SHARE_SPOT ? "spot" : "high");
         putc('\n', out);
     }
 }

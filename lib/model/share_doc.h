@@ -28,6 +28,9 @@ enum {
  * runs at 1 step/s on each type unless a row gives another rate. */
 #define SPOT_SHARE_KIND_SECOND "second"
 
+/* Classes of jobs in one cluster: high takes workers at once, from spot if need be. */
+enum spot_share_priority { SPOT_SHARE_NO_CLASS, SPOT_SHARE_HIGH, SPOT_SHARE_SPOT };
+
 struct spot_share_job {
     char *id, *kind, *user, *on; /* user and on (the current type) may be "" */
     double arrival_s, steps, done, weight;
@@ -36,18 +39,22 @@ struct spot_share_job {
     double isolated_s; /* time that `done` would have taken on an equal part; < 0: not given */
     int64_t on_scale;  /* current workers; default: its scale */
     int64_t scale, scale_min, scale_max; /* workers; all equal: the number is fixed */
+    enum spot_share_priority priority;
+    double ended_s; /* when its work was done; INFINITY: not given */
 };
 
 struct spot_share_jobs {
     struct spot_share_job *job; /* [n], by arrival, then id */
     size_t n, cap;
+    bool has_classes; /* every job has a priority; otherwise none has one */
     uint64_t xxh3;
 };
 
 /* CSV: id,arrival_s,kind,steps,scale[,weight][,slo_s][,done][,on][,user][,scale_min][,scale_max]
- * [,on_workers][,unsaved][,isolated_s].
+ * [,on_workers][,unsaved][,isolated_s][,priority][,ended_s].
  * Jobs are sorted, so the order of the rows does not matter. Returns 0, or -1 with *err: SPOT_EDATA
- * with source:line:column for a job without steps, a weight not above 0, a repeated id. */
+ * with source:line:column for a job without steps, a weight not above 0, a repeated id, a priority
+ * of some jobs only. */
 int spot_share_jobs_read(struct spot_share_jobs *jobs, FILE *in, const char *source,
                          struct spot_err *err);
 int spot_share_jobs_load(struct spot_share_jobs *jobs, const char *path, struct spot_err *err);

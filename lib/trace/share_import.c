@@ -476,7 +476,13 @@ static int add_training(void *user, const char *name, int64_t scale, double per_
     return add_speed(user, name, scale, "gpu", per_s);
 }
 
-enum { A_NAME, A_GPUS, A_CREATED, A_DELETED, A_SCHEDULED, A_WANT };
+enum { A_NAME, A_GPUS, A_CREATED, A_DELETED, A_SCHEDULED, A_QOS, A_WANT };
+
+/* Kubernetes evicts the classes BE and Burstable first. */
+static enum spot_share_priority priority_of(const char *qos)
+{
+    return !strcmp(qos, "BE") || !strcmp(qos, "Burstable") ? SPOT_SHARE_SPOT : SPOT_SHARE_HIGH;
+}
 
 /* A part of a GPU counts as a worker. Pods that were never scheduled, or were still running, are
  * left out. */
@@ -484,6 +490,7 @@ static int on_pod(const struct spot_csv_row *row, void *user, struct spot_err *e
 {
     struct spot_share_import *imp = user;
     double created_s, from_s = 0, to_s = 0;
+    struct spot_share_job *job;
     int64_t gpus;
 
     imp->bad.is_full = imp->jobs.n == SPOT_SHARE_JOBS_MAX;
@@ -500,15 +507,18 @@ static int on_pod(const struct spot_csv_row *row, void *user, struct spot_err *e
         imp->n_left_out++;
         return 0;
     }
-    add_seconds(imp, row->field[A_NAME], "", created_s, to_s - from_s, gpus);
+    job = add_seconds(imp, row->field[A_NAME], "", created_s, to_s - from_s, gpus);
+    imp->jobs.has_classes |= row->field[A_QOS] != NULL;
+    if (row->field[A_QOS])
+        job->priority = priority_of(row->field[A_QOS]);
     return 0;
 }
 
 static int read_alibaba(struct spot_share_import *imp, FILE *in, const char *source,
                         struct spot_err *err)
 {
-    static const char *const want[A_WANT] = { "name", "num_gpu", "creation_time", "deletion_time",
-                                              "scheduled_time" };
+    static const char *const want[A_WANT] = { "name",          "num_gpu",        "creation_time",
+                                              "deletion_time", "scheduled_time", "?qos" };
 
     return spot_csv_read_log(in, source, want, A_WANT, false, on_pod, imp, &imp->bad, err);
 }

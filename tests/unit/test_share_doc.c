@@ -76,6 +76,35 @@ START_TEST(jobs_that_were_written_are_read_as_they_were)
 }
 END_TEST
 
+START_TEST(jobs_have_a_priority_all_or_none)
+{
+    static const char text[] = "id,arrival_s,kind,steps,scale,priority,ended_s\n"
+                               "a,1,k,5,1,spot,\nb,2,k,5,1,high,9\n";
+    struct spot_share_jobs jobs;
+    struct spot_err err = { 0 };
+    FILE *file = opened(text);
+    char *again = NULL;
+    size_t n;
+
+    ck_assert_msg(!spot_share_jobs_read(&jobs, file, "t", &err), "%s", err.msg);
+    fclose(file);
+    ck_assert(jobs.has_classes && jobs.job[0].priority == SPOT_SHARE_SPOT);
+    ck_assert(jobs.job[1].priority == SPOT_SHARE_HIGH && isinf(jobs.job[0].ended_s));
+    ck_assert(jobs.job[1].ended_s >= 9 && jobs.job[1].ended_s <= 9);
+    file = open_memstream(&again, &n);
+    spot_share_jobs_write(&jobs, file);
+    fclose(file);
+    ck_assert_str_eq(again, "id,arrival_s,kind,steps,scale,weight,slo_s,user,priority\n"
+                            "a,1,k,5,1,1,,,spot\nb,2,k,5,1,1,,,high\n");
+    free(again);
+    spot_share_jobs_release(&jobs);
+    file = opened(jobs_text);
+    ck_assert(!spot_share_jobs_read(&jobs, file, "t", &err) && !jobs.has_classes);
+    fclose(file);
+    spot_share_jobs_release(&jobs);
+}
+END_TEST
+
 #define HEAD "id,arrival_s,kind,steps,scale,weight,slo_s,done,on,user,scale_min,scale_max\n"
 
 static const struct {
@@ -96,6 +125,14 @@ static const struct {
     { HEAD "x,0,a,1,4,,,,,,,3\n", "t:2:17: scale_max: 3 is outside [4, 100000]" },
     { HEAD "y,5,a,1,4,,,,,,,\nx,0,a,1,4,,,,,,,\ny,9,a,1,4,,,,,,,\n",
       "t: two jobs have the id 'y'" },
+    { "id,arrival_s,kind,steps,scale,priority\nx,0,a,1,1,low\n",
+      "t:2:11: priority: expected high or spot, got 'low'" },
+    { "id,arrival_s,kind,steps,scale,priority\nx,0,a,1,1,high\ny,0,a,1,1,\n",
+      "t:3:11: priority: expected a priority of all jobs, or of none" },
+    { "id,arrival_s,kind,steps,scale,priority\nx,0,a,1,1,\ny,0,a,1,1,spot\n",
+      "t:3:11: priority: expected a priority of all jobs, or of none" },
+    { "id,arrival_s,kind,steps,scale,ended_s\nx,5,a,1,1,4\n",
+      "t:2:11: ended_s: 4 is outside [5, 1000000000000]" },
 };
 
 START_TEST(a_job_that_cannot_be_is_refused_where_it_is_wrong)

@@ -398,6 +398,18 @@ START_TEST(a_pod_that_ran_is_a_job_of_its_seconds)
     ck_assert_str_eq(imp.jobs.job[0].kind, SPOT_SHARE_KIND_SECOND);
     ck_assert(imp.jobs.job[0].arrival_s == 100 && imp.jobs.job[0].steps == 370);
     ck_assert_int_eq(imp.jobs.job[0].scale, 2);
+    ck_assert(imp.jobs.has_classes && imp.jobs.job[0].priority == SPOT_SHARE_HIGH);
+    spot_share_import_release(&imp);
+    expect_import(&imp, "alibaba-2023",
+                  "name,num_gpu,creation_time,deletion_time,scheduled_time,qos\n"
+                  "a,1,0,9,1,BE\nb,1,0,9,1,Burstable\nc,1,0,9,1,Guaranteed\n");
+    ck_assert(imp.jobs.job[0].priority == SPOT_SHARE_SPOT);
+    ck_assert(imp.jobs.job[1].priority == SPOT_SHARE_SPOT);
+    ck_assert(imp.jobs.job[2].priority == SPOT_SHARE_HIGH);
+    spot_share_import_release(&imp);
+    expect_import(&imp, "alibaba-2023",
+                  "name,num_gpu,creation_time,deletion_time,scheduled_time\na,1,0,9,1\n");
+    ck_assert(!imp.jobs.has_classes && imp.jobs.job[0].priority == SPOT_SHARE_NO_CLASS);
     spot_share_import_release(&imp);
 }
 END_TEST
