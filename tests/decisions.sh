@@ -78,16 +78,21 @@ serve() {
     [ "$same" = "$all" ]
 }
 
-# The jobs that had arrived by a time, as the replay told of them before that round; nothing of later ones.
+# The jobs that had arrived by a time, as the replay told of them before that round; nothing of later ones. Jobs with a priority that
+# are over are there too: what they wanted is what the forecast learns from.
 jobs_at() { # TIME
     awk -F, -v OFS=, -v now="$1" 'FNR == 1 { file++; for (i = 1; i <= NF; i++) at[file, $i] = i }
+        file == 1 && FNR > 1 && $6 < now && $7 > ended[$2] { ended[$2] = $7 }
         file == 1 && FNR > 1 && $6 == now { told[$2] = $8 OFS $9 OFS $10 OFS $11 OFS $12 }
-        file == 2 && FNR == 1 { n = split("id arrival_s kind steps scale weight slo_s scale_min scale_max", name, " ")
+        file == 2 && FNR == 1 { n = split("id arrival_s kind steps scale weight slo_s scale_min scale_max priority", name, " ")
             for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row name[k] OFS
-            print row "done,unsaved,on,on_workers,isolated_s" }
+            print row "done,unsaved,on,on_workers,isolated_s" ((2, "priority") in at ? ",ended_s" : "") }
         file == 2 && FNR > 1 && $at[2, "id"] in told { row = ""
             for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row $at[2, name[k]] OFS
-            print row told[$at[2, "id"]] }' "$tmp/steps" "$jobs"
+            print row told[$at[2, "id"]] ((2, "priority") in at ? "," : "") }
+        file == 2 && FNR > 1 && (2, "priority") in at && !($at[2, "id"] in told) && $at[2, "id"] in ended { row = ""
+            for (k = 1; k <= n; k++) if ((2, name[k]) in at) row = row $at[2, name[k]] OFS
+            print row $at[2, "steps"] ",0,,0,0," ended[$at[2, "id"]] }' "$tmp/steps" "$jobs"
 }
 
 share() {

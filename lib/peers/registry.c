@@ -31,6 +31,7 @@ static const struct table {
     { "share", spot_srtf_players, sizeof(struct spot_share_player) },
     { "share", spot_allox_players, sizeof(struct spot_share_player) },
     { "share", spot_pollux_players, sizeof(struct spot_share_player) },
+    { "share", spot_gfs_players, sizeof(struct spot_share_player) },
     { "fleet", spot_fleet_players, sizeof(struct spot_fleet_player) },
     { "fleet", spot_fleet_peers, sizeof(struct spot_fleet_player) },
     { "deadline", spot_deadline_policies, sizeof(struct spot_deadline_policy) },

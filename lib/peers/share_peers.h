@@ -14,9 +14,9 @@ extern "C" {
 enum { SPOT_SRTF_TIME, SPOT_SRTF_SERVICE };
 
 /* Each ends with a NULL name: queues by an assignment (AlloX); the largest mean of speedups
- * (Pollux); the job nearest to its end first. */
+ * (Pollux); the job nearest to its end first; jobs of two priorities (GFS). */
 extern const struct spot_share_player spot_allox_players[], spot_pollux_players[],
-    spot_srtf_players[];
+    spot_srtf_players[], spot_gfs_players[];
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "model/share_doc.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,7 @@ struct spot_share_want {
     int on;           /* its current type, -1: none */
     int64_t on_scale; /* its current number of workers */
     double unsaved;   /* steps that would be lost if it were stopped now */
+    enum spot_share_priority priority;
 };
 
 struct spot_share_machines {

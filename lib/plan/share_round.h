@@ -9,6 +9,7 @@
 #ifndef SPOT_PLAN_SHARE_ROUND_H
 #define SPOT_PLAN_SHARE_ROUND_H
 
+#include "model/share_demand.h"
 #include "model/share_doc.h"
 #include "plan/share.h"
 
@@ -43,6 +44,9 @@ struct spot_share_choice {
     ptrdiff_t *way; /* [n_job] index of the way, SPOT_SHARE_NO_WAY: it waits */
     double *value;  /* [n_way] */
     double *price;  /* [n_type] of a worker for the round, in value */
+    /* [n_job] jobs of two priorities: the probability that the workers on which it may not begin
+     * are taken; 0: it waits for another reason. Else NULL */
+    double *risk;
     double worth, bound;
 };
 
@@ -59,6 +63,21 @@ int spot_share_round(const struct spot_share_problem *problem, const struct spot
                      size_t n_way, const struct spot_share_terms *terms,
                      struct spot_share_choice *choice, struct spot_err *err);
 void spot_share_choice_release(struct spot_share_choice *choice);
+
+/* The same for jobs of two priorities. Those of high priority keep their workers to their end, and
+ * begin on all others, also on those of spot jobs; which of these give way is the cheapest choice
+ * (spot_share_victims). A spot job keeps its workers otherwise, and begins on idle ones where the
+ * probability that they are taken before its end is low (demand, NULL: not known). No bound is
+ * proven (NAN). */
+int spot_share_classes(const struct spot_share_problem *problem, const struct spot_share_way *way,
+                       size_t n_way, const struct spot_share_terms *terms,
+                       const struct spot_share_demand *demand, double now_s,
+                       struct spot_share_choice *choice, struct spot_err *err);
+
+/* Fills leaves[n]: the jobs with the least sum of costs (>= 0) whose workers are together at least
+ * `need`; all, if they are fewer. */
+void spot_share_victims(const int64_t *workers, const double *cost, size_t n, int64_t need,
+                        bool *leaves);
 
 /* The choice itself: maximises the sum of value[n_way] within the workers of each type. */
 void spot_share_market(const struct spot_share_way *way, size_t n_way, size_t n_job,
@@ -88,6 +107,8 @@ struct spot_share_job_now {
 struct spot_share_seen {
     const struct spot_share_job_now *job; /* [jobs->n] */
     const int64_t *count;                 /* [cluster->n] available workers */
+    /* of jobs of high priority; NULL: not known. Until the next observation */
+    const struct spot_share_demand *demand;
 };
 
 /* The present jobs, as a problem. */

@@ -23,6 +23,11 @@ double share_unsaved(const struct spot_share_state *s, const struct spot_share_r
     return done - saved;
 }
 
+struct spot_share_class *share_class_of(const struct spot_share_state *s, size_t i)
+{
+    return &s->outcome->of[s->play->jobs->job[i].priority];
+}
+
 void share_lease_end(struct spot_share_state *s, size_t i, double time_s)
 {
     struct spot_share_run *job = &s->job[i];
@@ -33,6 +38,7 @@ void share_lease_end(struct spot_share_state *s, size_t i, double time_s)
     if (job->is_active && job->left > 0) {
         job->left += lost;
         s->outcome->lost_s += lost / job->rate * (double)job->scale;
+        share_class_of(s, i)->lost_s += lost / job->rate * (double)job->scale;
     }
     free(job->worker);
     job->worker = NULL;
@@ -105,6 +111,8 @@ static void begin_lease(struct spot_share_state *s, const struct spot_share_pick
         s->play->checkpoint_s *
             ((double)(spot_rng_mix(s->play->seed + pick->job, o->rounds) >> 11) * 0x1p-53);
     o->lost_s += s->play->switch_s * (double)pick->scale;
+    share_class_of(s, pick->job)->lost_s += s->play->switch_s * (double)pick->scale;
+    share_class_of(s, pick->job)->starts++;
 }
 
 /* Assign workers of one type, following those of other types. */
@@ -237,6 +245,7 @@ void share_lease_all(struct spot_share_state *s)
         s->outcome->could_keep += s->job[i].is_active && s->job[i].type >= 0;
         if (!is_picked[i] && s->job[i].type >= 0) {
             s->outcome->preemptions += s->job[i].is_active;
+            share_class_of(s, i)->evictions += s->job[i].is_active;
             share_lease_end(s, i, s->now_s);
         }
     }

@@ -22,7 +22,7 @@ static int pick_ours(struct spot_share_state *s, struct spot_err *err)
 {
     const struct spot_policy *policy = s->player->policy;
     struct spot_share_job_now *job = spot_share_jobs_now(s);
-    const struct spot_share_seen share = { job, s->count };
+    const struct spot_share_seen share = { job, s->count, spot_share_demand_now(s) };
     struct spot_action action = { 0 };
     int rc =
         policy->observe(s->own, &(struct spot_seen){ .time_s = s->now_s, .share = &share }, err);

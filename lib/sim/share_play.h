@@ -20,6 +20,7 @@ struct spot_share_run {
     double isolated_per_s, counted_left;
     double end_s, start_s; /* when it ended; when it first ran */
     int failures;
+    double held_s; /* time with workers */
     /* its lease: */
     int type;                /* -1: none */
     int64_t scale, *worker;  /* [scale] */
@@ -45,6 +46,7 @@ struct spot_share_state {
     size_t n_job, n_type, n_arrived, n_over;
     struct spot_share_run *job;
     double now_s, round_start_s, round_end_s;
+    double until_s;             /* end of this round, exact */
     bool has_round, must_solve; /* jobs or workers changed since a player cleared it */
     int64_t *count;             /* [n_type] currently available workers */
     struct spot_share_pick *pick;
@@ -53,6 +55,9 @@ struct spot_share_state {
      * and that a lease holds; worker[] is by type. NULL for the others. [n_job][n_type] */
     int64_t *mix, *held;
     double busy_s, there_s; /* worker-seconds */
+    /* the same until the last arrival */
+    double busy_open_s, there_open_s;
+    struct spot_class_demand *demand; /* NULL: not used yet */
 };
 
 struct spot_policy; /* plan/decision.h */
@@ -70,6 +75,10 @@ struct spot_share_player {
 };
 
 extern const struct spot_share_player spot_share_players[]; /* ours; ends with a NULL name */
+
+/* The forecast of workers wanted by jobs of high priority, from those seen so far; NULL: nothing is
+ * known, or jobs have no priorities. */
+const struct spot_share_demand *spot_share_demand_now(struct spot_share_state *s);
 
 /* Active jobs as a problem. */
 struct spot_share_rule spot_share_rule_of(const struct spot_share_state *s);

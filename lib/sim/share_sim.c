@@ -7,6 +7,7 @@
 
 #include "common/num.h"
 #include "common/xalloc.h"
+#include "forecast/class_demand.h"
 #include "sim/share_state.h"
 
 enum { FAILURES_MAX = 5, ROUNDS_MAX = 1000000 };
@@ -44,8 +45,25 @@ void spot_share_view_of(const struct spot_share_state *s, struct spot_share_view
     const struct spot_share_rule rule = spot_share_rule_of(s);
     struct spot_share_job_now *now = spot_share_jobs_now(s);
 
-    spot_share_view_init(view, &rule, &(struct spot_share_seen){ now, s->count }, s->now_s);
+    spot_share_view_init(view, &rule, &(struct spot_share_seen){ now, s->count, NULL }, s->now_s);
     free(now);
+}
+
+const struct spot_share_demand *spot_share_demand_now(struct spot_share_state *s)
+{
+    const struct spot_share_demand *law;
+    double *ended_s;
+
+    if (!s->play->jobs->has_classes)
+        return NULL;
+    if (!s->demand)
+        s->demand = spot_class_demand_new(s->play->jobs, s->play->cluster, s->play->rate);
+    ended_s = spot_xcalloc(s->n_job, sizeof(*ended_s));
+    for (size_t i = 0; i < s->n_job; i++)
+        ended_s[i] = s->job[i].is_over ? s->job[i].end_s : INFINITY;
+    law = spot_class_demand_at(s->demand, ended_s, s->now_s);
+    free(ended_s);
+    return law;
 }
 
 /* --- time --- */
@@ -96,6 +114,18 @@ static void count_workers(const struct spot_share_state *s, double time_s, int64
     }
 }
 
+/* The end of an exact round: a job of high priority does not wait for it. */
+static double round_until(const struct spot_share_state *s)
+{
+    const struct spot_share_jobs *jobs = s->play->jobs;
+    const double until_s = s->now_s + s->play->round_s;
+
+    for (size_t i = s->n_arrived; i < s->n_job && jobs->job[i].arrival_s < until_s; i++)
+        if (jobs->job[i].priority == SPOT_SHARE_HIGH)
+            return jobs->job[i].arrival_s;
+    return until_s;
+}
+
 static double lease_end_s(const struct spot_share_state *s, const struct spot_share_run *job)
 {
     if (s->play->is_released) {
@@ -103,7 +133,7 @@ static double lease_end_s(const struct spot_share_state *s, const struct spot_sh
 
         return s->now_s + steps / job->rate;
     }
-    return fmin(s->now_s + s->play->round_s, fmax(s->now_s, job->ready_s) + job->left / job->rate);
+    return fmin(s->until_s, fmax(s->now_s, job->ready_s) + job->left / job->rate);
 }
 
 struct running {
@@ -142,6 +172,9 @@ static void account(struct spot_share_state *s, size_t i, double held_s)
     if (s->player->had)
         s->player->had(s, i, (size_t)job->type, held_s);
     s->busy_s += held_s * (double)job->scale;
+    s->job[i].held_s += held_s;
+    if (s->n_arrived < s->n_job)
+        s->busy_open_s += held_s * (double)job->scale;
     for (size_t t = 0; t < s->n_type; t++)
         s->outcome->usd +=
             held_s / 3600 * (double)share_lease_held(s, i, t) * s->play->cluster->type[t].usd_per_h;
@@ -223,7 +256,7 @@ static void run_exact(struct spot_share_state *s, const struct running *r)
     const double cut = cut_s(s, r->job, r->end_s);
     const double from_s = fmax(s->now_s, job->ready_s);
 
-    job->left = cut < r->end_s || r->end_s >= s->now_s + s->play->round_s
+    job->left = cut < r->end_s || r->end_s >= s->until_s
                     ? fmax(0, job->left - job->rate * fmax(0, cut - from_s))
                     : 0;
     if (job->left < 1e-9 * job->rate)
@@ -234,6 +267,7 @@ static void run_exact(struct spot_share_state *s, const struct running *r)
         share_lease_end(s, r->job, r->end_s);
     } else if (cut < r->end_s) {
         s->outcome->preemptions++;
+        share_class_of(s, r->job)->evictions++;
         share_lease_end(s, r->job, cut);
         s->must_solve = true;
     }
@@ -251,7 +285,7 @@ static void run_round(struct spot_share_state *s)
     if (s->n_pick)
         qsort(running, s->n_pick, sizeof(*running), by_end);
     if (!s->play->is_released)
-        end_s = s->now_s + s->play->round_s;
+        end_s = s->until_s;
     else if (s->n_pick && s->has_round)
         s->round_start_s = s->round_end_s;
     s->has_round |= s->n_pick > 0;
@@ -262,6 +296,8 @@ static void run_round(struct spot_share_state *s)
             run_exact(s, &running[k]);
     for (size_t j = 0; j < s->n_type; j++)
         s->there_s += (double)s->count[j] * (end_s - s->now_s);
+    for (size_t j = 0; s->n_arrived < s->n_job && j < s->n_type; j++)
+        s->there_open_s += (double)s->count[j] * (end_s - s->now_s);
     if (s->n_pick)
         s->round_end_s = end_s;
     s->now_s = end_s;
@@ -278,7 +314,7 @@ static void wait_for_more(struct spot_share_state *s)
     else if (has_more && s->n_arrived == s->n_over)
         s->now_s = fmax(s->now_s, s->play->jobs->job[s->n_arrived].arrival_s);
     else
-        s->now_s += s->play->is_released ? 0 : s->play->round_s;
+        s->now_s = s->play->is_released ? s->now_s : s->until_s;
 }
 
 /* --- output of a round --- */
@@ -345,6 +381,7 @@ static int one_round(struct spot_share_state *s, struct spot_err *err)
 
     s->outcome->rounds++;
     arrive(s);
+    s->until_s = round_until(s);
     count_workers(s, s->now_s, s->count);
     count_isolated(s);
     s->n_pick = 0;
@@ -361,6 +398,28 @@ static int one_round(struct spot_share_state *s, struct spot_err *err)
     }
     free(was);
     return rc;
+}
+
+static void summarise_classes(struct spot_share_state *s)
+{
+    struct spot_share_outcome *o = s->outcome;
+    size_t n[SPOT_SHARE_SPOT + 1] = { 0 };
+
+    for (size_t i = 0; i < s->n_job; i++) {
+        const enum spot_share_priority p = s->play->jobs->job[i].priority;
+
+        if (isnan(o->jct_s[i]))
+            continue;
+        n[p]++;
+        o->of[p].jct_mean_s += o->jct_s[i];
+        o->of[p].queue_s += fmax(0, o->jct_s[i] - s->job[i].held_s);
+    }
+    for (size_t p = 0; p <= SPOT_SHARE_SPOT; p++)
+        if (n[p]) {
+            o->of[p].jct_mean_s /= (double)n[p];
+            o->of[p].queue_s /= (double)n[p];
+        }
+    o->allocation = s->there_open_s > 0 ? s->busy_open_s / s->there_open_s : 0;
 }
 
 static void summarise(struct spot_share_state *s)
@@ -395,6 +454,7 @@ static void summarise(struct spot_share_state *s)
             s->there_s += (double)s->count[j] * o->makespan_s;
     }
     o->utilisation = s->there_s > 0 ? s->busy_s / s->there_s : 0;
+    summarise_classes(s);
     free(jct);
 }
 
@@ -434,6 +494,7 @@ static void release(struct spot_share_state *s)
     free(s->pick);
     free(s->mix);
     free(s->held);
+    spot_class_demand_free(s->demand);
 }
 
 int spot_share_play_run(const struct spot_share_play *play, const struct spot_share_player *player,

@@ -5,7 +5,8 @@
  * round, a round ends with the last of these, a change of workers costs nothing, and shares are
  * recomputed after arrivals and ends, at most every `reset_s`. Corrected: rounds have equal length,
  * work is not rounded, a job that starts on other workers pays switch_s, and one that loses its
- * workers goes back to its last checkpoint. docs/design/20-share.md.
+ * workers goes back to its last checkpoint. A job of high priority does not wait for the end of a
+ * round: the round ends when it arrives. docs/design/20-share.md.
  */
 #ifndef SPOT_SIM_SHARE_SIM_H
 #define SPOT_SIM_SHARE_SIM_H
@@ -52,6 +53,13 @@ struct spot_share_step {
     int64_t on_scale;
 };
 
+/* Results of the jobs of one priority. */
+struct spot_share_class {
+    size_t starts, evictions;   /* evicted: lost its workers before its end */
+    double jct_mean_s, queue_s; /* queue: mean time without workers */
+    double lost_s;              /* worker-seconds of repeated work and of switches */
+};
+
 struct spot_share_outcome {
     size_t n_done,
         n_failed; /* failed: as released, after five rounds without a step for each worker */
@@ -61,8 +69,10 @@ struct spot_share_outcome {
     double usd;               /* cost of workers while they were held */
     double lost_s;            /* worker-seconds of repeated work and of switches */
     size_t rounds, solves, switches, preemptions, kept, could_keep;
-    double *jct_s;                /* [jobs], NAN: failed */
-    struct spot_share_step *step; /* [n_step], if the play keeps them */
+    double allocation; /* utilisation between the first and the last arrival */
+    struct spot_share_class of[SPOT_SHARE_SPOT + 1]; /* by enum spot_share_priority */
+    double *jct_s;                                   /* [jobs], NAN: failed */
+    struct spot_share_step *step;                    /* [n_step], if the play keeps them */
     size_t n_step, cap_step;
 };
 

@@ -47,10 +47,29 @@ fits() { # no type has more workers in use than there are; no job is twice
     plan --switch 60s | jq -e 'all(.run[]; .stays)'
 }
 
+two_priorities() { # three days; high priority by day
+    awk 'BEGIN { print "id,arrival_s,kind,steps,scale,priority"
+        for (h = 0; h < 72; h++) {
+            for (i = 0; i < (h % 24 < 12 ? 5 : 1); i++) printf "h%02d%d,%d,second,%d,%d,high\n", h, i, h * 3600 + i * 700 + 13, 2000 + 900 * i, 1 + i % 3
+            for (i = 0; i < 3; i++) printf "s%02d%d,%d,second,%d,%d,spot\n", h, i, h * 3600 + i * 1100, 1500 + 2500 * i, 1 + i % 2 } }' >"$T/jobs.csv"
+    printf 'instance_type,count\na,8\nb,6\n' >"$T/cluster.csv"
+}
+
+@test "jobs of two priorities: columns of each, and the plan is what the replay does" {
+    two_priorities
+    replay --policy spot,gfs,evict-least --switch 40s --checkpoint 1h --round 5m --format tsv >"$T/out"
+    [[ "$(head -1 "$T/out")" == *$'\tfailed\tallocation\thigh_jct_mean_h\thigh_queue_h\tspot_jct_mean_h\tspot_queue_h\tspot_evicted\tspot_lost_h' ]]
+    # ours evicts fewer than what does not forecast, and high priority waits no longer
+    awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } { e[$1] = $at["spot_evicted"]; q[$1] = $at["high_queue_h"] }
+        END { exit !(e["spot"] < e["evict-least"] && e["evict-least"] > 0 && q["spot"] <= q["evict-least"] + .01) }' "$T/out"
+    "$BATS_TEST_DIRNAME/../decisions.sh" share "$T/jobs.csv" "$T/cluster.csv" "$T/throughput.json" 8 --switch 40s --checkpoint 1h --round 5m
+    POLICY=spot:max-min "$BATS_TEST_DIRNAME/../decisions.sh" share "$T/jobs.csv" "$T/cluster.csv" "$T/throughput.json" 4 --switch 40s --checkpoint 1h --round 5m
+}
+
 @test "replay has the columns scripts rely on, and pays for switches" {
     replay --policy all >"$T/out"
     [[ "$(head -1 "$T/out")" == policy,jobs,jct_mean_h,jct_p99_h,makespan_h,ftf_max,utilisation,usd,* ]]
-    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 20 }' "$T/out"
+    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 24 }' "$T/out"
     replay --policy spot --seed 4 >"$T/a" && replay --policy spot --seed 4 >"$T/b" && cmp "$T/a" "$T/b"
     dear=$(replay --policy isolated --switch 60s --checkpoint 6m | tail -1 | cut -d, -f3)
     free=$(replay --policy isolated | tail -1 | cut -d, -f3)

@@ -367,7 +367,7 @@ START_TEST(a_decision_that_is_made_again_is_the_same)
     struct world w = small(1, "instance_type,count,usd_per_h\na,2,3.6\n");
     const struct spot_share_job_now job = { true, 60, 0, -1, -1, 1 };
     const int64_t count[1] = { 2 };
-    const struct spot_share_seen share = { &job, count };
+    const struct spot_share_seen share = { &job, count, NULL };
     const struct spot_share_rule rule = {
         .jobs = &w.jobs, .cluster = &w.cluster, .rate = w.rate, .terms = { .round_s = 100 }
     };

@@ -10,6 +10,7 @@
 #include "common/out.h"
 #include "common/prov.h"
 #include "common/xalloc.h"
+#include "forecast/class_demand.h"
 #include "model/share_doc.h"
 #include "plan/decision.h"
 #include "plan/share_round.h"
@@ -31,6 +32,7 @@ struct session {
     struct spot_share_cluster cluster;
     struct spot_job_rates throughput;
     double *rate; /* [jobs][types] */
+    struct spot_class_demand *demand;
     const struct spot_share_plan *plan;
     struct spot_prov prov;
     char why[WHY_MAX][WHY_TEXT];
@@ -79,7 +81,7 @@ static int see_jobs(const struct session *s, struct spot_share_job_now *now, str
                                               .unsaved = job->unsaved,
                                               .isolated_s = job->isolated_s,
                                               .on_scale = job->on_scale };
-        now[i].is_there = job->arrival_s <= o.time_s && now[i].left > 0;
+        now[i].is_there = job->arrival_s <= o.time_s && now[i].left > 0 && job->ended_s > o.time_s;
         if (now[i].is_there && find_type(s, job, err, &now[i].on))
             return -1;
         n += now[i].is_there;
@@ -87,6 +89,23 @@ static int see_jobs(const struct session *s, struct spot_share_job_now *now, str
     return n ? 0
              : spot_err_set(err, SPOT_EINFEASIBLE, "no job has arrived by %g s and is not done",
                             o.time_s);
+}
+
+/* The forecast from the jobs of high priority in the document; those that ended have ended_s. */
+static const struct spot_share_demand *see_demand(struct session *s)
+{
+    const struct spot_share_demand *law;
+    double *ended_s;
+
+    if (!s->jobs.has_classes)
+        return NULL;
+    ended_s = spot_xcalloc(s->jobs.n, sizeof(*ended_s));
+    for (size_t i = 0; i < s->jobs.n; i++)
+        ended_s[i] = s->jobs.job[i].ended_s;
+    s->demand = spot_class_demand_new(&s->jobs, &s->cluster, s->rate);
+    law = spot_class_demand_at(s->demand, ended_s, o.time_s);
+    free(ended_s);
+    return law;
 }
 
 static int decide(struct session *s, struct spot_err *err)
@@ -100,7 +119,7 @@ static int decide(struct session *s, struct spot_err *err)
     };
     struct spot_share_job_now *job = spot_xcalloc(s->jobs.n, sizeof(*job));
     int64_t *count = spot_xcalloc(s->cluster.n, sizeof(*count));
-    const struct spot_share_seen seen = { job, count };
+    struct spot_share_seen seen = { job, count, NULL };
     struct spot_action action = { 0 };
     int rc;
 
@@ -110,6 +129,7 @@ static int decide(struct session *s, struct spot_err *err)
         /* jobs are sorted by arrival: the last one */
         o.time_s = s->jobs.job[s->jobs.n - 1].arrival_s;
     rc = see_jobs(s, job, err);
+    seen.demand = see_demand(s);
     s->decider = s->policy->open(&(struct spot_rule){ .share = &rule });
     if (!rc)
         rc = s->policy->observe(s->decider,
@@ -160,6 +180,11 @@ static void explain_wait(struct session *s, size_t k)
     if (best < 0)
         snprintf(new_why(s), WHY_TEXT, "%.64s waits: nothing that it runs on is worth its price",
                  job_id(s, k));
+    else if (choice->risk && choice->risk[k] > 0)
+        snprintf(new_why(s), WHY_TEXT,
+                 "%.64s waits: jobs of high priority would take its workers from it soon with "
+                 "probability %.2g",
+                 job_id(s, k), choice->risk[k]);
     else
         snprintf(new_why(s), WHY_TEXT,
                  "%.64s waits: it would give %.3g for each of %lld %.64s, whose price is %.3g",
@@ -315,6 +340,7 @@ static void release(struct session *s)
     spot_share_jobs_release(&s->jobs);
     spot_share_cluster_release(&s->cluster);
     spot_job_rates_release(&s->throughput);
+    spot_class_demand_free(s->demand);
     free(s->rate);
     spot_prov_release(&s->prov);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-replay share - jobs on a shared cluster, round by round, under several policies. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,16 @@ static int read_all(struct session *s, struct spot_err *err)
 
 /* --- rows --- */
 
+static void add_classes(struct spot_table *table, const struct spot_share_outcome *p)
+{
+    const struct spot_share_class *high = &p->of[SPOT_SHARE_HIGH], *spot = &p->of[SPOT_SHARE_SPOT];
+
+    spot_table_add(
+        table, "%.3g %.3g %.3g %.3g %.3g %.3g %.3g", p->allocation, high->jct_mean_s / 3600,
+        high->queue_s / 3600, spot->jct_mean_s / 3600, spot->queue_s / 3600,
+        spot->starts ? (double)spot->evictions / (double)spot->starts : 0, spot->lost_s / 3600);
+}
+
 static void add_totals(struct spot_table *table, const struct session *s)
 {
     for (size_t k = 0; k < s->n_played; k++) {
@@ -94,6 +105,8 @@ static void add_totals(struct spot_table *table, const struct session *s)
             p->jct_p99_s / 3600, p->makespan_s / 3600, p->ftf_max, p->utilisation, p->usd,
             p->jct_p50_s / 3600, p->jct_p90_s / 3600, p->ftf_mean, (long long)p->switches,
             (long long)p->preemptions, p->lost_s / 3600, (long long)p->n_failed);
+        if (s->jobs.has_classes)
+            add_classes(table, p);
     }
 }
 
@@ -119,12 +132,18 @@ static int print(const struct session *s, struct spot_err *err)
     static const char total[] =
         "policy,jobs#,jct_mean_h#,jct_p99_h#,makespan_h#,ftf_max#,utilisation#,usd#,"
         "jct_p50_h#,jct_p90_h#,ftf_mean#,switches#,preemptions#,lost_h#,failed#";
+    static const char of_class[] =
+        ",allocation#,high_jct_mean_h#,high_queue_h#,spot_jct_mean_h#,spot_queue_h#,"
+        "spot_evicted#,spot_lost_h#";
     static const char step[] =
         "policy,job,instance_type,worker#,workers#,start_s#,end_s#,done#,unsaved#,on,"
         "on_workers#,isolated_s#";
+    char columns[sizeof(total) + sizeof(of_class)];
     struct spot_table table;
 
-    if (spot_tool_table(&o.common, &table, o.steps ? step : total, err))
+    snprintf(columns, sizeof(columns), "%s%s", o.steps ? step : total,
+             s->jobs.has_classes && !o.steps ? of_class : "");
+    if (spot_tool_table(&o.common, &table, columns, err))
         return -1;
     (o.steps ? add_steps : add_totals)(&table, s);
     return spot_tool_table_write(&o.common, &table, 0, err);

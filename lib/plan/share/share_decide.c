@@ -11,6 +11,8 @@ struct spot_decider {
     struct spot_share_rule rule;
     struct spot_share_plan plan;
     int64_t *count; /* [n_type] workers of each type that were observed */
+    const struct spot_share_demand *demand;
+    double now_s;
 };
 
 static struct spot_share_want want_of(const struct spot_share_job *doc,
@@ -24,7 +26,8 @@ static struct spot_share_want want_of(const struct spot_share_job *doc,
                                      .scale = doc->scale,
                                      .on = now->on,
                                      .on_scale = now->on_scale,
-                                     .unsaved = now->unsaved };
+                                     .unsaved = now->unsaved,
+                                     .priority = doc->priority };
 }
 
 /* Set the time that the completed work of a job would have taken on its current isolated part. */
@@ -117,6 +120,8 @@ static int share_observe(struct spot_decider *d, const struct spot_seen *seen, s
 {
     (void)err;
     forget(d);
+    d->demand = seen->share->demand;
+    d->now_s = seen->time_s;
     memcpy(d->count, seen->share->count, d->rule.cluster->n * sizeof(*d->count));
     spot_share_view_init(&d->plan.view, &d->rule, seen->share, seen->time_s);
     return 0;
@@ -134,6 +139,9 @@ static int share_decide(struct spot_decider *d, struct spot_action *action,
         spot_share_ways(d->rule.jobs, plan->view.job, plan->view.problem.n_job, d->rule.cluster,
                         d->count, d->rule.speeds, d->rule.rate, &plan->way);
     action->share = plan;
+    if (d->rule.jobs->has_classes)
+        return spot_share_classes(&plan->view.problem, plan->way, plan->n_way, &d->rule.terms,
+                                  d->demand, d->now_s, &plan->choice, err);
     return spot_share_round(&plan->view.problem, plan->way, plan->n_way, &d->rule.terms,
                             &plan->choice, err);
 }

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/share/share_value.h"
 
 void spot_share_choice_release(struct spot_share_choice *choice)
 {
     free(choice->way);
     free(choice->value);
     free(choice->price);
+    free(choice->risk);
     *choice = (struct spot_share_choice){ 0 };
 }
 
@@ -161,35 +163,39 @@ static int aim_init(struct aim *aim, const struct spot_share_way *way, size_t n_
     return 0;
 }
 
-static void choice_init(const struct spot_share_problem *p, size_t n_way,
-                        struct spot_share_choice *choice)
+int share_values(const struct spot_share_problem *p, const struct spot_share_way *way, size_t n_way,
+                 const struct spot_share_terms *terms, struct spot_share_choice *choice,
+                 struct spot_err *err)
 {
+    struct aim aim = { .problem = p, .terms = terms };
+    int rc = aim_init(&aim, way, n_way, err);
+
     *choice = (struct spot_share_choice){ .way = spot_xcalloc(p->n_job, sizeof(ptrdiff_t)),
                                           .value = spot_xcalloc(n_way, sizeof(double)),
                                           .price = spot_xcalloc(p->n_type, sizeof(double)) };
+    for (size_t w = 0; !rc && w < n_way; w++)
+        choice->value[w] = way[w].rate > 0 ? value_of(&aim, &way[w]) : 0;
+    free(aim.of_job);
+    free(aim.x);
+    if (rc)
+        spot_share_choice_release(choice);
+    return rc;
 }
 
 int spot_share_round(const struct spot_share_problem *p, const struct spot_share_way *way,
                      size_t n_way, const struct spot_share_terms *terms,
                      struct spot_share_choice *choice, struct spot_err *err)
 {
-    struct aim aim = { .problem = p, .terms = terms };
-    int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
-    int rc = aim_init(&aim, way, n_way, err);
+    int64_t *count;
 
-    choice_init(p, n_way, choice);
+    if (share_values(p, way, n_way, terms, choice, err))
+        return -1;
+    count = spot_xcalloc(p->n_type, sizeof(*count));
     for (size_t j = 0; j < p->n_type; j++)
         count[j] = p->type[j].count;
-    for (size_t w = 0; !rc && w < n_way; w++)
-        choice->value[w] = way[w].rate > 0 ? value_of(&aim, &way[w]) : 0;
-    if (!rc)
-        spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
-    else
-        spot_share_choice_release(choice);
+    spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
     free(count);
-    free(aim.of_job);
-    free(aim.x);
-    return rc;
+    return 0;
 }
 
 struct ways {
