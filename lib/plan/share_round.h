@@ -44,10 +44,10 @@ struct spot_share_choice {
     ptrdiff_t *way; /* [n_job] index of the way, SPOT_SHARE_NO_WAY: it waits */
     double *value;  /* [n_way] */
     double *price;  /* [n_type] of a worker for the round, in value */
+    double worth, bound;
     /* [n_job] jobs of two priorities: the probability that the workers on which it may not begin
      * are taken; 0: it waits for another reason. Else NULL */
     double *risk;
-    double worth, bound;
 };
 
 /* The ways of jobs->job[job[k]], k < n_job, on the available workers (count[type]): its scale, and

@@ -380,6 +380,65 @@ START_TEST(a_forecast_depends_on_the_past_alone)
 }
 END_TEST
 
+/* When spot jobs begin under gfs they have at most 1.5 x (workers - the demand that is exceeded in
+ * an hour with probability .1), and more than a rule without quota would leave idle. */
+START_TEST(gfs_keeps_spot_jobs_within_its_quota)
+{
+    struct world w = cluster_of("instance_type,count\na,40\n");
+    struct spot_class_demand *d;
+    struct spot_share_play play;
+    struct spot_share_outcome o;
+    struct spot_rng rng;
+    double *ended_s;
+    int n_start = 0, n_full = 0;
+
+    spot_rng_init(&rng, 6, 0);
+    for (int i = 0; i < 500; i++)
+        add(&w, i % 3 ? SPOT_SHARE_HIGH : SPOT_SHARE_SPOT,
+            400 * i + (double)spot_rng_below(&rng, 300), 500 + (double)spot_rng_below(&rng, 6000),
+            1 + (int64_t)spot_rng_below(&rng, 5));
+    finish(&w);
+    play = play_of(&w, 0, 0);
+    play.round_s = 300;
+    o = play_named(&play, "gfs");
+    ended_s = calloc(w.jobs.n, sizeof(*ended_s));
+    d = spot_class_demand_new(&w.jobs, &w.cluster, w.rate);
+    for (size_t from = 0, to; from < o.n_step; from = to) {
+        const double now_s = o.step[from].start_s;
+        const struct spot_share_demand *law;
+        int64_t lent = 0, used = 0;
+        bool starts = false, waits = false;
+
+        for (size_t i = 0; i < w.jobs.n; i++) {
+            ended_s[i] = w.jobs.job[i].arrival_s + o.jct_s[i];
+            ended_s[i] = ended_s[i] <= now_s ? ended_s[i] : INFINITY;
+        }
+        law = spot_class_demand_at(d, ended_s, now_s);
+        for (to = from; to < o.n_step && o.step[to].start_s <= now_s; to++) {
+            const struct spot_share_step *step = &o.step[to];
+            const bool is_spot = w.jobs.job[step->job].priority == SPOT_SHARE_SPOT;
+
+            used += step->type >= 0 ? step->scale : 0;
+            lent += is_spot && step->type >= 0 ? step->scale : 0;
+            starts |= is_spot && step->type >= 0 && step->on < 0;
+            waits |= is_spot && step->type < 0;
+        }
+        n_full += law && waits && used + 5 <= 40;
+        if (!law || !starts)
+            continue;
+        n_start++;
+        ck_assert_double_le((double)lent,
+                            1.5 * (double)(40 - spot_share_demand_quantile(law, 0, 1, 0.9)) + 1e-9);
+    }
+    ck_assert_int_gt(n_start, 20);
+    ck_assert_int_gt(n_full, 20); /* it does hold back */
+    spot_class_demand_free(d);
+    spot_share_outcome_release(&o);
+    free(ended_s);
+    release(&w);
+}
+END_TEST
+
 /* Levels 1 to 100 in each hour, h more in hour h + 1. */
 START_TEST(the_chance_of_more_demand_is_that_of_the_hours_it_spans)
 {
