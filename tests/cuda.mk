@@ -37,13 +37,13 @@ $(twin_blas) $(twin_nccl):
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -lm -o $@
 
 stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
-$(B)/tests/test_twin $(B)/tests/test_infer_cuda: | $(twin)
+$(B)/tests/test_twin $(B)/tests/test_infer_cuda $(B)/tests/test_infer_step: | $(twin)
 $(stage_tests) $(B)/tests/test_comm_nccl: | $(twins)
 
 # --- PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h
 
 ptx       := $(patsubst lib/engine/cuda/%.cu,$(B)/ptx/%.ptx,$(sort $(wildcard lib/engine/cuda/*.cu)))
-ptx_obj   := $(ptx:.ptx=.o) $(patsubst %,$(B)/twin/tests/twin/%.o,twin runtime) $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
+ptx_obj   := $(ptx:.ptx=.o) $(patsubst %,$(B)/twin/tests/twin/%.o,twin runtime graph) $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
 $(B)/tests/ptx/%.o: CPPFLAGS += -Itests
 $(B)/ptx/%.o: lib/engine/cuda/%.cu $(B)/flags
 	$(call say,CXX)

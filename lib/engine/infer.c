@@ -532,3 +532,8 @@ int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int
 {
     return spot_infer_run_rows(f, item, n_item, NULL, in, out, logit, err);
 }
+
+struct spot_infer_counts spot_infer_counts(const struct spot_infer *f)
+{
+    return f->on ? f->on->counts(f) : (struct spot_infer_counts){ 0 };
+}

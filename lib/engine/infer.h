@@ -153,6 +153,14 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
                         const int64_t *n_row, const float *in, float *out, float *logit,
                         struct spot_err *err);
 
+/* What a device has done since the engine was created; zeros on a CPU. */
+struct spot_infer_counts {
+    uint64_t n_graph;      /* runs that were one launch of a graph */
+    uint64_t n_node;       /* launches and copies of the last such graph */
+    uint64_t fetched_byte; /* copied from the device */
+};
+struct spot_infer_counts spot_infer_counts(const struct spot_infer *f);
+
 /* --- pages as bytes, for migration: one page of a layer and a canonical shard --- */
 
 size_t spot_infer_page_byte(const struct spot_infer *f);

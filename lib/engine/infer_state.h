@@ -90,6 +90,7 @@ struct spot_infer_backend {
                        const void *byte); /* must stay unchanged until `wait` returns */
     void (*wait)(const struct spot_infer *f);
     void (*copy_page)(const struct spot_infer *f, int to, int from); /* all layers and shards */
+    struct spot_infer_counts (*counts)(const struct spot_infer *f);
 };
 
 /* A run of a mixture of experts: rows of choices, sorted by expert (infer_experts.c). The shared

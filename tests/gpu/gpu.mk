@@ -5,7 +5,7 @@
 #                     network and no library of ours; DRY=1: the twin comes along, to try it here
 
 gpu_bench := $(patsubst %,$(B)/bench_%,stage decode products $(if $(filter yes,$(CUDA)),kernels))
-gpu_tests := $(stage_tests) $(B)/tests/test_infer_cuda
+gpu_tests := $(stage_tests) $(B)/tests/test_infer_cuda $(B)/tests/test_infer_step
 
 $(B)/bench_stage $(B)/bench_decode: $(B)/bench_%: $(B)/tests/gpu/bench_%.o $(libspot)
 	$(call say,LD)

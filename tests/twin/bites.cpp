@@ -3,6 +3,7 @@
 // tests/unit/test_twin.c asks whether the twin does at once. They are compiled as the kernels are.
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "cuda_runtime.h"
@@ -365,6 +366,110 @@ bool is_right(struct spot_device *dev, operands *on_device, spot_product p)
     return is_good;
 }
 
+// --- graphs ---
+
+__global__ void add_number(float *out, float x)
+{
+    *out += x;
+}
+
+cudaGraphExec_t exec_of(cudaGraph_t graph)
+{
+    cudaGraphExec_t exec = nullptr;
+
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaGraphDestroy(graph);
+    return exec;
+}
+
+// A copy reads what the host's memory holds when the graph runs; a launch has the argument of the
+// recording; nothing is done before, and twice afterwards.
+int graph()
+{
+    room r;
+    cudaGraph_t graph = nullptr;
+    size_t n_node = 0;
+    float x = 10;
+    int n = 0;
+
+    cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal);
+    *r.pinned = 1;
+    cudaMemcpyAsync(r.device, r.pinned, sizeof(float), cudaMemcpyHostToDevice, r.stream);
+    SPOT_LAUNCH(add_number, 1, 1, 0, r.stream, r.device, x);
+    cudaStreamEndCapture(r.stream, &graph);
+    cudaGraphGetNodes(graph, nullptr, &n_node);
+    n += n_node == 2 && r.first() == 0;
+    x = 20;
+    const cudaGraphExec_t exec = exec_of(graph);
+
+    for (int i = 2; i < 4; i++) {
+        *r.pinned = static_cast<float>(i);
+        cudaGraphLaunch(exec, r.stream);
+        n += r.first() == static_cast<float>(i) + 10;
+    }
+    cudaGraphLaunch(exec, r.stream);
+    cudaGraphExecDestroy(exec); // what is under way goes on
+    return n + (r.first() == 13);
+}
+
+// Each call is refused within a recording, voids it, and the stream works again afterwards.
+int graph_refusals()
+{
+    room r;
+    float pageable = 0;
+    void *memory = nullptr;
+    cudaEvent_t event;
+    int n = 0;
+
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    cudaEventRecord(event, r.stream);
+    const std::function<cudaError_t()> calls[] = {
+        [&] { return cudaStreamSynchronize(r.stream); },
+        [&] { return cudaStreamQuery(r.stream); },
+        [&] { return cudaMalloc(&memory, 4); },
+        [&] { return cudaMallocHost(&memory, 4); },
+        [&] { return cudaFree(r.device); },
+        [&] { return cudaFreeHost(r.pinned); },
+        [&] { return cudaHostRegister(&pageable, 4, cudaHostRegisterDefault); },
+        [&] { return cudaHostUnregister(r.pinned); },
+        [&] { return cudaMemcpyAsync(r.device, &pageable, 4, cudaMemcpyHostToDevice, r.stream); },
+        [&] { return cudaMemcpyAsync(&pageable, r.device, 4, cudaMemcpyDeviceToHost, r.stream); },
+        [&] { return cudaStreamWaitEvent(r.stream, event, 0); },
+    };
+
+    for (const auto &call : calls) {
+        cudaGraph_t graph = nullptr;
+
+        cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal);
+        const cudaError_t said = call();
+        const bool is_void =
+            cudaStreamEndCapture(r.stream, &graph) == cudaErrorStreamCaptureInvalidated;
+
+        cudaGetLastError();
+        n += is_void && !graph && cudaStreamSynchronize(r.stream) == cudaSuccess &&
+             (said == cudaErrorStreamCaptureUnsupported || said == cudaErrorStreamCaptureIsolation);
+    }
+    cudaEventDestroy(event);
+    return n;
+}
+
+int recorded_library()
+{
+    struct spot_err err;
+    void *memory;
+    struct spot_device *const dev = spot_device_open(sizeof(operands), &memory, &err);
+    spot_product p = {};
+
+    p.m = p.n = p.k = 16;
+    p.a = p.b = memory;
+    p.c = static_cast<float *>(memory) + 256;
+    p.is_c_float = true;
+    spot_device_product(dev, &p); // an algorithm is chosen
+    spot_device_record(dev);
+    spot_device_product(dev, &p);
+    return 0;
+}
+
 // The number of products that are right, of 2 types, 4 ways to lie, 2 types out and 4 epilogues.
 int every_product()
 {
@@ -411,6 +516,9 @@ const struct {
     { "many shapes", many_shapes },
     { "bias of a part", bias_of_a_part },
     { "every product", every_product },
+    { "graph", graph },
+    { "graph refusals", graph_refusals },
+    { "recorded library", recorded_library },
 };
 } // namespace
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "graph.hpp"
 #include "twin.hpp"
 
 namespace
@@ -190,10 +191,6 @@ uint64_t twin_draw(uint64_t below)
     return draw(below);
 }
 
-struct twin_queue {
-    std::deque<std::function<void()>> work;
-};
-
 namespace
 {
 std::vector<cudaStream_t> streams;
@@ -219,6 +216,10 @@ void queue(cudaStream_t stream, std::function<void()> work)
 
     if (!stream)
         end("work without a stream");
+    if (stream->queue->recording) {
+        stream->queue->recording->work.push_back(std::move(work));
+        return;
+    }
     stream->queue->work.push_back(std::move(work));
     if (!draw(8))
         run(stream, draw(stream->queue->work.size() + 1));
@@ -226,6 +227,8 @@ void queue(cudaStream_t stream, std::function<void()> work)
 
 void later(cudaStream_t stream, void (*work)(void *), void *user)
 {
+    if (stream->queue->recording)
+        end("work of a library is recorded, which it does once");
     queue(stream, [=]() { work(user); });
 }
 
@@ -281,6 +284,44 @@ void twin_queue_work(cudaStream_t stream, std::function<void()> work)
 {
     queue(stream, std::move(work));
 }
+
+void twin_lock()
+{
+    lock.lock();
+}
+
+void twin_unlock()
+{
+    lock.unlock();
+}
+
+const std::vector<cudaStream_t> &twin_streams()
+{
+    return streams;
+}
+
+cudaError_t twin_told(cudaError_t status)
+{
+    return told(status);
+}
+
+void twin_log_line(const char *what, size_t n)
+{
+    if (log_file())
+        fprintf(log_file(), "%s %zu\n", what, n);
+}
+
+// Whether the call is refused: of a stream that records, or without one.
+static bool is_refused(cudaStream_t stream)
+{
+    const std::lock_guard<std::recursive_mutex> turn(lock);
+
+    return stream ? twin_forbids(stream) : twin_forbids_here();
+}
+
+#define REFUSE_WHERE_RECORDED(stream) \
+    if (is_refused(stream))           \
+    return told(cudaErrorStreamCaptureUnsupported)
 
 extern "C" {
 
@@ -361,6 +402,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     bool is_empty;
 
+    REFUSE_WHERE_RECORDED(stream);
     {
         const std::lock_guard<std::recursive_mutex> turn(lock);
 
@@ -372,12 +414,14 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    REFUSE_WHERE_RECORDED(stream);
     settle(stream);
     return now();
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    REFUSE_WHERE_RECORDED(stream);
     settle(stream);
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
@@ -391,6 +435,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 struct CUevent_st {
     cudaStream_t stream; // it was recorded behind its work
+    const twin_recording *recording;
 };
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
@@ -403,12 +448,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     event->stream = stream;
+    event->recording = stream->queue->recording.get();
     return now();
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     (void)flags;
+    if (event->recording != stream->queue->recording.get()) { // a device would let it join
+        is_refused(stream);
+        if (event->recording)
+            is_refused(event->stream);
+        return told(cudaErrorStreamCaptureIsolation);
+    }
     if (stream != event->stream)
         settle(event->stream);
     return now();
@@ -425,6 +477,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 // What a device would hold by chance: NaN in every type.
 cudaError_t cudaMalloc(void **memory, size_t n_byte)
 {
+    REFUSE_WHERE_RECORDED(nullptr);
     const std::lock_guard<std::recursive_mutex> turn(lock);
     const size_t all = (n_byte + PAGE_BYTE - 1) / PAGE_BYTE * PAGE_BYTE + PAGE_BYTE;
 
@@ -447,6 +500,7 @@ cudaError_t cudaFree(void *memory)
 {
     if (!memory)
         return now();
+    REFUSE_WHERE_RECORDED(nullptr);
     settle_all(); // a device ends what it does first
     const std::lock_guard<std::recursive_mutex> turn(lock);
     const auto it = given.find(memory);
@@ -469,6 +523,7 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaMallocHost(void **memory, size_t n_byte)
 {
+    REFUSE_WHERE_RECORDED(nullptr);
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
     *memory = aligned_alloc(256, (n_byte + 255) / 256 * 256);
@@ -481,6 +536,7 @@ cudaError_t cudaMallocHost(void **memory, size_t n_byte)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    REFUSE_WHERE_RECORDED(nullptr);
     settle_all();
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
@@ -492,6 +548,7 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaHostRegister(void *memory, size_t n_byte, unsigned flags)
 {
+    REFUSE_WHERE_RECORDED(nullptr);
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
     (void)flags;
@@ -503,6 +560,7 @@ cudaError_t cudaHostRegister(void *memory, size_t n_byte, unsigned flags)
 
 cudaError_t cudaHostUnregister(void *memory)
 {
+    REFUSE_WHERE_RECORDED(nullptr);
     settle_all();
     const std::lock_guard<std::recursive_mutex> turn(lock);
 
@@ -520,6 +578,22 @@ static void check_ends(const void *to, const void *from, int kind)
         end("a copy between other memories than its kind says");
 }
 
+// It moves, and counts, whenever the graph runs.
+static cudaError_t record_copy(void *to, const void *from, size_t n_byte, int kind,
+                               cudaStream_t stream)
+{
+    if ((kind == cudaMemcpyHostToDevice && !is_pinned(from)) ||
+        (kind == cudaMemcpyDeviceToHost && !is_pinned(to))) {
+        twin_forbids(stream);
+        return told(cudaErrorStreamCaptureUnsupported);
+    }
+    queue(stream, [=]() {
+        n_copied[kind] += n_byte;
+        memcpy(to, from, n_byte);
+    });
+    return now();
+}
+
 // A source is read when the copy runs, also one that is not page-locked: a device that reaches the
 // host's memory by itself need not stage it. A copy to memory that is not page-locked is waited
 // for.
@@ -534,6 +608,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
 
         if (n_byte)
             check_ends(to, from, kind);
+        if (stream->queue->recording)
+            return record_copy(to, from, n_byte, kind, stream);
         n_copied[kind] += n_byte;
         if (log_file())
             fprintf(log_file(), "copy %d %zu\n", kind, n_byte);

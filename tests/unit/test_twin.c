@@ -52,6 +52,14 @@ START_TEST(freeing_memory_waits_for_the_device)
 }
 END_TEST
 
+START_TEST(a_graph_repeats_what_was_recorded_and_a_recording_refuses_what_a_device_refuses)
+{
+    find_bites();
+    ck_assert_int_eq(bite("graph"), 4);
+    ck_assert_int_eq(bite("graph refusals"), 11);
+}
+END_TEST
+
 /* Not of the twin, but of what lies on it: more shapes than a stage has; and an algorithm that was
  * chosen for a bias that happens to be aligned well, and met one that is not. */
 START_TEST(products_of_many_shapes_and_of_parts_that_begin_anywhere)
@@ -81,11 +89,9 @@ END_TEST
 static const struct {
     const char *name;
     int signal;
-} deadly[] = { { "host reads", SIGSEGV },
-               { "host writes", SIGSEGV },
-               { "wrong kind", SIGABRT },
-               { "beyond", SIGABRT },
-               { "large shared", SIGABRT } };
+} deadly[] = { { "host reads", SIGSEGV },   { "host writes", SIGSEGV },
+               { "wrong kind", SIGABRT },   { "beyond", SIGABRT },
+               { "large shared", SIGABRT }, { "recorded library", SIGABRT } };
 enum { N_DEADLY = sizeof(deadly) / sizeof(deadly[0]) };
 
 static void dies(int i)
@@ -123,6 +129,8 @@ int main(int argc, char **argv)
     tcase_add_test(tc, shared_memory_holds_nothing_of_an_earlier_block);
     tcase_add_test(tc, a_question_that_is_answered_not_ready_leaves_an_error);
     tcase_add_test(tc, freeing_memory_waits_for_the_device);
+    tcase_add_test(tc,
+                   a_graph_repeats_what_was_recorded_and_a_recording_refuses_what_a_device_refuses);
     tcase_add_test(tc, products_of_many_shapes_and_of_parts_that_begin_anywhere);
     tcase_add_loop_test(tc, products_are_right_whatever_the_library_drops_or_refuses, 0, N_LIBRARY);
     if (!forks || strcmp(forks, "no") != 0) { /* else who dies takes this program along */

@@ -29,6 +29,11 @@ static void note(struct spot_device *dev, const char *what, cudaError_t status)
         cuda_error(&dev->err, what, status);
 }
 
+void spot_device_note(struct spot_device *dev, const char *what, int status)
+{
+    note(dev, what, (cudaError_t)status);
+}
+
 int spot_device_status(struct spot_device *dev, struct spot_err *err)
 {
     if (spot_device_is_ok(dev))
@@ -218,9 +223,15 @@ void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_
 
 void spot_device_fetch(struct spot_device *dev, void *to, const void *from, size_t n_byte)
 {
+    dev->fetched_byte += n_byte;
     if (spot_device_is_ok(dev))
         note(dev, "copy from the device",
              cudaMemcpyAsync(to, from, n_byte, cudaMemcpyDeviceToHost, dev->stream));
+}
+
+uint64_t spot_device_fetched(const struct spot_device *dev)
+{
+    return dev->fetched_byte;
 }
 
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte)

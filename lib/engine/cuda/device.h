@@ -76,6 +76,24 @@ void spot_device_fetch(struct spot_device *dev, void *to, const void *from, size
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_wait(struct spot_device *dev);
 
+/* --- a graph: work that is queued by one call again and again. Kernels get the arguments of the
+ * recording; a copy reads the host's memory, which must be page-locked, whenever the graph runs.
+ * --- */
+
+struct spot_device_graph;
+
+/* From now on what this thread queues is recorded, not done; until the end it must neither wait nor
+ * take or free memory of a device. False: refused, and nothing has changed. */
+bool spot_device_record(struct spot_device *dev);
+/* The graph; NULL if anything could not be recorded: then nothing of it was done. */
+struct spot_device_graph *spot_device_recorded(struct spot_device *dev);
+void spot_device_replay(struct spot_device *dev, struct spot_device_graph *graph); /* queued */
+size_t spot_device_graph_nodes(const struct spot_device_graph *graph); /* launches and copies */
+void spot_device_graph_free(struct spot_device_graph *graph);          /* may be NULL */
+
+/* Bytes fetched from the device so far, except by graphs. */
+uint64_t spot_device_fetched(const struct spot_device *dev);
+
 enum spot_epilogue {
     SPOT_PLAIN,
     SPOT_BIAS,      /* + bias [n] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* device_state.h - shared by device.c and product.c. */
+/* device_state.h - shared by device.c, device_graph.c and product.c. */
 #ifndef SPOT_ENGINE_CUDA_DEVICE_STATE_H
 #define SPOT_ENGINE_CUDA_DEVICE_STATE_H
 
@@ -19,6 +19,7 @@ struct spot_device {
     struct cublasLtContext *blas;
     struct spot_product_plan **plan; /* [n_plan], one per shape used so far */
     size_t n_plan, plan_room;
+    uint64_t fetched_byte;
     struct spot_err err; /* code SPOT_OK: none */
 };
 
@@ -26,6 +27,9 @@ static inline bool spot_device_is_ok(const struct spot_device *dev)
 {
     return dev->err.code == SPOT_OK;
 }
+
+/* device.c: keeps the first error, a cudaError_t. */
+void spot_device_note(struct spot_device *dev, const char *what, int status);
 
 /* plain_product.cu: a product by one thread per element, for shapes that cuBLASLt refuses. */
 void spot_device_plain_product(const struct spot_product *product, spot_stream stream);

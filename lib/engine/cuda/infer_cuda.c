@@ -92,9 +92,10 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_cuda_infer *d)
 
     spot_infer_walk(s, f->type, f->image_begin, f->image_end, take_tensor, &w);
     d->embed = spot_memory_take(plan, (size_t)all, sizeof(void *));
-    d->pool =
-        spot_memory_take(plan, (size_t)f->config.n_page * (size_t)(f->n_layer ? f->n_layer : 1),
-                         (size_t)S * f->page_elem * sizeof(float));
+    d->pool = spot_memory_take(plan,
+                               ((size_t)f->config.n_page + d->has_graphs) * /* a page for padding */
+                                   (size_t)(f->n_layer ? f->n_layer : 1),
+                               (size_t)S * f->page_elem * sizeof(float));
     d->turn = floats(plan, s->seq, f->head_dim);
     d->x = floats(plan, n, C);
     d->norm = floats(plan, n, C);
@@ -120,6 +121,7 @@ static void close_engine(struct spot_infer *f)
 
     if (!d)
         return;
+    spot_cuda_infer_end_steps(d);
     spot_device_host_free(d->meta_host);
     spot_device_host_free(d->host);
     spot_device_close(d->dev);
@@ -172,6 +174,15 @@ static int check(const struct spot_infer *f, size_t n_byte, struct spot_err *err
     return spot_memory_check(what, n_byte, spot_device_available(), err);
 }
 
+/* SPOT_CUDA_DECODE: "graphs" until a device shows whether they pay. Members of a group exchange
+ * through the host or NCCL within a step, and have none. */
+static void choose_ways(struct spot_cuda_infer *d)
+{
+    const char *const told = getenv("SPOT_CUDA_DECODE");
+
+    d->has_graphs = told && strstr(told, "graphs") && d->f->n_shard == d->f->shape.n_shard;
+}
+
 static int open_engine(struct spot_infer *f, struct spot_err *err)
 {
     struct spot_cuda_infer *const d = spot_xcalloc(1, sizeof(*d));
@@ -181,6 +192,7 @@ static int open_engine(struct spot_infer *f, struct spot_err *err)
 
     f->device = d;
     d->f = f;
+    choose_ways(d);
     d->real = f->type == SPOT_INFER_BF16 ? SPOT_BF16 : SPOT_F32;
     d->tensor = spot_xcalloc((size_t)((f->image_end - f->image_begin) * SPOT_TENSORS_MAX) *
                                  (size_t)f->shape.n_shard,
@@ -237,6 +249,15 @@ static void copy_page(const struct spot_infer *f, int to, int from)
                      (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
 }
 
+static struct spot_infer_counts counts(const struct spot_infer *f)
+{
+    const struct spot_cuda_infer *const d = f->device;
+    struct spot_infer_counts all = d->counts;
+
+    all.fetched_byte = spot_device_fetched(d->dev);
+    return all;
+}
+
 const struct spot_infer_backend spot_infer_cuda = {
     .name = "cuda",
     .open = open_engine,
@@ -246,4 +267,5 @@ const struct spot_infer_backend spot_infer_cuda = {
     .write_page = write_page,
     .wait = wait_for_pages,
     .copy_page = copy_page,
+    .counts = counts,
 };

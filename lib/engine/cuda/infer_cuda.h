@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* infer_cuda.h - the serving engine on a device: shared by its two files. Symbols as in
+/* infer_cuda.h - the serving engine on a device: shared by its files. Symbols as in
  * infer_kernels.h; R rows of logits. */
 #ifndef SPOT_ENGINE_CUDA_INFER_CUDA_H
 #define SPOT_ENGINE_CUDA_INFER_CUDA_H
@@ -12,6 +12,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum { SPOT_CUDA_STEPS_MAX = 32 }; /* graphs at once; the least recently used makes room */
+
+/* A decode step of n sequences, padded, whose tokens see at most `most` + 1 keys. */
+struct spot_cuda_step {
+    int64_t n, most;
+    uint64_t used;                   /* number of the last step that needed it; 0: free */
+    struct spot_device_graph *graph; /* NULL: not recorded yet */
+};
 
 struct spot_cuda_infer {
     struct spot_infer *f;
@@ -33,10 +42,28 @@ struct spot_cuda_infer {
     /* on the host, page-locked */
     int32_t *meta_host;
     float *host; /* hidden states, or logits */
+    /* decode steps as graphs */
+    bool has_graphs;
+    struct spot_cuda_step step[SPOT_CUDA_STEPS_MAX];
+    uint64_t n_step;
+    struct spot_infer_counts counts;
 };
 
 /* A run; f->n_token > 0. Returns 0, or -1 with *err. */
 int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err);
+
+/* --- infer_step.c: a decode step as a graph --- */
+
+/* Sequences that a step of n is padded to: a power of two, as far as the engine has room. */
+int64_t spot_cuda_infer_padded(const struct spot_infer *f, int64_t n);
+/* Likewise for the largest position: whole parts of attention, a power of two of them. */
+int64_t spot_cuda_infer_most(const struct spot_infer *f, int64_t most);
+/* Runs `queue(user)`, which queues a step on the device, or its graph. A step is recorded when it
+ * comes for the second time: the first loads its kernels. Returns what `queue` returned, or 0. */
+int spot_cuda_infer_step(struct spot_cuda_infer *d, int64_t n, int64_t most,
+                         int (*queue)(void *user, struct spot_err *err), void *user,
+                         struct spot_err *err);
+void spot_cuda_infer_end_steps(struct spot_cuda_infer *d);
 
 /* Tokens per product: bounds its scratch, does not affect the bits. */
 int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out);

@@ -9,7 +9,8 @@
 struct pass {
     struct spot_cuda_infer *d;
     const struct spot_infer *f;
-    int64_t n; /* tokens */
+    int64_t n, n_row; /* tokens and rows of logits, with those of padding */
+    size_t n_meta;
     int bundle, layer;
     int64_t most; /* largest position */
     /* offsets in meta, on the device */
@@ -53,42 +54,76 @@ size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
 
 /* --- the description of a run --- */
 
-/* token [N], position [N], item [N], row [R], tile [N + 1], page [n_item][stride], one after the
- * other. */
-static void tell(struct pass *p)
+/* Tokens of padding begin sequences of their own in the page behind the others, which is written by
+ * all of them and read by nobody else. */
+static void tell_tokens(struct pass *p, int32_t *to)
 {
-    struct spot_cuda_infer *const d = p->d;
     const struct spot_infer *const f = p->f;
-    const size_t n = (size_t)p->n, stride = (size_t)spot_cuda_infer_page_stride(f);
-    int32_t *const to = d->meta_host, *const row = to + 3 * n, *const tile = row + f->n_row,
-                   *const page = tile + n + 1;
+    const size_t n = (size_t)p->n;
 
     for (size_t t = 0; t < n; t++) {
-        const struct spot_infer_item *const item = &f->item[f->token_item[t]];
-        const int64_t position = f->token_position[t];
+        const bool is_there = t < (size_t)f->n_token;
+        const struct spot_infer_item *const item = is_there ? &f->item[f->token_item[t]] : NULL;
+        const int64_t position = is_there ? f->token_position[t] : 0;
 
-        to[t] = f->config.bundle_begin ? 0 : (int32_t)item->token[position - item->first];
+        to[t] =
+            f->config.bundle_begin || !is_there ? 0 : (int32_t)item->token[position - item->first];
         to[n + t] = (int32_t)position;
-        to[2 * n + t] = f->token_item[t];
+        to[2 * n + t] = is_there ? f->token_item[t] : (int32_t)t;
         p->most = position > p->most ? position : p->most;
     }
-    for (int r = 0; r < f->n_row; r++)
-        row[r] = f->row_token[r];
-    p->n_tile = spot_cuda_paged_tiles(tile, to + 2 * n, p->n, f->n_head / f->n_kv_head);
-    p->tile_host = tile;
+}
+
+static void tell_pages(const struct pass *p, int32_t *page)
+{
+    const struct spot_infer *const f = p->f;
+    const size_t stride = (size_t)spot_cuda_infer_page_stride(f);
+
     for (int i = 0; i < f->n_item; i++) {
         const struct spot_infer_sequence *const s = &f->sequence[f->item[i].sequence];
 
         for (int k = 0; k < s->n_page; k++)
             page[(size_t)i * stride + (size_t)k] = s->page[k];
     }
-    spot_device_upload(d->dev, d->meta, to,
-                       (size_t)(page - to + f->n_item * (ptrdiff_t)stride) * sizeof(*to));
+    for (int64_t i = f->n_token; i < p->n; i++)
+        page[(size_t)i * stride] = f->config.n_page;
+}
+
+/* Hidden states of the stage before; zeros for padding. */
+static void tell_input(const struct pass *p)
+{
+    const struct spot_infer *const f = p->f;
+    const size_t C = (size_t)f->shape.width, n = (size_t)f->n_token;
+
+    memcpy(p->d->host, f->in, n * C * sizeof(float));
+    memset(p->d->host + n * C, 0, ((size_t)p->n - n) * C * sizeof(float));
+}
+
+/* Describes the run in the host's memory: token [N], position [N], item [N], row [R], tile [N + 1],
+ * page [n_item][stride], one after the other. */
+static void tell(struct pass *p)
+{
+    struct spot_cuda_infer *const d = p->d;
+    const struct spot_infer *const f = p->f;
+    const size_t n = (size_t)p->n, n_row = (size_t)p->n_row;
+    const size_t n_item = (size_t)f->n_item + n - (size_t)f->n_token;
+    int32_t *const to = d->meta_host, *const row = to + 3 * n, *const tile = row + n_row,
+                   *const page = tile + n + 1;
+
+    tell_tokens(p, to);
+    for (size_t r = 0; r < n_row; r++)
+        row[r] = r < (size_t)f->n_row ? f->row_token[r] : (int32_t)r;
+    p->n_tile = spot_cuda_paged_tiles(tile, to + 2 * n, p->n, f->n_head / f->n_kv_head);
+    p->tile_host = tile;
+    tell_pages(p, page);
+    if (f->config.bundle_begin)
+        tell_input(p);
+    p->n_meta = (size_t)(page - to) + n_item * (size_t)spot_cuda_infer_page_stride(f);
     p->token = (const uint32_t *)d->meta;
     p->position = d->meta + n;
     p->item = d->meta + 2 * n;
     p->row = d->meta + 3 * n;
-    p->tile = p->row + f->n_row;
+    p->tile = p->row + n_row;
     p->page = p->tile + n + 1;
 }
 
@@ -281,8 +316,8 @@ static void enter(const struct pass *p)
     const struct spot_shape *const s = &f->shape;
     const int64_t C = s->width;
 
+    spot_device_upload(p->d->dev, p->d->meta, p->d->meta_host, p->n_meta * sizeof(int32_t));
     if (f->config.bundle_begin) {
-        memcpy(p->d->host, f->in, (size_t)(p->n * C) * sizeof(float));
         spot_device_upload(p->d->dev, p->d->x, p->d->host, (size_t)(p->n * C) * sizeof(float));
         return;
     }
@@ -290,46 +325,53 @@ static void enter(const struct pass *p)
                           own(p, "wpe", 0), p->token, p->position, p->n, C, p->d->stream);
 }
 
-/* Writes the logits of the own shards; those of other members stay unchanged. */
-static void give_logits(const struct pass *p, int64_t rows)
-{
-    const struct spot_infer *const f = p->f;
-    const int64_t V = f->shape.vocab, S = f->n_shard;
-
-    for (int64_t i = 0; i < f->n_row * S; i++) {
-        const int64_t first = (f->config.shard_begin + i % S) * rows;
-        const int64_t n = V - first < rows ? V - first : rows;
-
-        if (n > 0)
-            memcpy(f->logit + i / S * V + first, p->d->host + i * rows, (size_t)n * sizeof(float));
-    }
-}
-
-static int head(const struct pass *p, struct spot_err *err)
+static void head(const struct pass *p)
 {
     const struct spot_infer *const f = p->f;
     const int64_t C = f->shape.width;
     const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     struct spot_cuda_infer *const d = p->d;
 
-    for (int64_t at = 0; at < f->n_row; at += p->n) { /* as many rows as the buffer has */
-        const int64_t n = f->n_row - at < p->n ? f->n_row - at : p->n;
+    for (int64_t at = 0; at < p->n_row; at += p->n) { /* as many rows as the buffer has */
+        const int64_t n = p->n_row - at < p->n ? p->n_row - at : p->n;
 
         spot_cuda_infer_pick(d->sum, d->x, p->row + at, n, C, d->stream);
         norm(p, d->sum, "lnf.w", "lnf.b", n);
         by_outputs(p, "head.w", "head.b", d->norm, d->logit + at * f->n_shard * rows, rows, n);
     }
-    spot_device_download(d->dev, d->host, d->logit,
-                         (size_t)(f->n_row * f->n_shard * rows) * sizeof(float));
+}
+
+static bool is_last(const struct spot_infer *f)
+{
+    return f->config.bundle_end == spot_shape_bundles(&f->shape);
+}
+
+/* --- results --- */
+
+/* The logits of the own shards; those of other members stay unchanged. */
+static int give_logits(const struct pass *p, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const int64_t V = f->shape.vocab, S = f->n_shard;
+    const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
+    struct spot_cuda_infer *const d = p->d;
+
+    spot_device_download(d->dev, d->host, d->logit, (size_t)(f->n_row * S * rows) * sizeof(float));
     if (spot_device_status(d->dev, err))
         return -1;
-    give_logits(p, rows);
+    for (int64_t i = 0; i < f->n_row * S; i++) {
+        const int64_t first = (f->config.shard_begin + i % S) * rows;
+        const int64_t n = V - first < rows ? V - first : rows;
+
+        if (n > 0)
+            memcpy(f->logit + i / S * V + first, d->host + i * rows, (size_t)n * sizeof(float));
+    }
     return 0;
 }
 
 static int leave(const struct pass *p, struct spot_err *err)
 {
-    const size_t n_byte = (size_t)(p->n * p->f->shape.width) * sizeof(float);
+    const size_t n_byte = (size_t)(p->f->n_token * p->f->shape.width) * sizeof(float);
 
     spot_device_download(p->d->dev, p->d->host, p->d->x, n_byte);
     if (spot_device_status(p->d->dev, err))
@@ -338,19 +380,46 @@ static int leave(const struct pass *p, struct spot_err *err)
     return 0;
 }
 
-int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err)
-{
-    const int n_layer = (int)f->shape.n_layer;
-    struct pass p = { .d = f->device, .f = f, .n = f->n_token };
+/* --- a run --- */
 
-    if (spot_device_status(p.d->dev, err))
-        return -1;
-    tell(&p);
+/* Queues all of it, and reads of the host only what `tell` wrote. */
+static int compute(void *user, struct spot_err *err)
+{
+    struct pass p = *(const struct pass *)user;
+    const struct spot_infer *const f = p.f;
+
     p.bundle = f->config.bundle_begin;
     enter(&p);
     p.bundle = f->config.bundle_begin ? f->config.bundle_begin : 1;
-    for (; p.bundle < f->config.bundle_end && p.bundle <= n_layer; p.bundle++, p.layer++)
+    for (; p.bundle < f->config.bundle_end && p.bundle <= (int)f->shape.n_layer;
+         p.bundle++, p.layer++)
         if (layer(&p, err))
             return -1;
-    return f->config.bundle_end == n_layer + 2 ? head(&p, err) : leave(&p, err);
+    if (is_last(f))
+        head(&p);
+    return 0;
+}
+
+/* A token of each sequence, and its logits. */
+static bool is_step(const struct spot_infer *f)
+{
+    return f->n_token == f->n_item && f->n_row == f->n_item;
+}
+
+int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err)
+{
+    struct spot_cuda_infer *const d = f->device;
+    struct pass p = { .d = d, .f = f, .n = f->n_token, .n_row = f->n_row };
+    const bool is_graph = d->has_graphs && is_step(f);
+
+    if (spot_device_status(d->dev, err))
+        return -1;
+    if (is_graph)
+        p.n = p.n_row = spot_cuda_infer_padded(f, p.n);
+    tell(&p);
+    if (is_graph)
+        p.most = spot_cuda_infer_most(f, p.most);
+    if (is_graph ? spot_cuda_infer_step(d, p.n, p.most, compute, &p, err) : compute(&p, err))
+        return -1;
+    return is_last(f) ? give_logits(&p, err) : leave(&p, err);
 }
