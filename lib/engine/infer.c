@@ -244,14 +244,14 @@ static int take_means(struct spot_infer *f, struct spot_err *err)
 {
     const struct spot_backend *cuda;
 
+    if (!(f->team = spot_team_new(f->config.n_thread, err)))
+        return -1;
     if (!f->config.backend || !strcmp(f->config.backend, "cpu")) {
         f->kernel = spot_infer_kernel_find(f->config.kernel);
         if (!f->kernel)
             return spot_err_set(err, SPOT_EDATA, "kernel \"%s\" does not run on this machine",
                                 f->config.kernel);
-        if (take_memory(f, err) || !(f->team = spot_team_new(f->config.n_thread, err)))
-            return -1;
-        return 0;
+        return take_memory(f, err);
     }
     if (strcmp(f->config.backend, "cuda") != 0)
         return spot_err_set(err, SPOT_EDATA, "no backend \"%s\" serves", f->config.backend);
@@ -531,6 +531,44 @@ int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int
                    const float *in, float *out, float *logit, struct spot_err *err)
 {
     return spot_infer_run_rows(f, item, n_item, NULL, in, out, logit, err);
+}
+
+int spot_infer_run_picks(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                         struct spot_infer_pick *pick, const float *in, float *out, float *logit,
+                         struct spot_err *err)
+{
+    int rc;
+
+    for (int i = 0; i < n_item; i++)
+        pick[i].is_chosen = false;
+    f->pick = pick;
+    rc = spot_infer_run(f, item, n_item, in, out, logit, err);
+    f->pick = NULL;
+    return rc;
+}
+
+/* --- other work for its threads --- */
+
+struct each {
+    void (*fn)(void *user, int i, int thread);
+    void *user;
+    int n;
+};
+
+static void do_share(void *user, int thread, int n_thread)
+{
+    const struct each *const e = user;
+
+    for (int i = thread; i < e->n; i += n_thread)
+        e->fn(e->user, i, thread);
+}
+
+void spot_infer_each(struct spot_infer *f, int n, void (*fn)(void *user, int i, int thread),
+                     void *user)
+{
+    struct each e = { fn, user, n };
+
+    spot_team_run(f->team, do_share, &e);
 }
 
 struct spot_infer_counts spot_infer_counts(const struct spot_infer *f)

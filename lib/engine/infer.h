@@ -12,6 +12,7 @@
 #ifndef SPOT_ENGINE_INFER_H
 #define SPOT_ENGINE_INFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -153,11 +154,34 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
                         const int64_t *n_row, const float *in, float *out, float *logit,
                         struct spot_err *err);
 
+/* Call fn(user, i, thread) for each i below n on the engine's threads, of which the caller is one,
+ * and wait; `thread` is below n_thread. */
+void spot_infer_each(struct spot_infer *f, int n, void (*fn)(void *user, int i, int thread),
+                     void *user);
+
+/* How the token after an item is to be chosen: as spot_sample_choose (engine/sample.h) does without
+ * penalties, which is asked where the run does not choose. */
+struct spot_infer_pick {
+    bool is_wanted; /* false: logits are */
+    double temperature, top_p, min_p;
+    int64_t top_k;
+    double noise; /* spot_sample_noise */
+    /* Results: `token` was chosen, by the device, and the item's row of logits was not written. */
+    bool is_chosen;
+    uint32_t token;
+};
+
+/* The same as spot_infer_run where each of pick[n_item] may be chosen by the device. */
+int spot_infer_run_picks(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                         struct spot_infer_pick *pick, const float *in, float *out, float *logit,
+                         struct spot_err *err);
+
 /* What a device has done since the engine was created; zeros on a CPU. */
 struct spot_infer_counts {
     uint64_t n_graph;      /* runs that were one launch of a graph */
     uint64_t n_node;       /* launches and copies of the last such graph */
-    uint64_t fetched_byte; /* copied from the device */
+    uint64_t n_chosen;     /* tokens that were chosen there */
+    uint64_t fetched_byte; /* copied from there */
 };
 struct spot_infer_counts spot_infer_counts(const struct spot_infer *f);
 

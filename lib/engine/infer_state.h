@@ -154,7 +154,8 @@ struct spot_infer {
     const struct spot_infer_item *item;
     const float *in;
     float *out, *logit;
-    int n_row, *row_token; /* rows of logits, and the token of each */
+    struct spot_infer_pick *pick; /* [n_item]; NULL: logits of all */
+    int n_row, *row_token;        /* rows of logits, and the token of each */
     bool has_pool, has_lora;
     int *token_item;
     int64_t *token_position;

@@ -7,7 +7,6 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "engine/sample.h"
 #include "serve/batch_loop_state.h"
 #include "serve/grammar.h"
 
@@ -18,11 +17,6 @@ enum {
 };
 
 /* --- sequences -------------------------------------------------------------- */
-
-static size_t n_generated(const struct spot_strand *s)
-{
-    return s->n_token - s->n_begin;
-}
 
 static void set_back(struct spot_batch_loop *l, struct spot_strand *s)
 {
@@ -67,16 +61,6 @@ static void remove_at(struct spot_batch_loop *l, size_t i)
 static bool has_penalties(const struct spot_sample *s)
 {
     return s->repetition != 1 || s->presence != 0 || s->frequency != 0;
-}
-
-/* Appends a token. Returns 0, or -1 if the grammar forbids it. */
-static int append(struct spot_strand *s, uint32_t token)
-{
-    s->token = spot_xgrow(s->token, &s->cap_token, s->n_token + 1, sizeof(*s->token));
-    s->token[s->n_token++] = token;
-    if (s->n_generated && n_generated(s) > s->n_echo)
-        s->n_generated[token]++;
-    return s->state ? spot_grammar_push(s->state, token) : 0;
 }
 
 static int check_tokens(const struct spot_batch_loop *l, const uint32_t *token, size_t n,
@@ -125,7 +109,7 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
         s->state = spot_grammar_begin(s->grammar);
     }
     for (size_t i = 0; i < n; i++)
-        if (append(s, token[i]))
+        if (spot_batch_append(s, token[i]))
             return spot_err_set(err, SPOT_EDATA,
                                 "token %zu is not allowed by the constraint of the text", i);
     return 0;
@@ -284,7 +268,7 @@ static int reuse_pages(struct spot_batch_loop *l, struct spot_strand *s, int64_t
     if (spot_relay_reuse(l->relay, s->place, s->token, (int64_t)s->n_token,
                          spot_relay_free_pages(l->relay) - n_taken, &n, err))
         return -1;
-    if (!s->is_again && !n_generated(s))
+    if (!s->is_again && !spot_batch_n_generated(s))
         s->n_cached += (uint32_t)n;
     return 0;
 }
@@ -325,6 +309,7 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
         /* otherwise its prompt continues in the next pass */
         pass->whose[n] = s->is_awaited ? s : NULL;
         pass->is_pooled[n] = s->request.pool != SPOT_POOL_NONE;
+        pass->pick[n] = spot_batch_pick(pass->whose[n]);
         l->item[n++] = (struct spot_infer_item){ .sequence = s->place,
                                                  .first = length,
                                                  .n_token = n_token,
@@ -334,98 +319,7 @@ static int choose_items(struct spot_batch_loop *l, const struct spot_batch_pass 
     return n;
 }
 
-/* --- choosing a token ---------------------------------------------------------- */
-
-/* Lists the n most probable tokens in order; ties to the lower token. */
-static void put_top(const struct spot_shape *shape, const float *logit, uint32_t n,
-                    struct spot_token *t)
-{
-    const double norm = spot_sample_norm(shape, logit);
-
-    for (int64_t v = 0; v < shape->vocab; v++) {
-        uint32_t k = t->n_top;
-
-        if (!(logit[v] > -INFINITY) || (k == n && !(logit[v] > logit[t->top[k - 1].id])))
-            continue;
-        if (k == n)
-            k--; /* the last one is dropped */
-        else
-            t->n_top++;
-        for (; k > 0 && logit[v] > logit[t->top[k - 1].id]; k--)
-            t->top[k] = t->top[k - 1];
-        t->top[k].id = (uint32_t)v;
-    }
-    for (uint32_t k = 0; k < t->n_top; k++)
-        t->top[k].logprob = (double)logit[t->top[k].id] - norm;
-}
-
-static bool is_end_token(const struct spot_served_model *m, uint32_t token)
-{
-    for (size_t i = 0; i < m->n_end; i++)
-        if (m->end[i] == token)
-            return true;
-    return false;
-}
-
-static void add_biases(const struct spot_request *r, float *logit)
-{
-    for (size_t i = 0; i < r->n_bias; i++)
-        logit[r->bias[i].token] += r->bias[i].bias;
-}
-
-/* Forbid tokens that would end a text before its minimum length. */
-static void forbid_ends(const struct spot_batch_loop *l, const struct spot_request *r, float *logit)
-{
-    for (size_t i = 0; !r->ignores_end && i < l->model->n_end; i++)
-        logit[l->model->end[i]] = -INFINITY;
-    for (size_t i = 0; i < r->n_stop_id; i++)
-        logit[r->stop_id[i]] = -INFINITY;
-}
-
-static bool ends_at(const struct spot_batch_loop *l, const struct spot_request *r, uint32_t token)
-{
-    return (!r->ignores_end && is_end_token(l->model, token)) || spot_request_stops_at(r, token);
-}
-
-/* Returns true if the sequence has ended; *cannot is the reason if it ended without a token. */
-static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
-                   struct spot_step_token *t, const char **cannot)
-{
-    const struct spot_sample_past past = { .n_prompt = s->n_prompt, .n_generated = s->n_generated };
-    const struct spot_request *const r = &s->request;
-    bool ends;
-
-    memset(t, 0, sizeof(*t));
-    t->position = (uint32_t)n_generated(s);
-    t->token.n_cached = t->position ? 0 : s->n_cached;
-    if (t->position >= s->n_echo)
-        add_biases(r, logit);
-    if (t->position >= s->n_echo && (int64_t)(t->position - s->n_echo) < r->n_token_min)
-        forbid_ends(l, r, logit);
-    *cannot = NULL;
-    if (s->state &&
-        spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab)) {
-        *cannot = "the schema or expression of the text allows too many ways to go on here: its "
-                  "repetitions overlap";
-        return true;
-    }
-    t->token.id = t->position < s->n_echo
-                      ? r->prompt[s->n_token]
-                      : spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice,
-                                           t->position - s->n_echo, l->work);
-    if (r->n_logprob >= 0)
-        t->token.logprob = spot_sample_logprob(&l->model->shape, logit, t->token.id);
-    if (r->n_logprob > 0)
-        put_top(&l->model->shape, logit, (uint32_t)r->n_logprob, &t->token);
-    ends = t->position >= s->n_echo && ends_at(l, r, t->token.id);
-    if (!ends && append(s, t->token.id))
-        /* no token was allowed: the vocabulary cannot express a text of the schema */
-        t->is_end = true;
-    if (!ends && s->state && spot_grammar_must_end(s->state))
-        t->is_end = true;
-    return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max + (int64_t)s->n_echo ||
-           (int64_t)s->n_token >= l->model->shape.seq;
-}
+/* --- passes begin and end --- */
 
 static void give_state(const struct spot_batch_loop *l, const struct spot_strand *s,
                        const float *state, struct spot_batch_out *out)
@@ -454,7 +348,7 @@ static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
     pass->n_token = 0;
     for (int i = 0; i < pass->n_item; i++)
         pass->n_token += l->item[i].n_token;
-    return pass->n_item ? spot_relay_begin(l->relay, l->item, pass->n_item, err) : 0;
+    return pass->n_item ? spot_relay_begin(l->relay, l->item, pass->n_item, pass->pick, err) : 0;
 }
 
 static int begin_passes(struct spot_batch_loop *l, struct spot_err *err)
@@ -476,8 +370,9 @@ static struct spot_batch_pass take_pass(struct spot_batch_loop *l)
     const struct spot_batch_pass oldest = l->pass[0];
 
     memmove(l->pass, l->pass + 1, (size_t)(n - 1) * sizeof(*l->pass));
-    l->pass[n - 1] =
-        (struct spot_batch_pass){ .whose = oldest.whose, .is_pooled = oldest.is_pooled };
+    l->pass[n - 1] = (struct spot_batch_pass){ .whose = oldest.whose,
+                                               .is_pooled = oldest.is_pooled,
+                                               .pick = oldest.pick };
     return oldest;
 }
 
@@ -496,17 +391,15 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
                              (spot_clock_s() - pass.begun_s) / (double)pass.n_token);
     for (int i = 0; i < pass.n_item; i++) {
         struct spot_strand *const s = pass.whose[i];
-        bool ends = true;
 
         if (s) {
             s->is_awaited = false;
             out[*n] = (struct spot_batch_out){ .sequence = s->number };
             if (pass.is_pooled[i])
                 give_state(l, s, state, &out[*n]);
-            else
-                ends = choose(l, s, logit, &out[*n].token, &out[*n].cannot);
-            if (ends)
-                spot_batch_loop_drop(l, s->number);
+            l->row[*n] = (struct spot_batch_row){ .strand = s,
+                                                  .logit = pass.is_pooled[i] ? NULL : logit,
+                                                  .pick = &pass.pick[i] };
             ++*n;
         }
         if (pass.is_pooled[i])
@@ -514,6 +407,7 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
         else
             logit += V;
     }
+    spot_batch_choose(l, out, *n);
     return 0;
 }
 
@@ -554,8 +448,10 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
     for (size_t k = 0; k < depth; k++) {
         l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct spot_strand *));
         l->pass[k].is_pooled = spot_xcalloc((size_t)n_sequence, sizeof(bool));
+        l->pass[k].pick = spot_xcalloc((size_t)n_sequence, sizeof(*l->pass[k].pick));
     }
-    l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
+    l->row = spot_xcalloc((size_t)n_sequence, sizeof(*l->row));
+    l->work = spot_xcalloc((size_t)spot_relay_threads(relay) * (size_t)l->vocab, sizeof(*l->work));
     l->grammars = spot_grammar_pool_new(model->bpe);
     return l;
 }
@@ -568,7 +464,9 @@ void spot_batch_loop_free(struct spot_batch_loop *l)
     for (int k = 0; k < spot_relay_depth(l->relay); k++) {
         free(l->pass[k].whose);
         free(l->pass[k].is_pooled);
+        free(l->pass[k].pick);
     }
+    free(l->row);
     free(l->strand);
     free(l->item);
     free(l->pass);

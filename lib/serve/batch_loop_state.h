@@ -3,6 +3,7 @@
 #ifndef SPOT_SERVE_BATCH_LOOP_STATE_H
 #define SPOT_SERVE_BATCH_LOOP_STATE_H
 
+#include "engine/sample.h"
 #include "serve/batch_loop.h"
 
 #ifdef __cplusplus
@@ -33,11 +34,20 @@ struct spot_strand {
 
 /* A pass in progress, and the strand whose next token each item gives; NULL: none. */
 struct spot_batch_pass {
-    struct spot_strand **whose; /* [n_item], of n_most */
-    bool *is_pooled;            /* [n_item]: whether it gives a state instead of logits */
+    struct spot_strand **whose;   /* [n_item], of n_most */
+    bool *is_pooled;              /* [n_item]: whether it gives a state instead of logits */
+    struct spot_infer_pick *pick; /* [n_item], of n_most */
     int n_item;
     int64_t n_token;
     double begun_s;
+};
+
+/* What an awaited item of a pass gave. */
+struct spot_batch_row {
+    struct spot_strand *strand;
+    float *logit; /* [V]; NULL: a state */
+    const struct spot_infer_pick *pick;
+    struct spot_batch_out *out;
 };
 
 struct spot_batch_loop {
@@ -47,9 +57,10 @@ struct spot_batch_loop {
     int64_t vocab;
     struct spot_strand **strand; /* [n], oldest first */
     size_t n, cap;
-    struct spot_infer_item *item; /* [n_most] */
-    struct spot_batch_pass *pass; /* [depth of the relay], the first of which are in progress */
-    struct spot_sample_work *work;
+    struct spot_infer_item *item;  /* [n_most] */
+    struct spot_batch_pass *pass;  /* [depth of the relay], the first of which are in progress */
+    struct spot_batch_row *row;    /* [n_most] of the pass that ends */
+    struct spot_sample_work *work; /* [V] for each thread */
     struct spot_grammar_pool *grammars;
     bool has_buddy;
     struct spot_batch_rates rates;
@@ -60,6 +71,20 @@ struct spot_batch_loop {
 bool spot_batch_make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken);
 /* A place in the cache for strand i, taken from a newer one if necessary. */
 bool spot_batch_open_place(struct spot_batch_loop *l, size_t i);
+
+/* batch_choose.c */
+/* How the engine may choose the next token of a strand (NULL: nobody awaits it); logits are wanted
+ * where a choice needs what only the request knows. */
+struct spot_infer_pick spot_batch_pick(const struct spot_strand *s);
+/* The tokens of row[n], to out[n]; sequences that have ended are removed. */
+void spot_batch_choose(struct spot_batch_loop *l, struct spot_batch_out *out, size_t n);
+/* Appends a token. Returns 0, or -1 if the grammar forbids it. */
+int spot_batch_append(struct spot_strand *s, uint32_t token);
+
+static inline size_t spot_batch_n_generated(const struct spot_strand *s)
+{
+    return s->n_token - s->n_begin;
+}
 
 /* batch_pages.c */
 void spot_batch_note_rate(double *rate, double value);

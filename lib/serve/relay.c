@@ -450,13 +450,15 @@ static const struct spot_infer_item *with_states(struct spot_relay *r,
 
 /* Run this member's layers and send the result to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
-                   int n_item, const float *in, struct spot_err *err)
+                   int n_item, struct spot_infer_pick *pick, const float *in, struct spot_err *err)
 {
     const uint32_t p = spot_relay_stage(r), m = r->config.position % r->config.M;
     const bool is_last = spot_relay_is_last(r);
 
     if (is_last)
         item = with_states(r, item, n_item);
+    if (pick)
+        return spot_infer_run_picks(r->infer, item, n_item, pick, in, NULL, r->logit, err);
     if (spot_infer_run(r->infer, item, n_item, in, is_last ? NULL : r->hidden,
                        is_last ? r->logit : NULL, err))
         return -1;
@@ -467,12 +469,25 @@ int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_
 }
 
 int spot_relay_begin(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
-                     struct spot_err *err)
+                     struct spot_infer_pick *pick, struct spot_err *err)
 {
-    if (r->config.P * r->config.M > 1 && tell_pass(r, item, n_item, err))
+    const bool is_alone = r->config.P * r->config.M == 1;
+
+    if (!is_alone && tell_pass(r, item, n_item, err))
         return -1;
     r->rows[r->n_begun % r->config.P] = spot_relay_rows(item, n_item);
-    return spot_relay_run(r, r->n_begun++, item, n_item, NULL, err);
+    return spot_relay_run(r, r->n_begun++, item, n_item, is_alone ? pick : NULL, NULL, err);
+}
+
+void spot_relay_each(struct spot_relay *r, int n, void (*fn)(void *user, int i, int thread),
+                     void *user)
+{
+    spot_infer_each(r->infer, n, fn, user);
+}
+
+int spot_relay_threads(const struct spot_relay *r)
+{
+    return r->config.n_thread;
 }
 
 /* Words [*first, *first + n) of the vocabulary are member m's; returns n. */

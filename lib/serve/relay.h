@@ -102,13 +102,19 @@ int spot_relay_depth(const struct spot_relay *relay);
 int spot_relay_under_way(const struct spot_relay *relay);
 
 /* Begin a pass: at most n_sequence items, token_max tokens. The cache has their tokens from now
- * on. */
+ * on. A replica of one member may choose of pick[n_item], which is borrowed until the pass ends;
+ * see spot_infer_run_picks. */
 int spot_relay_begin(struct spot_relay *relay, const struct spot_infer_item *item, int n_item,
-                     struct spot_err *err);
-/* Wait for the oldest pass: logits [V] of its items without a pool, states [C] of those with one,
- * valid until the next call. */
+                     struct spot_infer_pick *pick, struct spot_err *err);
+/* Wait for the oldest pass: logits [V] of its items without a pool, arbitrary where the token was
+ * chosen, states [C] of those with one, valid until the next call. */
 int spot_relay_finish(struct spot_relay *relay, float **logit, const float **state,
                       struct spot_err *err);
+
+/* Work for the threads of this member's engine, as spot_infer_each; their number. */
+void spot_relay_each(struct spot_relay *relay, int n, void (*fn)(void *user, int i, int thread),
+                     void *user);
+int spot_relay_threads(const struct spot_relay *relay);
 
 /* --- pages that move between replicas: leaders decide, members send to the same position --- */
 

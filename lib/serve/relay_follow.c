@@ -104,8 +104,8 @@ static int do_part(struct spot_relay *r, uint64_t pass, int n_item, struct spot_
     if (p &&
         !(in = spot_relay_recv(r, spot_relay_member(r, p - 1, m), SPOT_MSG_HIDDEN, pass, n, err)))
         return -1;
-    rc = spot_relay_run(r, pass, r->item, n_item, in ? (const float *)(const void *)in->data : NULL,
-                        err);
+    rc = spot_relay_run(r, pass, r->item, n_item, NULL,
+                        in ? (const float *)(const void *)in->data : NULL, err);
     free(in);
     return !rc && spot_relay_is_last(r) ? give_logits(r, pass, n_item, err) : rc;
 }

@@ -96,7 +96,7 @@ int spot_relay_own(struct spot_relay *r, uint32_t sequence, struct spot_err *err
 
 /* Compute this member's layers; the result goes to the next stage. */
 int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
-                   int n_item, const float *in, struct spot_err *err);
+                   int n_item, struct spot_infer_pick *pick, const float *in, struct spot_err *err);
 int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item);
 struct spot_relay_rows spot_relay_rows(const struct spot_infer_item *item, int n_item);
 /* Words [*first, *first + n) of the vocabulary belong to member m; returns n. */

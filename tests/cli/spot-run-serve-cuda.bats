@@ -38,8 +38,28 @@ nccl() {
     twin
     [ "$(grep -c '"status_code":200' want)" = "$(requests)" ]
     for how in "--workers 2" "--workers 2 --grid 1x2" "--workers 2 --grid 1x1x2"; do
+        rm -f out # it would be continued
         # shellcheck disable=SC2086
         spot-run serve -q --model model --batch in.jsonl -o out --device cuda --dtype bf16 $how
+        same out
+    done
+}
+
+# Only a worker that is alone chooses tokens on its device; stages and members of groups have none, or no graphs.
+@test "decode steps as graphs and tokens chosen on the device change no token" {
+    twin
+    for how in graphs tokens graphs+tokens; do
+        rm -f log out # one that is there would be continued
+        SPOT_CUDA_DECODE=$how SPOT_TWIN_LOG=$PWD/log spot-run serve -q --model model \
+            --batch in.jsonl -o out --device cuda --dtype bf16 --max-batch 5 --threads 2
+        same out
+        [[ $how != *graphs* ]] || grep -q '^graph ' log
+        [[ $how != *tokens* ]] || [ "$(awk '$1 == "copy" && $2 == 2 && $3 > max { max = $3 } END { print max }' log)" -lt 1000 ]
+    done
+    for grid in 1x2 1x1x2; do
+        rm out
+        SPOT_CUDA_DECODE=graphs+tokens spot-run serve -q --model model --batch in.jsonl -o out \
+            --device cuda --dtype bf16 --workers 2 --grid $grid
         same out
     done
 }
@@ -76,10 +96,38 @@ nccl() {
 }
 
 # tier: twin
+@test "with graphs and choices on the device a kill and a notice change no token" {
+    twin
+    export SPOT_CUDA_DECODE=graphs+tokens
+    strike_server spot-run serve -q --model model --batch in.jsonl --device cuda --dtype bf16
+}
+
+# tier: twin
+@test "64 clients over HTTP get the same tokens from launches, and from graphs and choices on the device" {
+    twin
+    ask=$(dirname "$(command -v spot-run)")/../tests/load
+    for how in launches graphs+tokens; do
+        rm -f s
+        SPOT_CUDA_DECODE=$how spot-run serve -q --model model --device cuda --dtype bf16 \
+            --max-batch 32 --http unix:s --linger 0s 3>&- &
+        server=$!
+        pids="$pids $server"
+        eventually '"$ask" unix:s n=1 in=1 out=1 plain=1 clients=1 >/dev/null 2>&1'
+        "$ask" unix:s n=64 clients=64 in=20 out=12 answers=$how.txt
+        kill -TERM $server
+        wait $server
+        sort $how.txt >$how.sorted
+    done
+    [ "$(wc -l <launches.sorted)" -ge 64 ] # a line a choice
+    cmp launches.sorted graphs+tokens.sorted
+}
+
+# tier: twin
 @test "members of a stage that meet over NCCL say the tokens of one worker" {
     twin
     nccl
     for how in "--workers 2 --grid 1x1x2" "--workers 4 --grid 1x2x2"; do
+        rm -f out
         # shellcheck disable=SC2086
         spot-run serve -q --model model --batch in.jsonl -o out --device cuda --dtype bf16 \
             --comm nccl $how

@@ -22,7 +22,22 @@ enum ptx_type {
 };
 enum ptx_space { S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM };
 enum ptx_rounding { R_NEAREST, R_DOWN, R_ZERO };
-enum ptx_compare { C_EQ, C_NE, C_LT, C_LE, C_GT, C_GE, C_NAN };
+/* From C_NAN on they are true where either is NaN. */
+enum ptx_compare {
+    C_EQ,
+    C_NE,
+    C_LT,
+    C_LE,
+    C_GT,
+    C_GE,
+    C_NAN,
+    C_EQU,
+    C_NEU,
+    C_LTU,
+    C_LEU,
+    C_GTU,
+    C_GEU
+};
 
 #define PTX_EACH_OP(x)                                                                        \
     x(NOP, "nop") x(ADD, "add") x(SUB, "sub") x(MUL, "mul") x(MAD, "mad") x(FMA, "fma")       \

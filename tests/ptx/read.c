@@ -251,7 +251,8 @@ static int index_in(const char *const *list, const char *word)
 /* One part of a mnemonic behind its first. */
 static void read_part(struct ptx_ins *ins, const char *part)
 {
-    static const char *const compare[] = { "eq", "ne", "lt", "le", "gt", "ge", "nan", NULL };
+    static const char *const compare[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "nan",
+                                           "equ", "neu", "ltu", "leu", "gtu", "geu", NULL };
     static const char *const space[] = { "global", "shared", "local", "param", NULL };
     static const char *const nothing[] = { "sync", "aligned",  "lo",  "uni",   "approx", "ftz",
                                            "to",   "m16n8k16", "row", "col",   "m8n8",   "x4",

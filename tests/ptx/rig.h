@@ -23,6 +23,6 @@ const char *rig_wrong(void);
 typedef void rig_test(enum spot_real real);
 rig_test rig_elements, rig_swiglu, rig_norms, rig_columns, rig_embedding, rig_classifier,
     rig_shards, rig_rows_attention, rig_flash_64, rig_flash_128, rig_rotation, rig_quantise,
-    rig_update, rig_skinny, rig_serving_rows, rig_paged, rig_products;
+    rig_update, rig_skinny, rig_serving_rows, rig_paged, rig_choose, rig_products;
 
 #endif /* SPOT_TESTS_PTX_RIG_H */

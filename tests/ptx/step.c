@@ -131,7 +131,8 @@ static uint64_t shift_right(const struct work *w, uint64_t x, uint64_t by)
 static uint64_t insert_bits(const struct work *w)
 {
     const uint64_t at = w->x[2] & 0xff, n = w->x[3] & 0xff;
-    const uint64_t mask = n > 31 ? 0xffffffff : (UINT64_C(1) << n) - 1;
+    const uint64_t all = w->ins->type == T_B64 ? UINT64_MAX : UINT32_MAX;
+    const uint64_t mask = n > 31 && all == UINT32_MAX ? all : n > 63 ? all : (UINT64_C(1) << n) - 1;
 
     return (w->x[1] & ~(mask << at)) | (w->x[0] & mask) << at;
 }
@@ -243,6 +244,8 @@ static double double_result(const struct work *w)
         return fma(x, y, double_of(w->x[2]));
     case OP_NEG:
         return -x;
+    case OP_ABS:
+        return fabs(x);
     case OP_RCP: /* the high word alone, as of a device */
         return double_of(bits_of_double(1 / x) & ~(uint64_t)0xffffffff);
     default:
@@ -282,8 +285,9 @@ static bool compared(const struct work *w)
         const double y = type == T_F32 ? (double)float_of(w->x[1]) : double_of(w->x[1]);
 
         if (isnan(x) || isnan(y) || w->ins->compare == C_NAN)
-            return w->ins->compare == C_NAN && (isnan(x) || isnan(y));
-        return ordered(w->ins->compare, (x > y) - (x < y));
+            return w->ins->compare >= C_NAN && (isnan(x) || isnan(y));
+        return ordered(w->ins->compare < C_EQU ? w->ins->compare : w->ins->compare - C_EQU,
+                       (x > y) - (x < y));
     }
     a = whole_of(type, w->x[0]);
     b = whole_of(type, w->x[1]);
@@ -320,6 +324,11 @@ static uint64_t converted(const struct work *w)
         return bits_of_double(from == T_F32     ? (double)float_of(x)
                               : is_signed(from) ? (double)(int64_t)whole_of(from, x)
                                                 : (double)whole_of(from, x));
+    if (from == T_F64) {
+        if (w->ins->rounding != R_ZERO || to != T_S32)
+            unknown(w);
+        return (uint32_t)(fabs(double_of(x)) < 0x1p31 ? (int32_t)double_of(x) : INT32_MIN);
+    }
     if (from != T_F32)
         return whole_of(to, whole_of(from, x));
     if (w->ins->rounding != R_ZERO || to != T_S64)

@@ -147,6 +147,14 @@ static inline long long __double_as_longlong(double x)
     return y;
 }
 
+static inline double __longlong_as_double(long long x)
+{
+    double y;
+
+    std::memcpy(&y, &x, sizeof(y));
+    return y;
+}
+
 static inline double __dadd_rn(double x, double y)
 {
     volatile double a = x;

@@ -47,7 +47,7 @@ static void rig_open(struct rig *r, int n_page, int n_kept)
                                      .kv_byte = (uint64_t)n_page * page_byte(&r->m.shape),
                                      .kept_byte = (uint64_t)n_kept * page_byte(&r->m.shape),
                                      .token_max = spot_batch_loop_tokens(SEQUENCES),
-                                     .n_thread = 1 },
+                                     .n_thread = 1 + n_page % 3 },
         &err);
     ck_assert_msg(r->relay, "%s", err.msg);
     spot_relay_enter(r->relay, &alone, NULL);

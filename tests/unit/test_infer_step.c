@@ -5,21 +5,22 @@
 #include "common/xalloc.h"
 #include "engine/infer.h"
 #include "engine/initial_weights.h"
+#include "engine/sample.h"
 #include "suite.h"
 #include "twin.h"
 
 /* Goal: decode steps on a device, as graphs, give the bits of plain launches: whatever the size of
  * a batch and of its contexts, while sequences join and leave, stages are cut, and pages change
- * hands; and where the driver records nothing. The device is the twin's, or one that
- * SPOT_CUDA_MODULE names. */
+ * hands; and where the driver records nothing. Tokens that the device chooses are those of the
+ * host's sampler. The device is the twin's, or one that SPOT_CUDA_MODULE names. */
 
-enum { T = 300, V = 1300, LAYERS = 2, STEPS = 14, SEQUENCES = 11, STAGES = 2, TYPES = 2 };
+enum { T = 300, V = 1300, LAYERS = 2, STEPS = 9, SEQUENCES = 6, STAGES = 2, TYPES = 2 };
 
 static const struct spot_shape shape = {
     .n_layer = LAYERS, .width = 16, .n_head = 2, .seq = T, .vocab = V, .n_shard = 2
 };
 /* on both sides of one, two and three parts of 128 keys */
-static const int64_t context[SEQUENCES] = { 120, 1, 250, 127, 122, 33, 254, 7, 130, 285, 64 };
+static const int64_t context[SEQUENCES] = { 124, 1, 250, 127, 33, 285 };
 
 struct model {
     void *image;
@@ -72,14 +73,62 @@ static struct spot_infer *engine(const struct model *m, int stage, int n_stage, 
 
 /* One pass through all stages. */
 static void run(struct spot_infer *const *stage, int n_stage, const struct spot_infer_item *item,
-                int n_item, float *logit)
+                int n_item, struct spot_infer_pick *pick, float *logit)
 {
     static float hidden[T * 16];
 
     for (int i = 0; i < n_stage; i++)
-        ck_assert_int_eq(spot_infer_run(stage[i], item, n_item, i ? hidden : NULL,
-                                        i + 1 < n_stage ? hidden : NULL, logit, NULL),
+        ck_assert_int_eq(spot_infer_run_picks(stage[i], item, n_item, pick, i ? hidden : NULL,
+                                              i + 1 < n_stage ? hidden : NULL, logit, NULL),
                          0);
+}
+
+/* --- choices --- */
+
+/* Filters that keep few tokens, more than the device looks at, or all; the last wants logits. */
+static const struct spot_sample samples[] = {
+    { .temperature = 0, .top_p = 1, .repetition = 1 },
+    { .temperature = 1, .top_p = 1, .repetition = 1 },
+    { .temperature = 0.02, .top_p = 0.9, .repetition = 1 },
+    { .temperature = 0.7, .top_p = 0.95, .top_k = 50, .repetition = 1 },
+    { .temperature = 1.3, .top_p = 0.99, .repetition = 1 },
+    { .temperature = 0.05, .top_p = 1, .min_p = 0.02, .top_k = 1024, .repetition = 1 },
+    { .temperature = 1e-9, .top_p = 1, .repetition = 1 },
+    { .temperature = 0 },
+};
+enum { N_SAMPLE = sizeof(samples) / sizeof(samples[0]) };
+
+static int sample_of(int s, int step)
+{
+    return (3 * s + step) % N_SAMPLE;
+}
+
+static struct spot_infer_pick pick_of(int s, int step)
+{
+    const struct spot_sample *const a = &samples[sample_of(s, step)];
+
+    return (struct spot_infer_pick){ .is_wanted = a->repetition > 0,
+                                     .temperature = a->temperature,
+                                     .top_p = a->top_p,
+                                     .min_p = a->min_p,
+                                     .top_k = a->top_k,
+                                     .noise = spot_sample_noise((uint64_t)s, 1, (uint64_t)step) };
+}
+
+/* The token of the host's sampler, if the device chose; otherwise the row of logits. */
+static void check_row(int s, int step, const struct spot_infer_pick *pick, const float *got,
+                      const float *want)
+{
+    static struct spot_sample_work work[V];
+    struct spot_sample sample = samples[sample_of(s, step)];
+
+    sample.seed = (uint64_t)s;
+    if (pick->is_chosen)
+        ck_assert_uint_eq(pick->token,
+                          spot_sample_choose(&sample, want, V, NULL, 1, (uint64_t)step, work));
+    else
+        ck_assert_msg(!memcmp(got, want, V * sizeof(float)), "sequence %d, step %d", s, step);
+    ck_assert(pick->is_wanted || !pick->is_chosen);
 }
 
 static struct spot_infer_item item_of(const struct model *m, int id, int s, int64_t first,
@@ -102,7 +151,7 @@ static float *alone(const struct model *m)
             const struct spot_infer_item item =
                 item_of(m, id, s, k ? context[s] + k - 1 : 0, k ? 1 : context[s]);
 
-            run(&f, 1, &item, 1, want + (s * STEPS + k) * V);
+            run(&f, 1, &item, 1, &(struct spot_infer_pick){ 0 }, want + (s * STEPS + k) * V);
         }
         spot_infer_close(f, id);
     }
@@ -155,13 +204,13 @@ static void leave_room(struct play *p, int s)
     p->id[s] = -1;
 }
 
-/* Returns how many runs were graphs. */
-static uint64_t play(const struct model *m, const float *want, int n_stage, int n_sequence,
-                     uint64_t seed)
+/* Returns what the last stage did. */
+static struct spot_infer_counts play(const struct model *m, const float *want, int n_stage,
+                                     int n_sequence, uint64_t seed)
 {
     struct play p = { .m = m, .n_stage = n_stage, .n_sequence = n_sequence };
     float *const logit = spot_xcalloc((size_t)SEQUENCES * V, sizeof(float));
-    uint64_t n_graph;
+    struct spot_infer_counts counts;
     int n_left = SEQUENCES;
 
     spot_rng_init(&p.rng, seed, 0);
@@ -171,28 +220,29 @@ static uint64_t play(const struct model *m, const float *want, int n_stage, int 
         p.id[s] = -1;
     while (n_left) {
         struct spot_infer_item item[SEQUENCES];
+        struct spot_infer_pick pick[SEQUENCES];
         int which[SEQUENCES];
         const int n = choose(&p, item, which);
 
+        for (int i = 0; i < n; i++)
+            pick[i] = pick_of(which[i], p.step[which[i]]);
         if (n)
-            run(p.stage, n_stage, item, n, logit);
+            run(p.stage, n_stage, item, n, pick, logit);
         for (int i = 0; i < n; i++) {
             const int s = which[i];
 
-            ck_assert_msg(
-                !memcmp(logit + i * V, want + (s * STEPS + p.step[s]) * V, V * sizeof(float)),
-                "sequence %d, step %d, %d of %d", s, p.step[s], i, n);
+            check_row(s, p.step[s], &pick[i], logit + i * V, want + (s * STEPS + p.step[s]) * V);
             if (++p.step[s] < STEPS)
                 continue;
             leave_room(&p, s);
             n_left--;
         }
     }
-    n_graph = spot_infer_counts(p.stage[n_stage - 1]).n_graph;
+    counts = spot_infer_counts(p.stage[n_stage - 1]);
     for (int i = 0; i < n_stage; i++)
         spot_infer_free(p.stage[i]);
     free(logit);
-    return n_graph;
+    return counts;
 }
 
 START_TEST(steps_as_graphs_have_the_bits_of_sequences_alone)
@@ -203,11 +253,37 @@ START_TEST(steps_as_graphs_have_the_bits_of_sequences_alone)
     float *const want = alone(&m);
 
     setenv("SPOT_CUDA_DECODE", "graphs", 1);
-    /* batches to 11, where 11 is no power of two, and to 3; two stages */
-    ck_assert_uint_gt(play(&m, want, 1, SEQUENCES, 1), STEPS);
-    ck_assert_uint_gt(play(&m, want, 1, 3, 2), STEPS);
-    ck_assert_uint_gt(play(&m, want, 2, 6, 3), STEPS);
+    /* batches to 6, where 6 is no power of two, and to 3; two stages */
+    ck_assert_uint_gt(play(&m, want, 1, SEQUENCES, 1).n_graph, STEPS / 2);
+    ck_assert_uint_gt(play(&m, want, 1, 3, 2).n_graph, STEPS / 2);
+    ck_assert_uint_gt(play(&m, want, 2, SEQUENCES, 3).n_graph, STEPS / 2);
     unsetenv("SPOT_CUDA_DECODE");
+    free(want);
+    spot_free_aligned(m.image);
+}
+END_TEST
+
+/* With launches and with graphs; all rows are fetched without choices, and few with them. */
+START_TEST(tokens_chosen_on_the_device_are_those_of_the_host)
+{
+    const uint64_t row_byte = (uint64_t)spot_shape_vocab_rows(&shape) * sizeof(float),
+                   all = (uint64_t)SEQUENCES * STEPS;
+    struct spot_infer_counts counts;
+    struct model m;
+
+    model_open(&m, SPOT_INFER_BF16);
+    float *const want = alone(&m);
+
+    for (int graphs = 0; graphs < 2; graphs++) {
+        setenv("SPOT_CUDA_DECODE", graphs ? "graphs+tokens" : "tokens", 1);
+        counts = play(&m, want, 1 + graphs, SEQUENCES, 5);
+        ck_assert_int_eq(counts.n_graph > 0, graphs);
+        ck_assert_uint_gt(counts.n_chosen, all / 2);
+        ck_assert_uint_lt(counts.n_chosen, all);
+        ck_assert_uint_lt(counts.fetched_byte, (all - counts.n_chosen + 1) * row_byte);
+    }
+    unsetenv("SPOT_CUDA_DECODE");
+    ck_assert_uint_ge(play(&m, want, 1, SEQUENCES, 5).fetched_byte, all * row_byte);
     free(want);
     spot_free_aligned(m.image);
 }
@@ -224,7 +300,7 @@ START_TEST(a_driver_that_records_nothing_costs_no_bit)
     setenv("SPOT_CUDA_DECODE", "graphs", 1);
     setenv("SPOT_TWIN_GRAPHS", _i ? "1" : "0", 1);
     if (strstr(getenv("SPOT_CUDA_MODULE"), "twin"))
-        ck_assert_uint_eq(play(&m, want, 1, 5, 4), 0);
+        ck_assert_uint_eq(play(&m, want, 1, 5, 4).n_graph, 0);
     unsetenv("SPOT_TWIN_GRAPHS");
     unsetenv("SPOT_CUDA_DECODE");
     free(want);
@@ -244,6 +320,7 @@ int main(int argc, char **argv)
     find_twin(argv[0]);
     unsetenv("SPOT_CUDA_DECODE");
     tcase_add_loop_test(tc, steps_as_graphs_have_the_bits_of_sequences_alone, 0, TYPES);
+    tcase_add_test(tc, tokens_chosen_on_the_device_are_those_of_the_host);
     tcase_add_loop_test(tc, a_driver_that_records_nothing_costs_no_bit, 0, 2);
     return run_suite("infer_step", tc);
 }

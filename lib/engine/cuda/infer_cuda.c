@@ -110,6 +110,10 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_cuda_infer *d)
     d->partial = spot_memory_take(plan, product_elem(f), sizeof(float));
     d->paged = spot_memory_take(plan, spot_cuda_paged_elem(n, S * f->n_head, f->head_dim, s->seq),
                                 sizeof(float));
+    if (d->has_choices) {
+        d->choice = spot_memory_take(plan, (size_t)f->config.logit_max, sizeof(*d->choice));
+        d->chosen = spot_memory_take(plan, (size_t)f->config.logit_max, sizeof(*d->chosen));
+    }
     d->meta = spot_memory_take(plan, spot_cuda_infer_meta_elem(f), sizeof(int32_t));
 }
 
@@ -124,6 +128,9 @@ static void close_engine(struct spot_infer *f)
     spot_cuda_infer_end_steps(d);
     spot_device_host_free(d->meta_host);
     spot_device_host_free(d->host);
+    spot_device_host_free(d->choice_host);
+    spot_device_host_free(d->chosen_host);
+    free(d->is_needed);
     spot_device_close(d->dev);
     free(d->tensor);
     free(d);
@@ -174,13 +181,19 @@ static int check(const struct spot_infer *f, size_t n_byte, struct spot_err *err
     return spot_memory_check(what, n_byte, spot_device_available(), err);
 }
 
-/* SPOT_CUDA_DECODE: "graphs" until a device shows whether they pay. Members of a group exchange
- * through the host or NCCL within a step, and have none. */
+/* SPOT_CUDA_DECODE: "graphs", "tokens" or both, until a device shows what they gain. Members of a
+ * group have neither: they exchange through the host or NCCL within a step, and have their own
+ * shards' logits only. */
 static void choose_ways(struct spot_cuda_infer *d)
 {
     const char *const told = getenv("SPOT_CUDA_DECODE");
+    const struct spot_infer *const f = d->f;
 
-    d->has_graphs = told && strstr(told, "graphs") && d->f->n_shard == d->f->shape.n_shard;
+    if (!told || f->n_shard != f->shape.n_shard)
+        return;
+    d->has_graphs = strstr(told, "graphs");
+    d->has_choices = strstr(told, "tokens") && f->shape.vocab <= SPOT_CUDA_CHOOSE_MAX &&
+                     f->config.bundle_end == spot_shape_bundles(&f->shape);
 }
 
 static int open_engine(struct spot_infer *f, struct spot_err *err)
@@ -208,6 +221,13 @@ static int open_engine(struct spot_infer *f, struct spot_err *err)
     d->meta_host =
         spot_device_host_new(d->dev, spot_cuda_infer_meta_elem(f) * sizeof(*d->meta_host));
     d->host = spot_device_host_new(d->dev, spot_cuda_infer_host_elem(f) * sizeof(*d->host));
+    d->is_needed = spot_xcalloc((size_t)f->config.logit_max, sizeof(*d->is_needed));
+    if (d->has_choices) {
+        const size_t n = (size_t)f->config.logit_max;
+
+        d->choice_host = spot_device_host_new(d->dev, n * sizeof(*d->choice_host));
+        d->chosen_host = spot_device_host_new(d->dev, n * sizeof(*d->chosen_host));
+    }
     return spot_device_status(d->dev, err);
 }
 

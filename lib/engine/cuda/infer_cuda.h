@@ -18,6 +18,7 @@ enum { SPOT_CUDA_STEPS_MAX = 32 }; /* graphs at once; the least recently used ma
 /* A decode step of n sequences, padded, whose tokens see at most `most` + 1 keys. */
 struct spot_cuda_step {
     int64_t n, most;
+    bool has_choices;
     uint64_t used;                   /* number of the last step that needed it; 0: free */
     struct spot_device_graph *graph; /* NULL: not recorded yet */
 };
@@ -42,8 +43,12 @@ struct spot_cuda_infer {
     /* on the host, page-locked */
     int32_t *meta_host;
     float *host; /* hidden states, or logits */
+    /* tokens chosen here; NULL: by the host alone */
+    struct spot_cuda_choice *choice, *choice_host; /* [R] */
+    struct spot_cuda_chosen *chosen, *chosen_host; /* [R] */
+    bool *is_needed;                               /* [R] rows of logits that go to the host */
     /* decode steps as graphs */
-    bool has_graphs;
+    bool has_graphs, has_choices;
     struct spot_cuda_step step[SPOT_CUDA_STEPS_MAX];
     uint64_t n_step;
     struct spot_infer_counts counts;
@@ -60,10 +65,21 @@ int64_t spot_cuda_infer_padded(const struct spot_infer *f, int64_t n);
 int64_t spot_cuda_infer_most(const struct spot_infer *f, int64_t most);
 /* Runs `queue(user)`, which queues a step on the device, or its graph. A step is recorded when it
  * comes for the second time: the first loads its kernels. Returns what `queue` returned, or 0. */
-int spot_cuda_infer_step(struct spot_cuda_infer *d, int64_t n, int64_t most,
+int spot_cuda_infer_step(struct spot_cuda_infer *d, const struct spot_cuda_step *step,
                          int (*queue)(void *user, struct spot_err *err), void *user,
                          struct spot_err *err);
 void spot_cuda_infer_end_steps(struct spot_cuda_infer *d);
+
+/* --- infer_choose.c: rows of logits of a run whose tokens are chosen here --- */
+
+/* Writes what is wanted of each row into the host's memory; false: nothing. Rows of padding want
+ * nothing. */
+bool spot_cuda_infer_tell_choices(struct spot_cuda_infer *d, int64_t n_row);
+/* Queued, behind the logits. */
+void spot_cuda_infer_queue_choices(struct spot_cuda_infer *d, int64_t n_row);
+/* Waits; marks in is_needed[n_row], all true before, the rows whose tokens were chosen as not
+ * needed by the host. */
+void spot_cuda_infer_take_choices(struct spot_cuda_infer *d, bool *is_needed);
 
 /* Tokens per product: bounds its scratch, does not affect the bits. */
 int64_t spot_cuda_infer_chunk(int64_t n_in, int64_t n_out);

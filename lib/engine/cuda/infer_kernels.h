@@ -16,11 +16,13 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CUDA_PANEL = 64,       /* adjacent outputs, as infer.h packs them */
-    SPOT_CUDA_SPLIT = 256,      /* inputs of a partial sum */
-    SPOT_CUDA_KEYS = 128,       /* keys of a partial attention, whole pages */
-    SPOT_CUDA_PAGE = 16,        /* tokens of a page */
-    SPOT_CUDA_ATTEND_MAX = 256, /* tokens of one launch of attention */
+    SPOT_CUDA_PANEL = 64,           /* adjacent outputs, as infer.h packs them */
+    SPOT_CUDA_SPLIT = 256,          /* inputs of a partial sum */
+    SPOT_CUDA_KEYS = 128,           /* keys of a partial attention, whole pages */
+    SPOT_CUDA_PAGE = 16,            /* tokens of a page */
+    SPOT_CUDA_ATTEND_MAX = 256,     /* tokens of one launch of attention */
+    SPOT_CUDA_CANDIDATES = 1024,    /* most tokens that filters may keep */
+    SPOT_CUDA_CHOOSE_MAX = 1 << 18, /* logits of a row from which a token is chosen */
 };
 
 /* y [t * y_stride + o] = bias[o] + sum over inputs of x [t * x_stride + k] w; w in panels of
@@ -81,6 +83,25 @@ void spot_cuda_paged_place(const struct spot_cuda_paged *p, spot_stream s);
  * order. Factors are split into three bf16 numbers each. `most` is at least the largest position of
  * the run. */
 void spot_cuda_paged_attend(const struct spot_cuda_paged *p, int64_t most, spot_stream s);
+
+/* How the token of a row is to be chosen: engine/sample.h without penalties. top_k is at most
+ * SPOT_CUDA_CANDIDATES, min_p at most 1. */
+struct spot_cuda_choice {
+    double scale; /* 1 / temperature; 0: the first of the largest logits */
+    double top_p, min_p, noise;
+    int32_t top_k;
+    int32_t is_wanted; /* 0: nothing is written */
+};
+/* is_sure 0: rounding could make another token the right one, or filters keep more candidates than
+ * were looked at; spot_sample_choose must be asked. */
+struct spot_cuda_chosen {
+    uint32_t token;
+    int32_t is_sure;
+};
+/* For each of n_row rows of n logits, SPOT_CUDA_CHOOSE_MAX at most, `stride` apart. */
+void spot_cuda_infer_choose(struct spot_cuda_chosen *chosen, const struct spot_cuda_choice *choice,
+                            const float *logit, int64_t n_row, int64_t n, int64_t stride,
+                            spot_stream s);
 
 #ifdef __cplusplus
 }

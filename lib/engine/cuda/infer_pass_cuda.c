@@ -11,6 +11,7 @@ struct pass {
     const struct spot_infer *f;
     int64_t n, n_row; /* tokens and rows of logits, with those of padding */
     size_t n_meta;
+    bool has_choices; /* tokens are chosen on the device */
     int bundle, layer;
     int64_t most; /* largest position */
     /* offsets in meta, on the device */
@@ -348,24 +349,45 @@ static bool is_last(const struct spot_infer *f)
 
 /* --- results --- */
 
-/* The logits of the own shards; those of other members stay unchanged. */
-static int give_logits(const struct pass *p, struct spot_err *err)
+/* Row i to the host, of the own shards; those of other members stay unchanged. */
+static void give_row(const struct spot_infer *f, int64_t i, const float *row, int64_t rows)
 {
-    const struct spot_infer *const f = p->f;
-    const int64_t V = f->shape.vocab, S = f->n_shard;
-    const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
-    struct spot_cuda_infer *const d = p->d;
+    const int64_t V = f->shape.vocab;
 
-    spot_device_download(d->dev, d->host, d->logit, (size_t)(f->n_row * S * rows) * sizeof(float));
-    if (spot_device_status(d->dev, err))
-        return -1;
-    for (int64_t i = 0; i < f->n_row * S; i++) {
-        const int64_t first = (f->config.shard_begin + i % S) * rows;
+    for (int64_t s = 0; s < f->n_shard; s++) {
+        const int64_t first = (f->config.shard_begin + s) * rows;
         const int64_t n = V - first < rows ? V - first : rows;
 
         if (n > 0)
-            memcpy(f->logit + i / S * V + first, d->host + i * rows, (size_t)n * sizeof(float));
+            memcpy(f->logit + i * V + first, row + s * rows, (size_t)n * sizeof(float));
     }
+}
+
+/* Copies those rows whose tokens were not chosen on the device, neighbours at once. */
+static int give_logits(const struct pass *p, struct spot_err *err)
+{
+    const struct spot_infer *const f = p->f;
+    const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard,
+                  row = f->n_shard * rows;
+    struct spot_cuda_infer *const d = p->d;
+    int64_t end;
+
+    memset(d->is_needed, true, (size_t)f->n_row);
+    if (p->has_choices)
+        spot_cuda_infer_take_choices(d, d->is_needed);
+    for (int64_t i = 0; i < f->n_row; i = end) {
+        for (end = i + 1; end < f->n_row && d->is_needed[end] == d->is_needed[i];)
+            end++;
+        if (d->is_needed[i])
+            spot_device_fetch(d->dev, d->host + i * row, d->logit + i * row,
+                              (size_t)((end - i) * row) * sizeof(float));
+    }
+    spot_device_wait(d->dev);
+    if (spot_device_status(d->dev, err))
+        return -1;
+    for (int64_t i = 0; i < f->n_row; i++)
+        if (d->is_needed[i])
+            give_row(f, i, d->host + i * row, rows);
     return 0;
 }
 
@@ -397,6 +419,8 @@ static int compute(void *user, struct spot_err *err)
             return -1;
     if (is_last(f))
         head(&p);
+    if (p.has_choices)
+        spot_cuda_infer_queue_choices(p.d, p.n_row);
     return 0;
 }
 
@@ -417,9 +441,12 @@ int spot_cuda_infer_pass(struct spot_infer *f, struct spot_err *err)
     if (is_graph)
         p.n = p.n_row = spot_cuda_infer_padded(f, p.n);
     tell(&p);
+    p.has_choices = spot_cuda_infer_tell_choices(d, p.n_row);
     if (is_graph)
         p.most = spot_cuda_infer_most(f, p.most);
-    if (is_graph ? spot_cuda_infer_step(d, p.n, p.most, compute, &p, err) : compute(&p, err))
+    const struct spot_cuda_step step = { .n = p.n, .most = p.most, .has_choices = p.has_choices };
+
+    if (is_graph ? spot_cuda_infer_step(d, &step, compute, &p, err) : compute(&p, err))
         return -1;
     return is_last(f) ? give_logits(&p, err) : leave(&p, err);
 }

@@ -26,19 +26,20 @@ int64_t spot_cuda_infer_most(const struct spot_infer *f, int64_t most)
 }
 
 /* The step's entry; a new one takes the place of the least recently used. */
-static struct spot_cuda_step *find(struct spot_cuda_infer *d, int64_t n, int64_t most)
+static struct spot_cuda_step *find(struct spot_cuda_infer *d, const struct spot_cuda_step *step)
 {
     struct spot_cuda_step *oldest = d->step;
 
     for (int i = 0; i < SPOT_CUDA_STEPS_MAX; i++) {
         struct spot_cuda_step *const s = &d->step[i];
 
-        if (s->used && s->n == n && s->most == most)
+        if (s->used && s->n == step->n && s->most == step->most &&
+            s->has_choices == step->has_choices)
             return s;
         oldest = s->used < oldest->used ? s : oldest;
     }
     spot_device_graph_free(oldest->graph);
-    *oldest = (struct spot_cuda_step){ .n = n, .most = most };
+    *oldest = *step;
     return oldest;
 }
 
@@ -56,11 +57,11 @@ static void record(struct spot_cuda_infer *d, struct spot_cuda_step *s,
     d->has_graphs = s->graph != NULL;
 }
 
-int spot_cuda_infer_step(struct spot_cuda_infer *d, int64_t n, int64_t most,
+int spot_cuda_infer_step(struct spot_cuda_infer *d, const struct spot_cuda_step *step,
                          int (*queue)(void *user, struct spot_err *err), void *user,
                          struct spot_err *err)
 {
-    struct spot_cuda_step *const s = find(d, n, most);
+    struct spot_cuda_step *const s = find(d, step);
 
     if (!s->graph && s->used)
         record(d, s, queue, user);
