@@ -37,6 +37,7 @@ struct spot_cost_table {
     double *restart_s;     /* [n_grid * 2], by spot_change_kind */
     double **same;         /* [n_grid * (n_max + 1)]: hold[], move[] by victims, for `keep` */
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
+    double **share;        /* [n_grid * (lost_max + 1)]: part of the draws by victims, for `most` */
     struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
     double *resume;                 /* [n_grid]: from the checkpoint */
     double most_s;                  /* of spot_cost_most_s; 0: not computed yet */
@@ -60,7 +61,10 @@ struct spot_cost_outcomes {
     int n;          /* number of possible values of M */
     int *pipelines; /* [n] M, descending */
     double *prob;   /* [n] > 0, sums to 1 */
-    double *cost_s; /* [n * n_grid] expected seconds to every grid, given M */
+    int instances, from, lost;
+    double *up_to;    /* [n] probability of M or more pipelines */
+    double *weight;   /* [lost + 1] probability of so many victims in the grid */
+    double restore_s; /* if no pipeline survives */
 };
 
 /* For up to throughput->n_max <= SPOT_COST_INSTANCES_MAX instances. */
@@ -123,10 +127,16 @@ double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_ke
 /* Upper bound on the seconds of any change from a grid. */
 double spot_cost_most_s(struct spot_cost_table *table);
 
-/* The same as spot_cost_row when M is known; the mean over prob equals that. Borrowed; `from` is a
- * grid. */
+/* The same as spot_cost_row when M is known; borrowed; `from` is a grid. The expected seconds to a
+ * grid, given the i-th M, are computed at each call; their mean over prob equals spot_cost_row. */
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
                                                     int lost);
+double spot_cost_outcome_s(struct spot_cost_table *table, const struct spot_cost_outcomes *outcomes,
+                           int i, int to);
+
+/* Upper bound on the seconds of any change from a grid, whatever the up to `lost` victims; without
+ * warm spares. */
+double spot_cost_limit_s(const struct spot_cost_table *table, int lost);
 
 /* Number of spares, beside a grid of n instances, that mirror stages. Samples per second of a grid
  * with that many: sending to them makes steps longer; samples_per_s[] without spares. */

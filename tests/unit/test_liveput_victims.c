@@ -127,6 +127,7 @@ START_TEST(outcomes_are_all_sets_of_victims_by_what_survives)
                             continue;
                         m = f.table.d[from] - stages_hit(&f.table, from, set, dead);
                         c = spot_cost_drawn_s(&f.table, from, lost, dead, to);
+                        ck_assert_double_le(c, spot_cost_limit_s(&f.table, lost));
                         sets[m]++;
                         cost[m] += c;
                         all++;
@@ -138,7 +139,7 @@ START_TEST(outcomes_are_all_sets_of_victims_by_what_survives)
                                   lost, n, mean[to], sum / all);
                     for (int i = 0; i < o->n; i++) {
                         const int m = o->pipelines[i];
-                        const double c = o->cost_s[i * f.table.n_grid + to];
+                        const double c = spot_cost_outcome_s(&f.table, o, i, to);
 
                         ck_assert_double_le(fabs(o->prob[i] - sets[m] / all), 1e-12);
                         ck_assert_double_le(fabs(c - cost[m] / sets[m]), 1e-9 * (1 + c));

@@ -306,7 +306,7 @@ START_TEST(outcomes_with_warm_spares_have_the_mean_of_the_row)
                     double mean = 0;
 
                     for (int i = 0; i < o->n; i++)
-                        mean += o->prob[i] * o->cost_s[i * table.n_grid + to];
+                        mean += o->prob[i] * spot_cost_outcome_s(&table, o, i, to);
                     ck_assert_double_eq_tol(mean, row[to], 1e-6 * (1 + row[to]));
                 }
             }

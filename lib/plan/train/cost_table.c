@@ -63,35 +63,56 @@ static double **at_most(const struct spot_cost_table *t, double **all, double **
     return &(*bounded)[i * wide + (size_t)most];
 }
 
-/* hold[0..v] followed by move[0..v] of `from` keeping `keep` pipelines: v is its maximum number of
- * victims, at most `most` of them in a stage. */
-static const double *same_of(struct spot_cost_table *t, int from, int keep, int most)
+/* Large losses are rare: tables are computed for a few victims, and for all once asked for more. */
+static int victims_for(const struct spot_cost_table *t, int from, int lost)
+{
+    enum { FEW = 8 };
+    const int v = victims_of(t, from);
+
+    return lost <= FEW && v > FEW ? (int)FEW : v;
+}
+
+/* A table of n columns by victims, 0..v each: at[0] is how many victims it has so far. True if it
+ * is to be computed for `victims`. */
+static bool is_wanted(double **at, int n, int v, int victims)
+{
+    if (!*at) {
+        *at = spot_xcalloc(1 + (size_t)n * ((size_t)v + 1), sizeof(double));
+        (*at)[0] = -1;
+    }
+    if ((*at)[0] >= victims)
+        return false;
+    (*at)[0] = victims;
+    return true;
+}
+
+/* hold[0..v] followed by move[0..v] of `from` keeping `keep` pipelines, for up to `lost` victims,
+ * at most `most` of them in a stage; v is its maximum number of victims. */
+static const double *same_of(struct spot_cost_table *t, int from, int keep, int most, int lost)
 {
     const size_t i = (size_t)from * (size_t)(t->n_max + 1) + (size_t)keep;
     double **at = at_most(t, t->same, &t->same_most, spot_cost_n_same(t), i, from, most);
-    const int v = victims_of(t, from);
+    const int v = victims_of(t, from), victims = victims_for(t, from, lost);
 
-    if (!*at) {
-        *at = spot_xcalloc(2 * ((size_t)v + 1), sizeof(double));
-        spot_repartition_same(&t->migrate, t->d[from], t->p[from], keep, most, v, *at, *at + v + 1);
-    }
-    return *at;
+    if (is_wanted(at, 2, v, victims))
+        spot_repartition_same(&t->migrate, t->d[from], t->p[from], keep, most, victims, *at + 1,
+                              *at + v + 2);
+    return *at + 1;
 }
 
-static const double *other_of(struct spot_cost_table *t, int from, int p2, int most)
+static const double *other_of(struct spot_cost_table *t, int from, int p2, int most, int lost)
 {
     const size_t i = (size_t)from * (size_t)(t->p_max + 1) + (size_t)p2;
     double **at = at_most(t, t->other, &t->other_most, spot_cost_n_other(t), i, from, most);
-    const int v = victims_of(t, from);
+    const int v = victims_of(t, from), victims = victims_for(t, from, lost);
 
-    if (!*at) {
-        *at = spot_xcalloc((size_t)v + 1, sizeof(double));
-        spot_repartition_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
+    if (is_wanted(at, 1, v, victims)) {
+        spot_repartition_other(&t->migrate, t->d[from], t->p[from], p2, most, victims, *at + 1);
         if (t->is_released)
             spot_repartition_by_node(&t->migrate, t->d[from], t->p[from], p2, most,
-                                     v < VICTIMS_BY_NODE ? v : VICTIMS_BY_NODE, *at);
+                                     v < VICTIMS_BY_NODE ? v : VICTIMS_BY_NODE, *at + 1);
     }
-    return *at;
+    return *at + 1;
 }
 
 /* --- warm spares -------------------------------------------------------------- */
@@ -201,7 +222,7 @@ static double saves(struct spot_cost_table *t, int n, int from, int lost, int to
     x = warm_change(t, warm_spares(t, n, from), from, t->d[to], most, lost);
     if (!x->n_warm)
         return 0;
-    plain = same_of(t, from, t->d[to], most) + v + 1;
+    plain = same_of(t, from, t->d[to], most, lost) + v + 1;
     spot_liveput_spread(n, size, lost, weight);
     for (int j = 0; j <= lost && j <= v; j++)
         s += weight[j] * plain[j];
@@ -262,7 +283,7 @@ static double move_other(struct spot_cost_table *t, int from, int lost, int p2,
                          const struct draws *x)
 {
     const int v = victims_of(t, from), up_to = lost < v ? lost : v;
-    const double *f = other_of(t, from, p2, x->most);
+    const double *f = other_of(t, from, p2, x->most, lost);
     double s = 0;
 
     for (int j = 0; j <= up_to; j++)
@@ -295,7 +316,7 @@ static double price(struct spot_cost_table *t, int from, int lost, int to, const
         return moved + x->prob * (restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0));
     if (!lost && t->d[from] == t->d[to]) /* nothing changed */
         return 0;
-    f = same_of(t, from, t->d[to], x->most);
+    f = same_of(t, from, t->d[to], x->most, lost);
     for (int j = 0; j <= up_to; j++) {
         const double hold = f[j], move = f[v + 1 + j];
 
@@ -414,9 +435,9 @@ static double most_between(struct spot_cost_table *t, int from, int to)
     const double restart = fmax(t->restart_s[2 * (size_t)to], t->restart_s[2 * (size_t)to + 1]);
 
     if (t->p[from] != t->p[to])
-        return most_of(other_of(t, from, t->p[to], most), v + 1) + restart +
+        return most_of(other_of(t, from, t->p[to], most, v), v + 1) + restart +
                (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
-    return most_of(same_of(t, from, t->d[to], most) + v + 1, v + 1) +
+    return most_of(same_of(t, from, t->d[to], most, v) + v + 1, v + 1) +
            fmax(restart, spot_migrate_intra_s(&t->job->cost, t->d[to], t->p[to]));
 }
 
@@ -432,29 +453,52 @@ double spot_cost_most_s(struct spot_cost_table *t)
     return t->most_s;
 }
 
-/* Sums over the draws of up to `most` victims in a stage. Returns their probability; cost_s:
- * seconds to every grid. */
-static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, int most,
-                        double *cost_s)
+/* The longest transfer of up to that many bytes; longer ones may be quicker. */
+static double longest_s(const struct spot_job_cost *cost, double byte)
 {
-    const int size = t->d[from] * t->p[from];
-    double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1], prob = 0;
-    struct draws x = { most, weight, share, 0 };
+    double s = spot_migrate_p2p_s(cost, byte);
 
-    spot_liveput_spread(n, size, lost, weight);
-    for (int j = 0; j <= lost; j++) {
+    for (size_t i = 0; i < cost->n_p2p && (!i || cost->p2p[i].x < byte); i++)
+        s = fmax(s, cost->p2p[i].y);
+    return s;
+}
+
+double spot_cost_limit_s(const struct spot_cost_table *t, int lost)
+{
+    const struct spot_migrate_cost *m = &t->migrate;
+    const struct spot_job_cost *cost = &t->job->cost;
+    double most = 0;
+
+    for (int to = 0; to < t->n_grid; to++) {
+        const int p = t->p[to];
+        const double begin = fmax(fmax(t->restart_s[2 * to], t->restart_s[2 * to + 1]),
+                                  spot_migrate_intra_s(cost, t->d[to], p));
+        const double params = most_of(m->params + (size_t)p * (size_t)m->p_max, p);
+        /* a stage more than was lost: the last replica of the last stage counts as none */
+        const double all_s = fmin(m->all_s[p], (lost + 1) * m->slowest_s[p]);
+
+        most = fmax(most,
+                    begin + fmax(all_s, m->slowest_s[p] +
+                                            longest_s(cost, params * cost->move_byte_per_param)));
+    }
+    return most + cost->restore_s;
+}
+
+/* The draws of up to `most` victims in a stage, as parts of those with j victims in the grid. */
+static const double *shares_of(struct spot_cost_table *t, int from, int most)
+{
+    const int v = victims_of(t, from);
+    double **at = &t->share[(size_t)from * ((size_t)t->lost_max + 1) + (size_t)most];
+
+    if (*at)
+        return *at;
+    *at = spot_xcalloc((size_t)v + 1, sizeof(double));
+    for (int j = 0; j <= v; j++) {
         const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
 
-        share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
-        prob += weight[j] * share[j];
+        (*at)[j] = spot_liveput_hold(&g, t->d[from] - most);
     }
-    x.prob = all_draws(t, from, lost, &x);
-    for (int to = 0; to < t->n_grid; to++)
-        cost_s[to] = price(t, from, lost, to, &x,
-                           t->p[to] == t->p[from] ? 0 : move_other(t, from, lost, t->p[to], &x));
-    for (int to = 0; t->warm && to < t->n_grid; to++)
-        cost_s[to] -= saves(t, n, from, lost, to, most);
-    return prob;
+    return *at;
 }
 
 /* The outcomes by the number of intact pipelines M: M = d - most has the draws that a limit of
@@ -465,36 +509,55 @@ static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n
     static const double NEGLIGIBLE = 1e-9; /* smaller differences are rounding */
     const int size = t->d[from] * t->p[from], worst = lost < size ? lost : size;
     const int n_value = (worst < t->d[from] ? worst : t->d[from]) + 1;
-    const size_t n_grid = (size_t)t->n_grid;
     struct spot_cost_outcomes *o = spot_xcalloc(1, sizeof(*o));
-    double *sum = spot_xcalloc(2 * n_grid, sizeof(*sum)), *before = sum + n_grid, below = 0,
-           all = 0, restore_s = t->job->cost.restore_s;
+    double below = 0, all = 0;
 
+    *o = (struct spot_cost_outcomes){
+        .instances = n, .from = from, .lost = lost, .restore_s = t->job->cost.restore_s
+    };
     o->pipelines = spot_xcalloc((size_t)n_value, sizeof(*o->pipelines));
-    o->prob = spot_xcalloc((size_t)n_value, sizeof(*o->prob));
-    o->cost_s = spot_xcalloc((size_t)n_value * n_grid, sizeof(*o->cost_s));
+    o->prob = spot_xcalloc(2 * (size_t)n_value + (size_t)lost + 1, sizeof(*o->prob));
+    o->up_to = o->prob + n_value;
+    o->weight = o->up_to + n_value;
+    spot_liveput_spread(n, size, lost, o->weight);
     for (int most = 0; most < n_value; most++) {
-        const double up_to = sum_draws(t, n, from, lost, most, sum), prob = up_to - below;
-        double *cost_s = o->cost_s + (size_t)o->n * n_grid;
+        const struct draws x = { .weight = o->weight, .share = shares_of(t, from, most) };
+        const double up_to = all_draws(t, from, lost, &x), prob = up_to - below;
 
         if (prob < NEGLIGIBLE)
             continue;
-        if (restore_s > 0 && most == t->d[from] && has_warm(t, n, from))
+        if (o->restore_s > 0 && most == t->d[from] && has_warm(t, n, from))
             /* a mirror may have survived */
-            restore_s *= fmin(1, warm_lost(t, n, from, lost) / prob);
-        for (size_t to = 0; to < n_grid; to++)
-            cost_s[to] =
-                fmax(0, sum[to] - before[to]) / prob + (most == t->d[from] ? restore_s : 0);
-        memcpy(before, sum, n_grid * sizeof(*sum));
-        below = up_to;
+            o->restore_s *= fmin(1, warm_lost(t, n, from, lost) / prob);
         all += prob;
+        o->up_to[o->n] = below = up_to;
         o->pipelines[o->n] = t->d[from] - most;
         o->prob[o->n++] = prob;
     }
     for (int i = 0; i < o->n; i++)
         o->prob[i] /= all;
-    free(sum);
     return o;
+}
+
+/* Seconds to a grid, summed over the draws that leave at least as many pipelines as outcome i. */
+static double sum_up_to(struct spot_cost_table *t, const struct spot_cost_outcomes *o, int i,
+                        int to)
+{
+    const int from = o->from, most = t->d[from] - o->pipelines[i];
+    const struct draws x = { most, o->weight, shares_of(t, from, most), o->up_to[i] };
+    const double moved = t->p[to] == t->p[from] ? 0 : move_other(t, from, o->lost, t->p[to], &x);
+
+    return price(t, from, o->lost, to, &x, moved) -
+           (t->warm ? saves(t, o->instances, from, o->lost, to, most) : 0);
+}
+
+double spot_cost_outcome_s(struct spot_cost_table *t, const struct spot_cost_outcomes *o, int i,
+                           int to)
+{
+    const double prob = o->up_to[i] - (i ? o->up_to[i - 1] : 0);
+    const double sum = sum_up_to(t, o, i, to) - (i ? sum_up_to(t, o, i - 1, to) : 0);
+
+    return fmax(0, sum) / prob + (o->pipelines[i] ? 0 : o->restore_s);
 }
 
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *t, int n, int from,

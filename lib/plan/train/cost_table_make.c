@@ -49,6 +49,7 @@ void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_jo
     t->by_p = spot_xcalloc(m, sizeof(int));
     t->same = spot_xcalloc(m * n, sizeof(double *));
     t->other = spot_xcalloc(m * p, sizeof(double *));
+    t->share = spot_xcalloc(m * ((size_t)lost_max + 1), sizeof(double *));
     t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1),
                           sizeof(struct spot_cost_changes *));
     for (size_t i = 0; i < n * p; i++)
@@ -89,7 +90,6 @@ static void free_outcomes(struct spot_cost_table *t)
         if (t->outcomes[i]) {
             free(t->outcomes[i]->pipelines);
             free(t->outcomes[i]->prob);
-            free(t->outcomes[i]->cost_s);
             free(t->outcomes[i]);
         }
     free(t->outcomes);
@@ -113,6 +113,7 @@ void spot_cost_table_release(struct spot_cost_table *t)
 
     free_all(t->same, spot_cost_n_same(t));
     free_all(t->other, spot_cost_n_other(t));
+    free_all(t->share, (size_t)t->n_grid * wide);
     free_all(t->same_most, spot_cost_n_same(t) * wide);
     free_all(t->other_most, spot_cost_n_other(t) * wide);
     for (size_t i = 0; t->row && i < spot_cost_n_row(t); i++)

@@ -257,19 +257,6 @@ static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_di
     }
 }
 
-/* True if a change between two grids moves state. */
-static bool moves(const struct spot_liveput_dp *dp, int from, int to)
-{
-    const struct spot_cost_table *t = dp->table;
-    int a, b;
-
-    if (from == dp->n_grid || from == to)
-        return from != to;
-    a = dp->by_size[from];
-    b = dp->by_size[to];
-    return t->p[a] != t->p[b] || t->d[b] > t->d[a];
-}
-
 /* Over all targets except those that wait in some event. Being suspended is one of the targets. */
 static struct race run_race(const struct spot_liveput_dp *dp,
                             const struct spot_liveput_dists *dists, int n, int rank, int context,
@@ -291,7 +278,7 @@ static struct race run_race(const struct spot_liveput_dp *dp,
             race.second = fmax(race.second, limit);
             break;
         }
-        if (moves(dp, rank, r) && !dp->tries_all &&
+        if (spot_liveput_moves(dp, rank, r) && !dp->tries_all &&
             most->moved[context][r] + 1e-9 * fabs(limit) <= race.best)
             race.second = fmax(race.second, most->moved[context][r]);
         else if (r != rank && !(is_owing && space->waits[r]))

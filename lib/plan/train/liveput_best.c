@@ -72,12 +72,20 @@ void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double 
     f->until = moved + gap - rounding * fmax(1, fabs(best));
 }
 
-static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
-                    const double *value, int r)
+/* One outcome of a gain, and the values after it. */
+struct ahead {
+    const struct spot_liveput_gain *gain;
+    int i;
+    struct spot_liveput_outcome outcome;
+    const double *value;
+};
+
+static double worth(struct spot_liveput_dp *dp, const struct ahead *a, int r)
 {
     if (r == dp->n_grid) /* suspended */
-        return value[r];
-    return o->at ? spot_liveput_worth(o, value, (size_t)dp->n_grid + 1, r) : o->of[r] + value[r];
+        return a->value[r];
+    return a->outcome.at ? spot_liveput_worth(&a->outcome, a->value, (size_t)dp->n_grid + 1, r)
+                         : spot_liveput_gain_at(dp, a->gain, a->i, r) + a->value[r];
 }
 
 /* The best value so far, and an upper bound of all others. */
@@ -98,31 +106,34 @@ static void enter(struct race *race, int r, double x)
 }
 
 /* Examine all targets. */
-static void run_all(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
-                    const double *value, int n2, struct race *race)
+static void run_all(struct spot_liveput_dp *dp, const struct ahead *a, int n2, struct race *race)
 {
     for (int r = 0; r < dp->n_fit[n2]; r++)
-        enter(race, r, worth(dp, o, value, r));
+        enter(race, r, worth(dp, a, r));
 }
 
 /* The same during a solve: in the order of their upper bounds, up to the first target that cannot
  * win. */
-static void run_sorted(struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o, int from,
-                       const double *value, int n2, struct race *race)
+static void run_sorted(struct spot_liveput_dp *dp, const struct ahead *a, int n2, struct race *race)
 {
+    const int from = a->gain->from;
     const size_t block = (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
-    const int context = (int)((size_t)(value - dp->value) / block) / (dp->n_max - dp->n_low + 1);
+    const int context = (int)((size_t)(a->value - dp->value) / block) / (dp->n_max - dp->n_low + 1);
     const struct spot_liveput_target *target = spot_liveput_targets(dp, context, n2);
 
     if (from < dp->n_fit[n2])
-        enter(race, from, worth(dp, o, value, from));
+        enter(race, from, worth(dp, a, from));
     for (int i = 0; i < dp->n_fit[n2]; i++) {
-        if (target[i].most + 1e-9 * fabs(target[i].most) <= race->best) {
-            race->second = fmax(race->second, target[i].most);
+        const struct spot_liveput_target *x = &target[i];
+
+        if (x->most + 1e-9 * fabs(x->most) <= race->best) {
+            race->second = x->most > race->second ? x->most : race->second;
             return;
         }
-        if (target[i].rank != from)
-            enter(race, target[i].rank, worth(dp, o, value, target[i].rank));
+        if (x->moved + 1e-9 * fabs(x->moved) <= race->best && spot_liveput_moves(dp, from, x->rank))
+            race->second = x->moved > race->second ? x->moved : race->second;
+        else if (x->rank != from)
+            enter(race, x->rank, worth(dp, a, x->rank));
     }
 }
 
@@ -132,21 +143,21 @@ static double search(struct spot_liveput_dp *dp, const struct spot_liveput_gain 
                      const double *value, int n2, int *rank, struct spot_liveput_found *f,
                      double moved)
 {
-    const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
+    const struct ahead a = { gain, i, spot_liveput_outcome_of(gain, i, dp->n_grid), value };
     struct race race = { value[dp->n_grid], -INFINITY, dp->n_grid };
 
     if (f && moved < f->until)
-        return worth(dp, &o, value, *rank = f->rank);
+        return worth(dp, &a, *rank = f->rank);
     if (f && !dp->tries_all)
-        run_sorted(dp, &o, gain->from, value, n2, &race);
+        run_sorted(dp, &a, n2, &race);
     else
-        run_all(dp, &o, value, n2, &race);
+        run_all(dp, &a, n2, &race);
     *rank = race.rank;
     if (f) {
         f->rank = race.rank;
-        f->n = o.at ? 0 : gain->n;
+        f->n = a.outcome.at ? 0 : gain->n;
         f->prob = gain->prob[i];
-        f->gain = race.rank < dp->n_grid ? o.of[race.rank] : -0.0; /* x + -0 is x */
+        f->gain = race.rank < dp->n_grid ? a.outcome.of[race.rank] : -0.0; /* x + -0 is x */
         spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
     }
     return race.best;

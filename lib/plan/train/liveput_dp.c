@@ -465,6 +465,20 @@ static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain
         }
 }
 
+/* The largest loss that the chain leads to. */
+static int largest_loss(const struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
+{
+    struct spot_liveput_dists dists;
+    int most = 0;
+
+    for (int n = dp->n_low; n <= dp->n_max; n++) {
+        dists_init(dp, chain, n, &dists);
+        for (int e = 0; e < dists.n_event; e++)
+            most = -dists.event[e].change > most ? -dists.event[e].change : most;
+    }
+    return most;
+}
+
 /* Prepare the sweeps: compute gains, and place the nodes over the time that changes leave
  * unfinished. */
 static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
@@ -474,7 +488,9 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
 
     dp->is_lazy = !dp->tries_all && !dp->sees_victims && !dp->table->warm &&
                   (!dp->node_per_span || spot_cost_most_s(dp->table) <= dp->interval_s);
-    if (!dp->is_lazy)
+    dp->asks = !dp->tries_all && dp->sees_victims && !dp->table->warm &&
+               spot_cost_limit_s(dp->table, largest_loss(dp, chain)) < dp->interval_s * (1 - 1e-6);
+    if (!dp->is_lazy && !dp->asks)
         make_gains(dp, chain);
     spot_liveput_place(dp);
     if (dp->value && dp->n_node == n_node)

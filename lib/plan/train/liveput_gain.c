@@ -16,7 +16,7 @@ static size_t wide_of(const struct spot_liveput_dp *dp)
 }
 
 /* For outcome i: of[], left_s[], free[]. n instances are left; new ones are not warm yet. */
-static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int rank, bool is_owing,
+static void fill(struct spot_liveput_dp *dp, const double *row_s, int n, int rank, bool is_owing,
                  int i, struct spot_liveput_gain *g)
 {
     struct spot_cost_table *t = dp->table;
@@ -24,11 +24,12 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int n, int ra
 
     for (int r = 0; r < dp->n_grid; r++) {
         const int to = dp->by_size[r];
+        const double cost_s = g->told ? spot_cost_outcome_s(t, g->told, i, to) : row_s[to];
         const double more =
             is_owing && !t->carries_rest ? t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : 0;
-        const double total = cost_s[to] + more, left = total - dp->interval_s;
+        const double total = cost_s + more, left = total - dp->interval_s;
 
-        if (is_owing && cost_s[to] <= 0) {
+        if (is_owing && cost_s <= 0) {
             g->of[row + (size_t)r] = -INFINITY;
             g->free[row + (size_t)g->n_free[i]++] = r;
             continue;
@@ -100,6 +101,8 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
         spot_xcalloc(1, sizeof(*g) + n_outcome * (1 + wide) * sizeof(*g->of));
 
     g->from = rank;
+    g->there = n - lost;
+    g->told = o;
     g->n = (int)n_outcome;
     g->prob = (double *)(g + 1);
     g->of = g->prob + n_outcome;
@@ -109,10 +112,9 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     }
     for (int i = 0; i < g->n; i++) {
         g->prob[i] = o ? o->prob[i] : 1;
-        fill(dp,
-             o ? o->cost_s + (size_t)i * (size_t)dp->n_grid
-               : spot_cost_row(dp->table, n, from, lost),
-             n - lost, rank, is_owing, i, g);
+        if (!o || !dp->asks)
+            fill(dp, o ? NULL : spot_cost_row(dp->table, n, from, lost), n - lost, rank, is_owing,
+                 i, g);
     }
     place_gain(dp, g);
     return g;

@@ -19,11 +19,13 @@ extern "C" {
  * each number of surviving pipelines (cost_table.h). Arrays are by rank; "wide" is n_grid + 1, and
  * the last entry is suspended. */
 struct spot_liveput_gain {
-    int from;     /* rank */
-    int n;        /* outcomes */
-    double *prob; /* [n] */
+    int from;                              /* rank */
+    int there;                             /* instances that stay */
+    const struct spot_cost_outcomes *told; /* or NULL: the mean */
+    int n;                                 /* outcomes */
+    double *prob;                          /* [n] */
     /* [n * wide] samples; -INFINITY if the grid continues unchanged with an unfinished migration:
-     * then the rest of that migration determines them */
+     * then the rest of that migration determines them. If dp->asks and told: 0 if not computed */
     double *of;
     /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
     double *left_s;
@@ -64,6 +66,19 @@ static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, co
  * Borrowed. */
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing);
+/* The samples of rank r in outcome i, without an unfinished migration. */
+static inline double spot_liveput_gain_at(struct spot_liveput_dp *dp,
+                                          const struct spot_liveput_gain *g, int i, int r)
+{
+    double *of = g->of + (size_t)i * ((size_t)dp->n_grid + 1) + (size_t)r;
+    const int to = dp->by_size[r];
+
+    if (dp->asks && g->told && *of == 0)
+        *of = spot_cost_rate(dp->table, g->there, to) *
+              (dp->interval_s - spot_cost_outcome_s(dp->table, g->told, i, to));
+    return *of;
+}
+
 /* Prefetch the gains of the next ranks, of staying and of changing to `to`: they are scattered in
  * memory. */
 void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to);
@@ -122,6 +137,19 @@ struct spot_liveput_target {
     double most, moved;
     int rank;
 };
+
+/* True if a change between two ranks moves state. */
+static inline bool spot_liveput_moves(const struct spot_liveput_dp *dp, int from, int to)
+{
+    const struct spot_cost_table *t = dp->table;
+    int a, b;
+
+    if (from == dp->n_grid || from == to)
+        return from != to;
+    a = dp->by_size[from];
+    b = dp->by_size[to];
+    return t->p[a] != t->p[b] || t->d[b] > t->d[a];
+}
 
 /* Within a sweep: the targets of a context and count, [n_fit], in descending order of `most`. */
 const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
