@@ -20,7 +20,7 @@ extern "C" {
 #define SPOT_PAYLOAD_MAX (INT64_C(1) << 32)
 
 enum {
-    SPOT_PROTOCOL = 25,
+    SPOT_PROTOCOL = 26,
     SPOT_HELLO_MAX = 1 << 20, /* from a peer that is not yet a member */
     SPOT_NAME_MAX = 64,
     SPOT_WHY_MAX = 512, /* bytes of a reason */

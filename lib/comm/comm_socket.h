@@ -10,10 +10,9 @@
 extern "C" {
 #endif
 
-/* Types of the frames of a sum. */
+/* Types of the frames of a sum, by the steps of sum_route.h. */
 struct spot_comm_socket_types {
-    uint32_t scatter; /* the sender's contribution to the receiver's share */
-    uint32_t gather;  /* the sender's share, summed */
+    uint32_t scatter, collect, spread, gather;
 };
 
 /* Create a communicator for the mesh's current epoch; the mesh is borrowed. */

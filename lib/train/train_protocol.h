@@ -54,9 +54,11 @@ enum spot_train_message {
     /* worker to worker */
     SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */
     SPOT_MSG_BACKWARD = 66, /* tag: step and microbatch; their gradients */
-    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; the sender's contribution to the receiver's
-                               share of its sums */
-    SPOT_MSG_GATHER = 68,   /* tag: step and bundle; the sender's share, summed */
+    /* tag: step and bundle; a part of its sums, in the steps of comm/sum_route.h */
+    SPOT_MSG_SCATTER = 67,
+    SPOT_MSG_COLLECT = 78,
+    SPOT_MSG_SPREAD = 79,
+    SPOT_MSG_GATHER = 68,
     SPOT_MSG_MIRROR = 69,   /* tag: step and bundle; all its sums, for the buddy */
     SPOT_MSG_BUNDLE = 70,   /* tag: bundle; bytes of bundle_io.h */
     SPOT_MSG_PROBING = 71,  /* tag: round; meaningless bytes */

@@ -124,7 +124,8 @@ struct spot_stage_group spot_worker_group(struct spot_worker *w)
 
 int spot_worker_open_comm(struct spot_worker *w, struct spot_err *err)
 {
-    static const struct spot_comm_socket_types types = { SPOT_MSG_SCATTER, SPOT_MSG_GATHER };
+    static const struct spot_comm_socket_types types = { SPOT_MSG_SCATTER, SPOT_MSG_COLLECT,
+                                                         SPOT_MSG_SPREAD, SPOT_MSG_GATHER };
     struct spot_comm_place place;
 
     if (!spot_form_is_active(&w->form, w->agent.id))
