@@ -113,6 +113,7 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
         .type_ping = SPOT_MSG_PING,
         .type_pong = SPOT_MSG_PONG,
         .type_hello = SPOT_MSG_PEER,
+        .type_offer = SPOT_MSG_OFFER,
         .type_probe = SPOT_MSG_KNOCK,
     };
     struct spot_frame *frame;

@@ -71,6 +71,7 @@ enum spot_message {
     SPOT_MSG_PING = 72, /* to a silent peer that is waited for */
     SPOT_MSG_PONG = 73,
     SPOT_MSG_KNOCK = 77, /* first frame of a connection that tests whether a peer answers */
+    SPOT_MSG_OFFER = 88, /* first frame of a connection on demand */
 
     /* client to coordinator, and its answer */
     SPOT_MSG_REPLAN = 96,        /* a spot.plan/1 document */

@@ -278,51 +278,12 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     for (size_t i = mesh->n_peer; i-- > 0;) {
         const struct spot_mesh_conn *p = mesh->peer[i];
 
-        if (p->id && (p->is_gone || !is_listed(peer, n_peer, p->id)))
+        if (p->id && (p->is_gone || p->link.fd < 0 || !is_listed(peer, n_peer, p->id)))
             spot_mesh_free_peer(mesh, i);
     }
 }
 
-/* Connecting to a stopped process can take seconds, during which the lease must be renewed: the
- * lock is released meanwhile. */
-static int dial(struct spot_mesh *mesh, const struct spot_endpoint *to, struct spot_err *err)
-{
-    int fd;
-
-    pthread_mutex_unlock(&mesh->lock);
-    fd = spot_endpoint_start(to, err);
-    pthread_mutex_lock(&mesh->lock);
-    return fd;
-}
-
-int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
-                      struct spot_err *err)
-{
-    struct spot_endpoint endpoint;
-    struct spot_mesh_conn *p;
-    uint8_t id[SPOT_MESH_ID_BYTE];
-    int fd;
-
-    if (spot_endpoint_parse_reach(
-            peer->address, mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, err))
-        return -1;
-    fd = dial(mesh, &endpoint, err);
-    if (fd < 0)
-        return -1;
-    p = spot_mesh_add_peer(mesh, fd, false, err);
-    if (!p)
-        return -1;
-    p->id = peer->id;
-    snprintf(p->address, sizeof(p->address), "%s", peer->address);
-    spot_le_put(id, peer->id, sizeof(id));
-    if (!spot_link_send(&p->link, mesh->config.type_hello, mesh->id, mesh->key, id, sizeof(id),
-                        err))
-        return 0;
-    p->is_gone = true;
-    return -1;
-}
-
-/* Connects to all elder peers even after a failure, so that one epoch is enough to find a member
+/* Connects to the elder peers even after a failure, so that one epoch is enough to find a member
  * that no other reaches; stops when the epoch is over. */
 static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
                           struct spot_err *err)
@@ -332,7 +293,7 @@ static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *p
     for (size_t i = 0; i < n_peer && !spot_mesh_check_wait(mesh, NULL, 0, NULL); i++) {
         struct spot_err why = { 0 };
 
-        if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||
+        if (peer[i].id >= mesh->id || peer[i].on_demand || spot_mesh_find_peer(mesh, peer[i].id) ||
             !spot_mesh_connect(mesh, &peer[i], &why))
             continue;
         spot_mesh_suspect_missed(mesh, peer[i].id, &why);
@@ -355,7 +316,7 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
     mesh->n_suspect = 0;
     mesh->member = spot_xgrow(mesh->member, &mesh->cap_member, n_peer, sizeof(*mesh->member));
     for (mesh->n_member = 0; mesh->n_member < n_peer; mesh->n_member++)
-        mesh->member[mesh->n_member] = peer[mesh->n_member].id;
+        mesh->member[mesh->n_member] = peer[mesh->n_member];
     drop_strangers(mesh, peer, n_peer);
     spot_mesh_drop_late(mesh);
     for (size_t i = mesh->n_peer; i-- > 0;) /* peers that connected before the key was known */
@@ -395,6 +356,8 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
     }
     if (limit_s <= 0)
         return false;
+    if (!p && now_s - start_s > limit_s / 4 && spot_mesh_demand(mesh, id, err))
+        return true;
     if (now_s - received_s > limit_s) {
         snprintf(why, sizeof(why), "%s%sno answer for %g s", p ? p->address : "",
                  p && *p->address ? ": " : "", limit_s);
@@ -406,7 +369,8 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
         spot_err_set(err, SPOT_ESYS, "member %u does not answer", (unsigned)id);
         return true;
     }
-    if (p && now_s - received_s > limit_s / 4 && now_s - p->ping_s > limit_s / 4) {
+    if (p && !p->is_offered && now_s - received_s > limit_s / 4 &&
+        now_s - p->ping_s > limit_s / 4) {
         p->ping_s = now_s;
         if (spot_link_send(&p->link, mesh->config.type_ping, 0, 0, NULL, 0, err)) {
             p->is_gone = true;
@@ -429,6 +393,7 @@ static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint6
                      const void *data, size_t n_byte, bool is_lent, struct spot_err *err)
 {
     const double start_s = spot_clock_s();
+    bool has_demanded = false;
     struct spot_mesh_conn *p;
     int rc;
 
@@ -436,11 +401,18 @@ static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint6
     for (;;) {
         p = spot_mesh_find_peer(mesh, peer);
         rc = spot_mesh_check_wait(mesh, p, peer, err);
-        if (!rc && !p && is_silent(mesh, p, peer, start_s, err))
-            rc = -1;
-        if (rc || p)
+        if (rc || (p && !p->is_offered))
             break;
-        wait_peer(mesh);
+        if (!p && !has_demanded) {
+            has_demanded = true;
+            rc = spot_mesh_demand(mesh, peer, err); /* releases the lock: look again */
+        } else if (is_silent(mesh, p, peer, start_s, err)) {
+            rc = -1;
+        } else {
+            wait_peer(mesh);
+        }
+        if (rc)
+            break;
     }
     if (!rc) {
         struct spot_err why = { 0 };

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* mesh.h - a worker's connections: one to its coordinator, one to every peer of its epoch.
+/* mesh.h - a worker's connections: one to its coordinator, one to each peer with which it exchanges
+ * frames.
  *
  * One thread moves bytes, renews the lease and receives the end of epochs; the caller's thread
  * computes and blocks only here. Every wait ends: with the frame, or with an error when the epoch
  * is revoked or the peer or the coordinator is lost. Data frames carry their epoch; those of an
- * older one are dropped, those of a newer one wait until it is entered. Of two members, the younger
- * (larger id) connects to the elder.
+ * older one are dropped, those of a newer one wait until it is entered.
+ *
+ * Of two members of an epoch, the younger (larger id) connects to the elder when it enters. A
+ * connection on demand is made by whichever needs it first: to send, or to find out whether a peer
+ * that it has waited for still answers. Nothing is sent on it before the peer has accepted. If both
+ * connect at the same time, the connection of the younger is used.
  */
 #ifndef SPOT_COMM_MESH_H
 #define SPOT_COMM_MESH_H
@@ -39,7 +44,9 @@ struct spot_mesh_config {
     uint32_t type_pong;      /* the answer to it */
     uint32_t type_hello;     /* between peers: the job's key in the tag, sender's id as epoch, the
                                 receiver's in four bytes */
-    uint32_t type_probe;     /* the same from a probe, see comm/probe.h */
+    uint32_t type_offer; /* the same from a connection on demand, which the peer declines by a pong
+                            of tag 1 if it is making one itself */
+    uint32_t type_probe; /* the same from a probe, see comm/probe.h */
 };
 
 /* Connect to the coordinator, listen for peers next to its socket (Unix) or at the IP address from
@@ -103,11 +110,12 @@ bool spot_mesh_is_orphan(struct spot_mesh *mesh);
 struct spot_mesh_peer {
     uint32_t id; /* never 0 */
     char address[136];
+    bool on_demand; /* no connection until one is needed; set on both sides, or on neither */
 };
 
 /* Enter an epoch: `key` is the job's secret for peers, `id` this worker. Connections to peers that
- * stay are kept, others are closed; all elder peers are connected to, even if some of them fail.
- * Returns 0, or -1 with the first *err. */
+ * stay are kept, others are closed; all elder peers that are not on demand are connected to, even
+ * if some of them fail. Returns 0, or -1 with the first *err. */
 int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32_t id,
                     const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err);
 

@@ -13,8 +13,9 @@ int spot_mesh_send_abroad(struct spot_mesh *mesh, const struct spot_mesh_peer *t
 
     pthread_mutex_lock(&mesh->lock);
     p = spot_mesh_find_peer(mesh, to->id);
-    rc = spot_mesh_check_wait(mesh, p, to->id, err) || (!p && spot_mesh_connect(mesh, to, err)) ? -1
-                                                                                                : 0;
+    rc = spot_mesh_check_wait(mesh, p, to->id, err);
+    if (!rc && (!p || p->is_offered))
+        rc = spot_mesh_connect(mesh, to, err);
     p = spot_mesh_find_peer(mesh, to->id);
     if (!rc && spot_link_send(&p->link, type, epoch, tag, data, n_byte, err)) {
         p->is_gone = true;

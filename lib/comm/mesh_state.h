@@ -23,6 +23,7 @@ struct spot_mesh_conn {
     uint32_t id;  /* 0: no HELLO from it yet */
     uint32_t watched;
     bool is_gone;
+    bool is_offered; /* made on demand, not accepted yet; its link is closed if the peer declined */
     double since_s, received_s, ping_s; /* connected; last frame from it; last ping */
     char address[SPOT_ADDRESS_MAX +
                  8]; /* the address that this worker connected to; "": the peer connected */
@@ -57,8 +58,10 @@ struct spot_mesh {
     double swept_s;                             /* when silent ones were last dropped */
     double beat_s;                              /* when the last heartbeat went out */
     double lease_s, control_received_s; /* see spot_mesh_lease; last frame from the coordinator */
-    uint32_t *member;                   /* [n_member] of this epoch: only members can be suspects */
+    struct spot_mesh_peer *member;      /* [n_member] of this epoch: only members can be suspects */
     size_t n_member, cap_member;
+    uint32_t refused; /* the last peer that refused a connection on demand; when */
+    double refused_s;
     struct spot_mesh_suspect *suspect; /* [n_suspect] suspects of this epoch */
     size_t n_suspect, cap_suspect;
 };
@@ -93,13 +96,22 @@ bool spot_mesh_is_short(int sys_errno);
 
 /* Free waiting frames of epochs that are over. */
 void spot_mesh_drop_late(struct spot_mesh *mesh);
-/* The peer's connection; if there are two, one that is not broken. */
+/* The peer's connection; if there are several, one that is accepted, or else not broken. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
-/* mesh.c: connect to a peer, releasing the lock while that waits; return an error if a wait in this
- * epoch must end, else 0; return whether a frame has arrived on any connection. */
+/* mesh_dial.c: connect to a peer, releasing the lock while that waits; the same on demand, without
+ * effect for other peers and while there is a connection; true if the peer's offer must be declined
+ * because a connection to it is being made; an offered connection was answered by a pong of this
+ * tag, or broke: true if that is no loss of the peer. */
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err);
+int spot_mesh_demand(struct spot_mesh *mesh, uint32_t peer, struct spot_err *err);
+bool spot_mesh_declines(const struct spot_mesh *mesh, uint32_t peer);
+void spot_mesh_offer_answered(struct spot_mesh_conn *p, uint64_t tag);
+bool spot_mesh_offer_failed(struct spot_mesh *mesh, struct spot_mesh_conn *p);
+
+/* mesh.c: return an error if a wait in this epoch must end, else 0; return whether a frame has
+ * arrived on any connection. */
 int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
                          struct spot_err *err);
 bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);

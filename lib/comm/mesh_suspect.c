@@ -25,7 +25,7 @@ static bool is_known(const struct spot_mesh_suspect *suspect, size_t n, uint32_t
 bool spot_mesh_is_member(const struct spot_mesh *mesh, uint32_t id)
 {
     for (size_t i = 0; i < mesh->n_member; i++)
-        if (mesh->member[i] == id)
+        if (mesh->member[i].id == id)
             return true;
     return id == mesh->id;
 }

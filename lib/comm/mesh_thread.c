@@ -116,15 +116,21 @@ void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
 
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id)
 {
-    struct spot_mesh_conn *gone = NULL;
+    struct spot_mesh_conn *offered = NULL, *gone = NULL;
 
     for (size_t i = 0; i < mesh->n_peer; i++) {
-        if (mesh->peer[i]->id == id && !mesh->peer[i]->is_gone)
-            return mesh->peer[i];
-        if (mesh->peer[i]->id == id)
-            gone = mesh->peer[i];
+        struct spot_mesh_conn *const p = mesh->peer[i];
+
+        if (p->id != id)
+            continue;
+        if (p->is_gone)
+            gone = p;
+        else if (p->is_offered)
+            offered = p;
+        else
+            return p;
     }
-    return gone;
+    return offered ? offered : gone;
 }
 
 /* Close the unidentified peer that has been silent for longest. False: all peers are identified. */
@@ -175,34 +181,35 @@ static bool is_for_us(const struct spot_mesh *mesh, const struct spot_frame *hel
            spot_le_get(hello->data, SPOT_MESH_ID_BYTE) == mesh->id;
 }
 
-/* The new connection replaces an older one from the same peer. Workers of different epochs may have
- * connected to each other at the same time. */
+/* The new connection replaces an older one from the same peer, and one that was offered to it.
+ * Workers of different epochs may have connected to each other at the same time. */
 static void take_in(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id)
 {
-    for (size_t i = 0; i < mesh->n_peer; i++)
-        if (mesh->peer[i]->id == id && !*mesh->peer[i]->address) {
+    for (size_t i = mesh->n_peer; i-- > 0;)
+        if (mesh->peer[i]->id == id && (!*mesh->peer[i]->address || mesh->peer[i]->is_offered))
             spot_mesh_free_peer(mesh, i);
-            break;
-        }
     p->id = id;
     p->link.is_stranger = false;
     p->link.payload_max = mesh->config.payload_max;
 }
 
-/* The answer tells the peer that this worker is alive. */
+/* The answer tells the peer that this worker is alive. One that declines is of tag 1. */
 static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
 {
+    const struct spot_mesh_config *const c = &mesh->config;
     struct spot_frame *hello = spot_frame_pop(&p->inbox);
+    const uint32_t type = is_for_us(mesh, hello) ? hello->type : 0, id = hello->epoch;
+    const bool declines = type == c->type_offer && spot_mesh_declines(mesh, id);
     int rc = -1;
 
-    if (is_for_us(mesh, hello) && hello->type == mesh->config.type_probe)
+    free(hello);
+    if (type && (type == c->type_probe || declines)) {
         rc = 0;
-    if (is_for_us(mesh, hello) && hello->type == mesh->config.type_hello && hello->epoch) {
-        take_in(mesh, p, hello->epoch);
+    } else if (type && (type == c->type_hello || type == c->type_offer) && id) {
+        take_in(mesh, p, id);
         rc = 0;
     }
-    free(hello);
-    return rc ? rc : spot_link_send(&p->link, mesh->config.type_pong, mesh->id, 0, NULL, 0, NULL);
+    return rc ? rc : spot_link_send(&p->link, c->type_pong, mesh->id, declines, NULL, 0, NULL);
 }
 
 /* True for frames of past epochs, which no call will receive. */
@@ -248,6 +255,8 @@ static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct s
         }
         if (!rc && frame->type == mesh->config.type_ping)
             rc = spot_link_send(&p->link, mesh->config.type_pong, 0, 0, NULL, 0, err);
+        else if (p->is_offered && frame->type == mesh->config.type_pong)
+            spot_mesh_offer_answered(p, frame->tag);
         free(frame);
     }
     return rc;
@@ -299,7 +308,7 @@ void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, uint32_t events)
         rc = spot_link_flush(&p->link, &why);
     if (!rc)
         return;
-    if (!p->id) {
+    if (!p->id || (p->is_offered && spot_mesh_offer_failed(mesh, p))) {
         spot_mesh_free_peer(mesh, i);
         return;
     }

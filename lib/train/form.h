@@ -84,6 +84,10 @@ uint32_t spot_form_member(const struct spot_form *form, uint32_t d, uint32_t p, 
 uint32_t spot_form_replicas(const struct spot_form *form);
 uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i);
 
+/* Mark the peers with which member `me` exchanges nothing by this plan: no connection to them is
+ * needed. Two members mark each other or not alike. */
+void spot_form_mark_on_demand(struct spot_form *form, uint32_t me, bool is_nccl);
+
 /* Position of a member in the grid, -1 if it has none. */
 int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 

@@ -180,6 +180,7 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
         spot_worker_drop_stage(w);
     }
     drop_sums(w);
+    spot_form_mark_on_demand(&w->form, w->agent.id, w->config.comm == SPOT_COMM_NCCL);
     rc = spot_agent_enter(&w->agent, w->form.peer, w->form.n_peer, &why);
     if (!rc)
         rc = check_room(w, &why);

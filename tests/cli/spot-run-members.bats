@@ -26,3 +26,23 @@ local_workers() { pgrep -P "$pid"; }
     diff <(jq -c 'select(.event == "committed") | [.step, .loss_hex]' one) \
         <(jq -c 'select(.event == "committed") | [.step, .loss_hex]' log)
 }
+
+# sockets PID: that it has open
+sockets() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | wc -l; }
+
+@test "members connect only to those with whom they exchange frames" {
+    # a pipeline of three stages, by sixteen: two neighbours at most, fifteen replicas, the ends of three pipelines
+    background spot-run train -q --data corpus $MODEL --global-batch 48 --steps 100000 --workers 48 --grid 16x3 --events log \
+        --lease 20s --listen unix:j
+    at_step log 2
+    for id in $(local_workers); do sockets "$id"; done >count
+    [ "$(wc -l <count)" -eq 48 ]
+    # a listener, the coordinator, 15 replicas, 2 others in the pipeline, two buddies at most
+    [ "$(sort -n count | tail -n 1)" -le 21 ]
+    kill -9 $(local_workers | tail -n 1)
+    seen log lost 1
+    seen log formed 2
+    more_steps log
+    spot-run stop -q --join unix:j || [ $? -le 75 ]
+    wait "$pid" || [ $? -eq 75 ]
+}

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "suite.h"
 
-enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, PING, KEY = 4711 };
+enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, PING, OFFER, KEY = 4711 };
 
 static int listener, n_open;
 static struct spot_link control[2];
@@ -42,6 +42,7 @@ static inline void open_meshes(void)
                                                  .type_ping = PING,
                                                  .type_pong = PONG,
                                                  .type_hello = HELLO,
+                                                 .type_offer = OFFER,
                                                  .type_probe = KNOCK };
 
         mesh[n_open] = spot_mesh_open(&config, NULL);

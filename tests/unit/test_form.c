@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
@@ -18,7 +19,7 @@ static struct spot_form make(void)
     static uint32_t stage[] = { 0, 2, 5 }, member[] = { 4, 9, 2, 7, 1, 3, 6, 8 },
                     buddy[] = { 7, 0 };
     static uint32_t share[] = { 0, 1, 7 };
-    static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
+    static struct spot_mesh_peer peer[] = { { 4, "unix:a", false }, { 9, "127.0.0.1:1", false } };
     static struct spot_precopy precopy[] = { { 4, 1 }, { 0, 9 }, { 2, 5 } };
     static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
                                                { 4, SPOT_FROM_STORE, 0, 7 } };
@@ -107,6 +108,88 @@ START_TEST(who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_giv
     ck_assert(!spot_form_keeps(&(struct spot_form){ 0 }, 5, 2)); /* before there is a grid */
     ck_assert_uint_eq(spot_form_sender(&f, 1), 4);
     ck_assert_uint_eq(spot_form_sender(&f, 2), 2);
+}
+END_TEST
+
+/* A grid of D x P x M whose position i has the id 3 + i, and two members without a place. */
+static struct spot_form grid_of(uint32_t D, uint32_t P, uint32_t M)
+{
+    struct spot_form f = { .D = D, .P = P, .M = M, .n_peer = D * P * M + 2 };
+
+    f.stage = calloc(P + 1, sizeof(*f.stage));
+    f.member = calloc(f.n_peer, sizeof(*f.member));
+    f.buddy = calloc(P, sizeof(*f.buddy));
+    f.peer = calloc(f.n_peer, sizeof(*f.peer));
+    for (uint32_t p = 0; p <= P; p++)
+        f.stage[p] = p;
+    for (uint32_t i = 0; i < f.n_peer; i++) {
+        f.peer[i].id = 3 + i;
+        if (i < D * P * M)
+            f.member[i] = 3 + i;
+    }
+    return f;
+}
+
+static bool is_marked(struct spot_form *f, uint32_t me, uint32_t other, bool is_nccl)
+{
+    spot_form_mark_on_demand(f, me, is_nccl);
+    for (size_t i = 0; i < f->n_peer; i++)
+        if (f->peer[i].id == other)
+            return f->peer[i].on_demand;
+    ck_abort_msg("not a peer");
+}
+
+START_TEST(members_that_exchange_nothing_are_marked_alike_on_both_sides)
+{
+    static const uint32_t grid[][3] = { { 1, 1, 1 }, { 2, 3, 2 }, { 5, 2, 1 }, { 40, 1, 1 } };
+
+    for (size_t g = 0; g < sizeof(grid) / sizeof(grid[0]); g++)
+        for (int is_nccl = 0; is_nccl < 2; is_nccl++) {
+            struct spot_form f = grid_of(grid[g][0], grid[g][1], grid[g][2]);
+            const uint32_t last = 2 + (uint32_t)f.n_peer;
+            struct spot_transfer transfer[] = { { 0, SPOT_FROM_MEMBER, last, 3 },
+                                                { 0, SPOT_FROM_STORE, 0, 4 } };
+            struct spot_precopy precopy[] = { { 0, last } };
+
+            f.buddy[0] = last - 1;
+            f.transfer = transfer;
+            f.n_transfer = 2;
+            f.precopy = precopy;
+            f.n_precopy = 1;
+            for (uint32_t a = 3; a <= last; a++)
+                for (uint32_t b = 3; b < a; b++)
+                    ck_assert_int_eq(is_marked(&f, a, b, is_nccl), is_marked(&f, b, a, is_nccl));
+            ck_assert(!is_marked(&f, last, 3, is_nccl));     /* sends a bundle */
+            ck_assert(!is_marked(&f, last - 1, 3, is_nccl)); /* mirrors the first stage */
+            ck_assert(is_marked(&f, last, last - 1, is_nccl));
+            f.transfer = NULL;
+            f.precopy = NULL;
+            spot_form_release(&f);
+        }
+}
+END_TEST
+
+static size_t pairs_of(uint32_t D, uint32_t P)
+{
+    struct spot_form f = grid_of(D, P, 1);
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < D * P; i++) {
+        spot_form_mark_on_demand(&f, f.member[i], false);
+        for (size_t k = 0; k < f.n_peer; k++)
+            n += !f.peer[k].on_demand;
+    }
+    spot_form_release(&f);
+    return n / 2;
+}
+
+START_TEST(only_adjacent_stages_replicas_and_mirrors_are_connected)
+{
+    ck_assert_uint_eq(pairs_of(1, 8), 7 + 1);               /* a chain, and its ends */
+    ck_assert_uint_eq(pairs_of(2, 8), 2 * (7 + 1) + 8);     /* two, and a pair of replicas each */
+    ck_assert_uint_eq(pairs_of(8, 2), 2 * 28 + 8);          /* two stages of 8, each with each */
+    ck_assert_uint_eq(pairs_of(4, 128), 4 * 128 + 128 * 6); /* not 512 * 511 / 2 = 130816 */
+    ck_assert_uint_le(pairs_of(512, 1), 512 * 24);
 }
 END_TEST
 
