@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/csv_reader.h"
 #include "common/edit_distance.h"
 #include "common/json_writer.h"
 #include "common/out.h"
@@ -33,10 +34,16 @@ static void hold_std_fds(void)
             _exit(4);
 }
 
+static void warn_doubt(const char *sentence)
+{
+    spot_tool_warn("%s", sentence);
+}
+
 /* Restore SIGPIPE, hold fds 0-2 open. */
 static void init(const char *name)
 {
     tool_name = name;
+    spot_csv_doubts(warn_doubt);
     hold_std_fds();
     signal(SIGPIPE, SIG_DFL); /* a parent may have set SIG_IGN */
     signal(SIGXFSZ, SIG_IGN); /* a file size limit becomes an error like a full disk */

@@ -121,21 +121,53 @@ static int find_column(const struct reader *r, const char *name, size_t *column)
     return 0;
 }
 
-/* The most similar column name in the file; NULL: none is similar. */
-static const char *nearest_column(const struct reader *r, const char *name)
+static bool is_wanted(const struct reader *r, const char *column)
+{
+    for (size_t k = 0; k < r->n_want; k++)
+        if (!strcmp(r->want[k] + (r->want[k][0] == '?'), column))
+            return true;
+    return false;
+}
+
+/* The most similar name of a column that is not read, at most `most` letters away; NULL: none. */
+static const char *nearest_column(const struct reader *r, const char *name, size_t most)
 {
     const char *best = NULL;
-    size_t least = 3;
+    size_t least = most < 2 ? most + 1 : 3;
 
     for (size_t i = 0; i < r->n_field; i++) {
-        const size_t d = spot_edit_distance(r->text + r->offset[i], name);
+        const char *const column = r->text + r->offset[i];
+        const size_t d = spot_edit_distance(column, name);
 
-        if (d < least && 2 * d <= strlen(name)) {
+        if (d < least && !is_wanted(r, column)) {
             least = d;
-            best = r->text + r->offset[i];
+            best = column;
         }
     }
     return best;
+}
+
+static void (*tell_doubt)(const char *sentence);
+
+void spot_csv_doubts(void (*tell)(const char *sentence))
+{
+    tell_doubt = tell;
+}
+
+/* Optional columns that the file seems to have under another name. */
+static void doubt(const struct reader *r)
+{
+    for (size_t k = 0; tell_doubt && k < r->n_want; k++) {
+        const char *const name = r->want[k] + 1, *near;
+        char sentence[256];
+
+        if (r->column_of[k] != ABSENT || !(near = nearest_column(r, name, strlen(name) / 3)))
+            continue;
+        snprintf(sentence, sizeof(sentence),
+                 "%.80s:%lu: the column '%.60s' is not read; did you mean '%.60s'?", r->source,
+                 r->line, near, name);
+        tell_doubt(sentence);
+    }
 }
 
 /* Reports a missing column, with a hint if the file uses another separator. */
@@ -156,7 +188,7 @@ static void fail_lacks(struct reader *r, const char *name)
                                  : "'|'");
             break;
         }
-    near = nearest_column(r, name);
+    near = nearest_column(r, name, strlen(name) / 2);
     if (near && r->n_field > 1)
         snprintf(detail, sizeof(detail), "%.60s; did you mean '%.60s'?", name, near);
     fail(r, 1, "header lacks the column ", detail);
@@ -180,6 +212,7 @@ static void take_header(struct reader *r)
             r->column_of[k] = ABSENT;
         }
     }
+    doubt(r);
     r->have_header = true;
     r->n_header = r->n_field;
 }

@@ -42,6 +42,10 @@ typedef int spot_csv_row_fn(const struct spot_csv_row *row, void *user, struct s
 int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t n_want,
                   spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err);
 
+/* Who is told of a column that is not read and has nearly the name of an optional one that is
+ * absent; NULL (the default): nobody. To be set before threads are started. */
+void spot_csv_doubts(void (*tell)(const char *sentence));
+
 /* Read a foreign log. Without a header its columns must be exactly those of `want`, in that order,
  * none of them optional. Records that cannot be parsed, or that on_row refuses with SPOT_EDATA, are
  * bad rows (common/bad_rows.h; bad NULL: errors). An unclosed quote invalidates only its line: the

@@ -101,6 +101,43 @@ START_TEST(a_name_that_is_nearly_right_is_told)
 }
 END_TEST
 
+static char doubts[512];
+
+static void note_doubt(const char *sentence)
+{
+    strcat(strcat(doubts, sentence), "\n");
+}
+
+START_TEST(a_column_with_nearly_the_name_of_an_optional_one_is_reported)
+{
+    static const char *const want[] = { "time_s", "?zone", "?quota", "?weight" };
+    static const struct {
+        const char *text, *told;
+    } file[] = {
+        { "time_s,zone,quota,weight,extra\n", "" },
+        { "time_s,note\n", "" },
+        { "time_s,zone,zones\n", "" }, /* the column itself is there */
+        { "time_s,zon,qota,wieght\n",
+          "t:1: the column 'zon' is not read; did you mean 'zone'?\n"
+          "t:1: the column 'qota' is not read; did you mean 'quota'?\n"
+          "t:1: the column 'wieght' is not read; did you mean 'weight'?\n" },
+    };
+
+    for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++)
+        for (int is_set = 0; is_set < 2; is_set++) {
+            FILE *const in = opened(file[i].text);
+            struct spot_err err = { 0 };
+
+            doubts[0] = '\0';
+            spot_csv_doubts(is_set ? note_doubt : NULL);
+            ck_assert_int_eq(spot_csv_read(in, "t", want, 4, read_any, NULL, NULL, &err), 0);
+            ck_assert_str_eq(doubts, is_set ? file[i].told : "");
+            fclose(in);
+        }
+    spot_csv_doubts(NULL);
+}
+END_TEST
+
 START_TEST(columns_lines_and_bytes_have_their_limits)
 {
     char text[512] = "a,b";
