@@ -46,7 +46,7 @@ struct spot_group_options {
     double lease_s;   /* a member not heard from for this long is lost */
     double grace_s;   /* grace period of a notice that does not give one; 0: not known */
     double stall_s;   /* a member that makes no progress for this long is lost */
-    double settle_s;  /* wait this long after a join before the first epoch */
+    double settle_s;  /* wait this long after a join before the first epoch, if others may join */
     uint64_t n_first; /* and until this many members have joined */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);

@@ -240,6 +240,12 @@ static void send_id(struct spot_group *g, struct spot_peer *peer)
     peer->id = ++g->last_id;
 }
 
+/* True if all workers are here: no other can know a private address. */
+static bool is_complete(const struct spot_group *g)
+{
+    return !g->options->listen && spot_group_members(g) >= g->options->n_local;
+}
+
 /* The worker becomes a member. */
 static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
 {
@@ -256,7 +262,7 @@ static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err
     spot_machine_join(&view->machine, peer->id);
     spot_group_meet(g, peer);
     if (view->machine.phase == SPOT_PHASE_WAIT)
-        view->settle_until_s = spot_clock_s() + g->options->settle_s;
+        view->settle_until_s = spot_clock_s() + (is_complete(g) ? 0 : g->options->settle_s);
     return 0;
 }
 
