@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { TRIALS_MAX = 3, PROBES_MAX = 32 };
+enum { TRIALS_MAX = 3, SMALL_GROUP = 32, PROBES_MAX = 8 };
 
 static const double witness_s = 0.5;
 static const double patience_s = 20;   /* for a member that joins under a suspected name */
@@ -65,12 +65,13 @@ void spot_group_witness(const struct spot_group *g, struct spot_peer *const *pee
 /* --- questions and answers ------------------------------------------------ */
 
 /* Asks a member to probe its elders, the members with smaller ids, to which it would connect. In a
- * large group it probes at most PROBES_MAX of them, and each member probes other ones, so that n
- * members make about n probes, not n * n. */
+ * large group, where it connects to few, it probes at most PROBES_MAX of them, and each member
+ * probes other ones, so that n members make about n probes, not n * n. */
 static void ask(struct spot_group *g, struct spot_peer *peer)
 {
     const struct spot_machine *const m = &peer->view->machine;
-    const size_t every = peer->is_on_trial ? 1 : (m->n_member - 1) / PROBES_MAX + 1;
+    const bool is_large = m->n_member > SMALL_GROUP && !peer->is_on_trial;
+    const size_t every = is_large ? (m->n_member - 1) / PROBES_MAX + 1 : 1;
     struct spot_buf list = { 0 }, out = { 0 };
     char address[SPOT_ADDRESS_MAX + 8];
     uint32_t n = 0;
