@@ -177,15 +177,26 @@ static int on_death(struct spot_group *g, size_t i, int status, struct spot_err 
     return l->n_futile ? 0 : pause_failing(g, i, status, words, err);
 }
 
+/* One call in each turn of the loop, not one for each worker. */
+static bool has_dead_child(void)
+{
+    siginfo_t info = { .si_pid = 0 };
+
+    return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
 /* Restart dead workers; one that dies repeatedly without being useful is an error. */
 int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
 {
+    const bool is_any_dead = g->local && has_dead_child();
+
     look_who_runs(g);
     for (size_t i = 0; g->local && i < g->options->n_local; i++) {
         struct spot_local *const l = &g->local[i];
         int status;
 
-        if (l->pid && waitpid(l->pid, &status, WNOHANG) == l->pid && on_death(g, i, status, err))
+        if (is_any_dead && l->pid && waitpid(l->pid, &status, WNOHANG) == l->pid &&
+            on_death(g, i, status, err))
             return -1;
         if (!l->pid && spot_clock_s() >= l->again_s && start(g, i, err))
             return -1;

@@ -16,22 +16,29 @@ static bool is_among(const uint32_t *id, size_t n, uint32_t wanted)
     return false;
 }
 
+static void add_member(struct spot_comm_place *place, uint32_t *id, uint32_t wanted)
+{
+    if (wanted && !is_among(id, place->n_member, wanted))
+        id[place->n_member++] = wanted;
+}
+
 /* The members that communicate: all members of the grid, then mirrors outside it; after them the
  * replicas of this stage. */
 static struct spot_comm_place place_of(struct spot_worker *w)
 {
     const struct spot_form *const f = &w->form;
     uint32_t *const id =
-        spot_xcalloc(spot_form_size(f) + f->n_peer + spot_form_replicas(f), sizeof(*id));
+        spot_xcalloc(spot_form_size(f) + f->P + f->n_precopy + spot_form_replicas(f), sizeof(*id));
     struct spot_comm_place place = { .me = w->agent.id, .member = id };
     uint32_t *replica;
 
     w->comm_member = id;
     for (uint32_t i = 0; i < spot_form_size(f); i++)
         id[place.n_member++] = f->member[i];
-    for (size_t i = 0; i < f->n_peer; i++)
-        if (spot_form_is_active(f, f->peer[i].id) && !is_among(id, place.n_member, f->peer[i].id))
-            id[place.n_member++] = f->peer[i].id;
+    for (uint32_t p = 0; p < f->P; p++)
+        add_member(&place, id, f->buddy[p]);
+    for (size_t i = 0; i < f->n_precopy; i++)
+        add_member(&place, id, f->precopy[i].to);
     w->n_comm_member = place.n_member;
     place.replica = replica = id + place.n_member;
     for (uint32_t i = 0; w->position >= 0 && i < spot_form_replicas(f); i++)
