@@ -203,7 +203,7 @@ END_TEST
 
 static struct spot_exec_form some_form(void)
 {
-    static struct spot_mesh_peer peer[2] = { { 1, "unix:/a" }, { 7, "10.0.0.1:4" } };
+    static struct spot_mesh_peer peer[2] = { { 1, "unix:/a", false }, { 7, "10.0.0.1:4", false } };
     static struct spot_exec_move move[1] = { { 5, { 1, 2, 3 }, 0, 1, 7 } };
     struct spot_exec_form form = { .has_place = true,
                                    .n_failed = 2,
