@@ -180,6 +180,11 @@ static void explain_wait(struct session *s, size_t k)
     if (best < 0)
         snprintf(new_why(s), WHY_TEXT, "%.64s waits: nothing that it runs on is worth its price",
                  job_id(s, k));
+    else if (choice->risk && s->plan->view.want[k].on >= 0)
+        snprintf(new_why(s), WHY_TEXT,
+                 "%.64s stops: jobs of high priority need workers, and its stop is among the "
+                 "cheapest that free enough",
+                 job_id(s, k));
     else if (choice->risk && choice->risk[k] > 0)
         snprintf(new_why(s), WHY_TEXT,
                  "%.64s waits: jobs of high priority would take its workers from it soon with "
