@@ -21,8 +21,11 @@ struct spot_class_demand {
     const struct spot_share_cluster *cluster;
     double *part;   /* [jobs->n][cluster->n] workers wanted of each type */
     double first_s; /* start of the first hour; INFINITY: not known yet */
-    size_t n_hour, cap;
-    double *most; /* [n_hour][cluster->n] */
+    size_t n_hour, cap, cap_last;
+    double *most; /* [n_hour][cluster->n] the largest demand in the hour */
+    double *last; /* [n_hour][cluster->n] the demand at its end */
+    /* [cluster->n][SPOT_SHARE_HOURS][SPOT_SHARE_LEVELS] quantiles of the rise */
+    double *rise;
     struct spot_share_demand law;
 };
 
@@ -54,6 +57,7 @@ struct spot_class_demand *spot_class_demand_new(const struct spot_share_jobs *jo
         divide(&jobs->job[i], cluster, rate + i * m, d->part + i * m);
     d->law.n_type = m;
     d->law.most = spot_xcalloc(m * SPOT_SHARE_HOURS * SPOT_SHARE_LEVELS, sizeof(int64_t));
+    d->rise = spot_xcalloc(m * SPOT_SHARE_HOURS * SPOT_SHARE_LEVELS, sizeof(double));
     return d;
 }
 
@@ -63,6 +67,8 @@ void spot_class_demand_free(struct spot_class_demand *demand)
         return;
     free(demand->part);
     free(demand->most);
+    free(demand->last);
+    free(demand->rise);
     free(demand->law.most);
     free(demand);
 }
@@ -78,9 +84,10 @@ static int by_time(const void *a, const void *b)
     return (x->workers > y->workers) - (x->workers < y->workers);
 }
 
-/* The largest demand for a type in [from_s, from_s + 1 h). At equal times ends count first. */
+/* The largest demand for a type in [from_s, from_s + 1 h), and the last one. At equal times ends
+ * count first. */
 static double most_in_hour(const struct spot_class_demand *d, const double *ended_s, size_t type,
-                           double from_s, struct change *change)
+                           double from_s, struct change *change, double *last)
 {
     double now = 0, most;
     size_t n = 0;
@@ -105,6 +112,7 @@ static double most_in_hour(const struct spot_class_demand *d, const double *ende
         now += change[k].workers;
         most = fmax(most, now);
     }
+    *last = now;
     return most;
 }
 
@@ -114,8 +122,10 @@ static void add_hour(struct spot_class_demand *d, const double *ended_s, struct 
     const size_t m = d->cluster->n;
 
     d->most = spot_xgrow(d->most, &d->cap, (d->n_hour + 1) * m, sizeof(*d->most));
+    d->last = spot_xgrow(d->last, &d->cap_last, (d->n_hour + 1) * m, sizeof(*d->last));
     for (size_t j = 0; j < m; j++)
-        d->most[d->n_hour * m + j] = most_in_hour(d, ended_s, j, from_s, change);
+        d->most[d->n_hour * m + j] =
+            most_in_hour(d, ended_s, j, from_s, change, &d->last[d->n_hour * m + j]);
     d->n_hour++;
 }
 
@@ -141,7 +151,7 @@ static double weight_of(size_t ago)
     return (near + SOME) * exp(-(double)ago / 24 / MEMORY_DAYS);
 }
 
-static void set_levels(struct rise *rise, size_t n, double base, int64_t *most)
+static void set_levels(struct rise *rise, size_t n, double *most)
 {
     double sum = 0, at = 0;
     size_t k = 0;
@@ -154,14 +164,13 @@ static void set_levels(struct rise *rise, size_t n, double base, int64_t *most)
 
         while (k + 1 < n && at + rise[k].weight < want)
             at += rise[k++].weight;
-        most[level] = (int64_t)ceil(fmax(0, base + rise[k].most) - 1e-9);
+        most[level] = rise[k].most;
     }
 }
 
-static void forecast_type(struct spot_class_demand *d, size_t type, struct rise *rise)
+static void learn_rises(struct spot_class_demand *d, size_t type, struct rise *rise)
 {
     const size_t m = d->cluster->n, n = d->n_hour, first = n > PAST_H ? n - PAST_H : 0;
-    const double base = d->most[(n - 1) * m + type];
 
     for (int h = 1; h <= SPOT_SHARE_HOURS; h++) {
         size_t n_rise = 0;
@@ -171,13 +180,26 @@ static void forecast_type(struct spot_class_demand *d, size_t type, struct rise 
 
             for (size_t k = s + 1; k <= s + (size_t)h; k++)
                 most = fmax(most, d->most[k * m + type]);
-            rise[n_rise++] = (struct rise){ most - d->most[s * m + type], weight_of(n - 1 - s) };
+            rise[n_rise++] = (struct rise){ most - d->last[s * m + type], weight_of(n - 1 - s) };
         }
         if (!n_rise) /* as it is */
             rise[n_rise++] = (struct rise){ 0, 1 };
-        set_levels(rise, n_rise, base,
-                   d->law.most + (type * SPOT_SHARE_HOURS + (size_t)h - 1) * SPOT_SHARE_LEVELS);
+        set_levels(rise, n_rise,
+                   d->rise + (type * SPOT_SHARE_HOURS + (size_t)h - 1) * SPOT_SHARE_LEVELS);
     }
+}
+
+/* The law of a type: the demand now, and the rises. */
+static void add_rises(struct spot_class_demand *d, const double *ended_s, size_t type, double now_s)
+{
+    const size_t first = type * SPOT_SHARE_HOURS * SPOT_SHARE_LEVELS;
+    double now = 0;
+
+    for (size_t i = 0; i < d->jobs->n && d->jobs->job[i].arrival_s <= now_s; i++)
+        if (d->jobs->job[i].priority == SPOT_SHARE_HIGH && ended_s[i] > now_s)
+            now += d->part[i * d->cluster->n + type];
+    for (size_t k = 0; k < (size_t)SPOT_SHARE_HOURS * SPOT_SHARE_LEVELS; k++)
+        d->law.most[first + k] = (int64_t)ceil(fmax(0, now + d->rise[first + k]) - 1e-9);
 }
 
 static void find_first(struct spot_class_demand *d, double now_s)
@@ -208,9 +230,11 @@ const struct spot_share_demand *spot_class_demand_at(struct spot_class_demand *d
     if (d->n_hour > was) {
         rise = spot_xcalloc(d->n_hour, sizeof(*rise));
         for (size_t j = 0; j < d->cluster->n; j++)
-            forecast_type(d, j, rise);
+            learn_rises(d, j, rise);
         free(rise);
-        d->law.hour_s = d->first_s + 3600 * (double)d->n_hour;
     }
+    for (size_t j = 0; d->n_hour && j < d->cluster->n; j++)
+        add_rises(d, ended_s, j, now_s);
+    d->law.from_s = now_s;
     return d->n_hour ? &d->law : NULL;
 }

@@ -5,11 +5,11 @@
  * For each type of worker and hour the largest demand is known once the hour is over: a job wants
  * its workers from its arrival to its end, running or not, on the type where it is fastest; among
  * equally fast types it is divided by their counts. Forecast of the largest demand of the next h
- * hours: the demand of the last hour, plus the rise over h hours as it was from similar hours in
- * the past. Rises from the same hour of the day weigh most, those from three hours off nothing, and
- * all weigh less with age. A rise is a maximum over one past path, so the hours are forecast
- * jointly. Before there are enough similar hours, rises from all hours count a little. Our own
- * method, of the family of analogs (Lorenz 1969).
+ * hours: the demand now, plus the rise within h hours as it was after similar hours in the past.
+ * Rises from the same hour of the day weigh most, those from three hours off nothing, and all weigh
+ * less with age. A rise is a maximum over one past path, so the hours are forecast jointly. Before
+ * there are enough similar hours, rises from all hours count a little. Our own method, of the
+ * family of analogs (Lorenz 1969).
  */
 #ifndef SPOT_FORECAST_CLASS_DEMAND_H
 #define SPOT_FORECAST_CLASS_DEMAND_H

@@ -51,8 +51,8 @@ static double risk(const struct spot_share_demand *d, size_t type, int64_t x, do
 double spot_share_demand_exceeds(const struct spot_share_demand *demand, size_t type, int64_t x,
                                  double now_s, double until_s)
 {
-    const double from = fmax(0, (now_s - demand->hour_s) / 3600);
-    const double to = fmax(from, (until_s - demand->hour_s) / 3600);
+    const double from = fmax(0, (now_s - demand->from_s) / 3600);
+    const double to = fmax(from, (until_s - demand->from_s) / 3600);
 
     return 1 - exp(risk(demand, type, x, from) - risk(demand, type, x, to));
 }

@@ -16,10 +16,10 @@ extern "C" {
 enum { SPOT_SHARE_HOURS = 6, SPOT_SHARE_LEVELS = 100 };
 
 struct spot_share_demand {
-    double hour_s; /* start of the first hour; the hours are whole */
+    double from_s;
     size_t n_type;
     /* [n_type][SPOT_SHARE_HOURS][SPOT_SHARE_LEVELS] quantiles at (k + 1/2) / SPOT_SHARE_LEVELS of
-     * the largest demand from hour_s to the end of the hour, ascending in both */
+     * the largest demand within an hour, two hours and so on of from_s, ascending in both */
     int64_t *most;
 };
 
