@@ -64,8 +64,10 @@ struct spot_liveput_dp {
     /* the state has neither victims nor unfinished migrations: costs are computed one by one; set
      * by a solve */
     bool is_lazy;
-    bool asks;  /* the same for each outcome, if the state has victims; set by a solve */
-    int n_node; /* number of nodes of u: 0, then those of the spans; set by the first solve */
+    bool asks;       /* the same for each outcome, if the state has victims; set by a solve */
+    int n_node;      /* number of nodes of u: 0, then those of the spans; set by the first solve */
+    double *node_s;  /* [n_node] u of each node; set with it */
+    double *at_node; /* [n_node] scratch */
     double left_max_s; /* largest u of the changes seen so far */
     double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:
                       suspended, at the first node only */

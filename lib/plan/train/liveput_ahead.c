@@ -72,6 +72,7 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
                   struct spot_liveput_space *space)
 {
     const size_t block = (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
+    const bool is_plain = spot_liveput_is_plain(dp);
     double *swap;
 
     spot_liveput_memo_open(dp);
@@ -88,9 +89,11 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
         }
         dists.n_event = spot_liveput_step_events(h, step, n, dists.event);
         dists.way[0] = (struct spot_liveput_way){ dists.event[0].prob, 1, 1 };
-        if (spot_liveput_is_plain(dp))
+        if (space->step)
+            spot_liveput_step_count(space->step, &dists, n, space);
+        else if (is_plain)
             spot_liveput_plain(dp, &dists, n);
-        for (int r = 0; !spot_liveput_is_plain(dp) && r <= dp->n_grid; r++)
+        for (int r = 0; !space->step && !is_plain && r <= dp->n_grid; r++)
             if (spot_liveput_may_run(dp, n, r))
                 spot_liveput_back_up(dp, &dists, n, r, space);
     }

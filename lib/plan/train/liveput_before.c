@@ -212,9 +212,9 @@ static void sort(int *order, const double *of, int n)
     }
 }
 
-static const struct spot_liveput_most *most_of(const struct spot_liveput_dp *dp,
-                                               const struct spot_liveput_dists *dists, int n,
-                                               int context, struct spot_liveput_space *space)
+const struct spot_liveput_most *spot_liveput_most_of(const struct spot_liveput_dp *dp,
+                                                     const struct spot_liveput_dists *dists, int n,
+                                                     int context, struct spot_liveput_space *space)
 {
     struct spot_liveput_most *most = &space->most[n - dp->n_low];
     const struct spot_liveput_way *way = &dists->way[context];
@@ -262,7 +262,7 @@ static struct race run_race(const struct spot_liveput_dp *dp,
                             const struct spot_liveput_dists *dists, int n, int rank, int context,
                             bool is_owing, struct spot_liveput_space *space)
 {
-    const struct spot_liveput_most *most = most_of(dp, dists, n, context, space);
+    const struct spot_liveput_most *most = spot_liveput_most_of(dp, dists, n, context, space);
     const struct spot_liveput_at *at = space->at[is_owing];
     struct race race = { sum_of(dp, dists, context, is_owing, space, dp->n_grid), -INFINITY,
                          dp->n_grid };
@@ -372,10 +372,11 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
         space->at[1][0] = at_event(dp, n, rank, 0, still, true);
         fill_waits(dp, dists, n, c, true, space);
         best = best_of(dp, dists, n, rank, c, true, space, &to);
+        spot_liveput_at_nodes(dp, spot_liveput_gain_of(dp, n, rank, 0, true), -1, NULL, 0, to, best,
+                              dp->at_node);
         for (int node = 1; node < n_node; node++)
             next[(size_t)node * wide] =
-                most_at_node(dp, dists, c, best - spot_liveput_held_up(dp, n, rank, 0, to, node),
-                             node, space) +
+                most_at_node(dp, dists, c, dp->at_node[node], node, space) +
                 down * sum_known(dp, dists, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
     }
 }

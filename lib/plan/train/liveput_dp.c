@@ -103,6 +103,7 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
     spot_liveput_plain_free(dp);
     free(dp->is_shut);
     free(dp->by_size);
+    free(dp->node_s);
     free(dp->rank);
     free(dp->n_fit);
     free(dp->value);
@@ -132,22 +133,10 @@ const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int contex
     return dp->value + spot_liveput_value_at(dp, context, n);
 }
 
-double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node)
-{
-    const size_t wide = (size_t)dp->n_grid + 1;
-
-    if (node > dp->node_per_span)
-        return value[(size_t)(node - dp->node_per_span) * wide + (size_t)r];
-    return dp->table->samples_per_s[dp->by_size[r]] *
-               (dp->interval_s - spot_liveput_node_s(dp, node)) +
-           value[r];
-}
-
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by)
 {
     const struct spot_liveput_gain *g;
-    const size_t wide = (size_t)dp->n_grid + 1;
     int to;
 
     then[0] = spot_liveput_mean(dp, n, rank, change, value);
@@ -159,17 +148,9 @@ void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int 
     for (int i = 0; i < g->n; i++) {
         const double other = spot_liveput_best(dp, g, i, value, n + change, &to);
 
-        for (int node = 1; node < dp->n_node; node++) {
-            double best = other - spot_liveput_held_up(dp, n, rank, change, to, node);
-
-            for (int k = 0; k < g->n_free[i]; k++) {
-                const int r = g->free[(size_t)i * wide + (size_t)k];
-
-                if (r < dp->n_fit[n + change])
-                    best = fmax(best, spot_liveput_go_on(dp, value, r, node));
-            }
-            then[(size_t)node * then_by] += g->prob[i] * best;
-        }
+        spot_liveput_at_nodes(dp, g, i, value, n + change, to, other, dp->at_node);
+        for (int node = 1; node < dp->n_node; node++)
+            then[(size_t)node * then_by] += g->prob[i] * dp->at_node[node];
     }
 }
 
@@ -302,7 +283,7 @@ static void most_init(const struct spot_liveput_dp *dp, struct spot_liveput_spac
     }
 }
 
-void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
+void spot_liveput_space_init(struct spot_liveput_dp *dp, struct spot_liveput_space *space)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
 
@@ -318,10 +299,14 @@ void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_livep
     }
     space->waits = spot_xcalloc(wide, sizeof(*space->waits));
     most_init(dp, space);
+    if (spot_liveput_has_step(dp))
+        space->step = spot_liveput_step_new(dp);
 }
 
 void spot_liveput_space_turn(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
 {
+    if (space->step)
+        spot_liveput_step_turn(space->step);
     for (int i = 0; space->most && i <= dp->n_max - dp->n_low; i++) {
         space->most[i].is_filled = false;
         memset(space->most[i].is_sorted, 0, sizeof(space->most[i].is_sorted));
@@ -342,6 +327,7 @@ void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_li
     free(space->waits);
     free(space->wait);
     free(space->on);
+    spot_liveput_step_free(space->step);
 }
 
 void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value)
@@ -538,10 +524,11 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
             struct spot_liveput_dists dists;
 
             dists_init(dp, chain, n, &dists);
-            for (int r = 0; r <= dp->n_grid; r++) {
+            if (space.step)
+                spot_liveput_step_count(space.step, &dists, n, &space);
+            for (int r = 0; !space.step && r <= dp->n_grid; r++)
                 if (spot_liveput_may_run(dp, n, r))
                     spot_liveput_back_up(dp, &dists, n, r, &space);
-            }
         }
 
         settled = turn(dp, speed) < SETTLED * dp->interval_s * fastest(dp) && !dp->is_finite;

@@ -107,6 +107,7 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     g->prob = (double *)(g + 1);
     g->of = g->prob + n_outcome;
     if (is_owing) {
+        g->row_s = spot_cost_row(dp->table, n, from, lost);
         g->free = spot_xcalloc((size_t)g->n * wide, sizeof(*g->free));
         g->n_free = spot_xcalloc((size_t)g->n, sizeof(*g->n_free));
     }
@@ -192,16 +193,17 @@ void spot_liveput_place(struct spot_liveput_dp *dp)
     if (n_node == dp->n_node) /* gains computed later are placed when they are made */
         return;
     dp->n_node = n_node;
+    free(dp->node_s);
+    dp->node_s = spot_xcalloc(2 * (size_t)n_node, sizeof(*dp->node_s));
+    dp->at_node = dp->node_s + n_node;
+    for (int node = 1; node < n_node; node++) {
+        const int m = dp->node_per_span, span = (node - 1) / m, i = (node - 1) % m;
+
+        dp->node_s[node] = (span + (double)i / (m - 1)) * dp->interval_s;
+    }
     for (size_t i = 0; dp->gain && i < n_gain(dp); i++)
         if (dp->gain[i])
             place_gain(dp, dp->gain[i]);
-}
-
-double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node)
-{
-    const int m = dp->node_per_span, span = (node - 1) / m, i = (node - 1) % m;
-
-    return node ? (span + (double)i / (m - 1)) * dp->interval_s : 0;
 }
 
 double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value, int rank,
@@ -220,17 +222,33 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
            dp->table->samples_per_s[dp->by_size[rank]] * beyond;
 }
 
-double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
-                            int node)
+/* Samples lost by a change to rank `to` at a node: the gain only counts the change itself, but with
+ * an unfinished migration it takes longer. */
+static double held_up(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
+                      int to, int node)
 {
-    struct spot_cost_table *t = dp->table;
-    const struct spot_cost_state state = { n, dp->by_size[rank], spot_liveput_node_s(dp, node) };
-    double cost_s;
-    int g;
+    const int g = dp->by_size[to];
+    const struct spot_cost_state state = { gain->there, dp->by_size[gain->from],
+                                           spot_liveput_node_s(dp, node) };
 
-    if (!t->carries_rest || to == dp->n_grid)
-        return 0;
-    g = dp->by_size[to];
-    cost_s = spot_cost_row(t, n, state.grid, change < 0 ? -change : 0)[g];
-    return t->samples_per_s[g] * (spot_cost_total_s(t, &state, g, cost_s) - cost_s);
+    return dp->table->samples_per_s[g] *
+           (spot_cost_total_s(dp->table, &state, g, gain->row_s[g]) - gain->row_s[g]);
+}
+
+void spot_liveput_at_nodes(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
+                           int i, const double *value, int n2, int to, double other, double *at)
+{
+    const bool is_held_up = dp->table->carries_rest && to < dp->n_grid;
+
+    for (int node = 1; node < dp->n_node; node++)
+        at[node] = is_held_up ? other - held_up(dp, gain, to, node) : other;
+    for (int k = 0; i >= 0 && k < gain->n_free[i]; k++) {
+        const int r = gain->free[(size_t)i * wide_of(dp) + (size_t)k];
+
+        for (int node = 1; r < dp->n_fit[n2] && node < dp->n_node; node++) {
+            const double x = spot_liveput_go_on(dp, value, r, node);
+
+            at[node] = x > at[node] ? x : at[node];
+        }
+    }
 }

@@ -24,6 +24,7 @@ struct spot_liveput_gain {
     const struct spot_cost_outcomes *told; /* or NULL: the mean */
     int n;                                 /* outcomes */
     double *prob;                          /* [n] */
+    const double *row_s; /* with an unfinished migration, from a grid: seconds to every grid */
     /* [n * wide] samples; -INFINITY if the grid continues unchanged with an unfinished migration:
      * then the rest of that migration determines them. If dp->asks and told: 0 if not computed */
     double *of;
@@ -94,11 +95,11 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
 double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
                          const double *value);
 
-/* Samples that the state (n, rank) loses at a node if it changes to rank `to` although a migration
- * is unfinished: gains only count the change itself, but with an unfinished migration it takes
- * longer. `change` is the known change; 0 stands for all unknown ones. */
-double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
-                            int node);
+/* at[node] of every node >= 1 of an unfinished migration: `other`, the best value of the changes,
+ * which leads to rank `to` after a change that takes longer there, or, for i >= 0, a greater one of
+ * going on in outcome i on n2 instances. */
+void spot_liveput_at_nodes(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
+                           int i, const double *value, int n2, int to, double other, double *at);
 
 /* A solve remembers which targets were best: between open and close every sweep asks for the same
  * maxima in the same order, and then reports how unevenly the values of a count moved: the largest
@@ -178,7 +179,10 @@ double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int
 void spot_liveput_place(struct spot_liveput_dp *dp);
 
 /* Seconds left at a node; just above a multiple of the interval where the node represents that. */
-double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node);
+static inline double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node)
+{
+    return node ? dp->node_s[node] : 0;
+}
 
 /* The value of running `rank` with left_s >= 0 of its migration unfinished, among value[n_node *
  * wide] of a context and count. Linear between two nodes, beyond the last one at the grid's
@@ -261,6 +265,7 @@ struct spot_liveput_space {
     size_t n_wait, wait_cap;
     double *on; /* [n_wait * n_node] */
     size_t on_cap;
+    struct spot_liveput_step *step; /* or NULL */
 };
 
 /* Call when values have changed. */
@@ -288,8 +293,22 @@ bool spot_liveput_is_plain(const struct spot_liveput_dp *dp);
 void spot_liveput_plain(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n);
 void spot_liveput_plain_free(struct spot_liveput_dp *dp);
 
+/* liveput_step.c: the same where a migration may be unfinished, also after the forecast. _turn:
+ * call when values have changed. */
+bool spot_liveput_has_step(const struct spot_liveput_dp *dp);
+struct spot_liveput_step *spot_liveput_step_new(struct spot_liveput_dp *dp);
+void spot_liveput_step_turn(struct spot_liveput_step *step);
+void spot_liveput_step_count(struct spot_liveput_step *step, const struct spot_liveput_dists *dists,
+                             int n, struct spot_liveput_space *space);
+void spot_liveput_step_free(struct spot_liveput_step *step);
+
+/* Within a sweep without a notice: the bounds of targets at one count. */
+const struct spot_liveput_most *spot_liveput_most_of(const struct spot_liveput_dp *dp,
+                                                     const struct spot_liveput_dists *dists, int n,
+                                                     int context, struct spot_liveput_space *space);
+
 /* For the current nodes. */
-void spot_liveput_space_init(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
+void spot_liveput_space_init(struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_liveput_space *space);
 
 /* Give grids that are not allowed the value SPOT_LIVEPUT_NEVER. */
@@ -297,7 +316,14 @@ void spot_liveput_shut(const struct spot_liveput_dp *dp, double *value);
 
 /* The value of continuing with rank r at a node >= 1: samples of the interval plus those
  * afterwards. */
-double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node);
+static inline double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value,
+                                        int r, int node)
+{
+    if (node > dp->node_per_span)
+        return value[(node - dp->node_per_span) * (dp->n_grid + 1) + r];
+    return dp->table->samples_per_s[dp->by_size[r]] * (dp->interval_s - dp->node_s[node]) +
+           value[r];
+}
 
 /* Start of the nodes of a context and count, n_grid + 1 apart. */
 size_t spot_liveput_value_at(const struct spot_liveput_dp *dp, int context, int n);
