@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 
-enum { MAGIC_BYTE = 8, HEADER_MAX = 4096 };
+enum { MAGIC_BYTE = 8, HEADER_MAX = 4096, BLOCK = 1 << 13 /* numbers read at once */ };
 
 static const char magic[] = "\x93NUMPY";
 
@@ -128,61 +128,139 @@ static uint64_t cell_of(const struct header *h, const unsigned char *byte)
     return x;
 }
 
-/* Reads line by line, so that a false size in the header takes no memory. */
-static int read_cells(const struct header *h, int64_t **cell, FILE *in, const char *source,
-                      struct spot_err *err)
+/* Fills `cell` from the bytes before; false if a number exceeds int64_t, *more. */
+static bool convert(const struct header *h, const unsigned char *byte, size_t n, int64_t *cell,
+                    uint64_t *more)
 {
-    const size_t n_line = (size_t)(h->is_fortran ? h->n_col : h->n_row);
-    const size_t n = (size_t)(h->is_fortran ? h->n_row : h->n_col);
-    unsigned char *const byte = spot_xcalloc(n, (size_t)h->cell_byte);
-    size_t cap = 0;
-    int rc = 0;
+    for (size_t k = 0; k < n; k++) {
+        const uint64_t x = cell_of(h, byte + k * (size_t)h->cell_byte);
 
-    for (size_t i = 0; i < n_line && n && !rc; i++) {
-        rc = read_bytes(in, byte, n * (size_t)h->cell_byte, source, err);
-        *cell = spot_xgrow(*cell, &cap, (i + 1) * n, sizeof **cell);
-        for (size_t j = 0; j < n && !rc; j++) {
-            const uint64_t x = cell_of(h, byte + j * (size_t)h->cell_byte);
+        if (h->kind == 'u' && x > INT64_MAX) {
+            *more = x;
+            return false;
+        }
+        cell[k] = (int64_t)x;
+    }
+    return true;
+}
 
-            if (h->kind == 'u' && x > INT64_MAX)
-                rc = spot_err_at(err, source, 0, 0, NULL, "%llu is more than 2^63 - 1",
-                                 (unsigned long long)x);
-            (*cell)[i * n + j] = (int64_t)x;
+static bool is_native(const struct header *h)
+{
+    const uint16_t one = 1;
+
+    return h->kind == 'i' && h->cell_byte == 8 && h->is_big_endian == !*(const unsigned char *)&one;
+}
+
+/* n numbers; byte has room for them as they are in the file. */
+static int read_numbers(const struct header *h, size_t n, int64_t *value, unsigned char *byte,
+                        FILE *in, const char *source, struct spot_err *err)
+{
+    uint64_t more;
+
+    if (is_native(h))
+        return read_bytes(in, value, n * sizeof *value, source, err);
+    if (read_bytes(in, byte, n * (size_t)h->cell_byte, source, err))
+        return -1;
+    if (convert(h, byte, n, value, &more))
+        return 0;
+    return spot_err_at(err, source, 0, 0, NULL, "%llu is more than 2^63 - 1",
+                       (unsigned long long)more);
+}
+
+/* Numbers that come in order: narrow until some are not. */
+struct sink {
+    struct spot_npy *to;
+    size_t n, cap;
+};
+
+static void append(struct sink *s, const int64_t *value, size_t n)
+{
+    struct spot_npy *const to = s->to;
+
+    if (!to->cell) {
+        to->narrow.cell = spot_xgrow(to->narrow.cell, &s->cap, s->n + n, 1);
+        spot_prefer_huge_pages(to->narrow.cell, s->cap);
+        if (!spot_narrow_add(&to->narrow, value, n)) {
+            spot_npy_widen(to);
+            s->cap = s->n;
         }
     }
-    free(byte);
+    if (to->cell) {
+        to->cell = spot_xgrow(to->cell, &s->cap, s->n + n, sizeof *to->cell);
+        memcpy(to->cell + s->n, value, n * sizeof *value);
+    }
+    s->n += n;
+}
+
+/* Takes memory as numbers come, not by what the header says. */
+static int read_cells(const struct header *h, struct spot_npy *matrix, FILE *in, const char *source,
+                      struct spot_err *err)
+{
+    const size_t n = (size_t)h->n_row * (size_t)h->n_col;
+    int64_t *const value = spot_xcalloc(BLOCK, sizeof *value);
+    unsigned char *const byte = spot_xcalloc(BLOCK, (size_t)h->cell_byte);
+    struct sink sink = { .to = matrix };
+    int rc = 0;
+
+    while (sink.n < n && !rc) {
+        const size_t n_now = n - sink.n < BLOCK ? n - sink.n : BLOCK;
+
+        rc = read_numbers(h, n_now, value, byte, in, source, err);
+        if (!rc)
+            append(&sink, value, n_now);
+    }
+    free(value), free(byte);
     return rc;
 }
 
-static int64_t *transposed(int64_t *cell, int64_t n_row, int64_t n_col)
+static void transpose(struct spot_npy *m)
 {
-    int64_t *const to = spot_xcalloc((size_t)(n_row * n_col), sizeof *to);
+    int64_t *const to = spot_xcalloc((size_t)(m->n_row * m->n_col), sizeof *to);
 
-    for (int64_t i = 0; i < n_row; i++)
-        for (int64_t j = 0; j < n_col; j++)
-            to[i * n_col + j] = cell[j * n_row + i];
-    free(cell);
-    return to;
+    spot_npy_widen(m);
+    for (int64_t i = 0; i < m->n_row; i++)
+        for (int64_t j = 0; j < m->n_col; j++)
+            to[i * m->n_col + j] = m->cell[j * m->n_row + i];
+    free(m->cell);
+    m->cell = to;
 }
 
 int spot_npy_read(struct spot_npy *matrix, FILE *in, const char *source, int64_t side_max,
                   struct spot_err *err)
 {
     struct header h = { 0 };
-    int64_t *cell = NULL;
 
+    *matrix = (struct spot_npy){ 0 };
     if (read_header(&h, in, source, err))
         return -1;
     if (h.n_row > side_max || h.n_col > side_max)
         return spot_err_at(err, source, 0, 0, NULL,
                            "a matrix of %lld x %lld, the limit is %lld in each", (long long)h.n_row,
                            (long long)h.n_col, (long long)side_max);
-    if (read_cells(&h, &cell, in, source, err)) {
-        free(cell);
+    matrix->n_row = h.n_row, matrix->n_col = h.n_col;
+    if (read_cells(&h, matrix, in, source, err)) {
+        spot_npy_release(matrix);
         return -1;
     }
-    if (cell && h.is_fortran)
-        cell = transposed(cell, h.n_row, h.n_col);
-    *matrix = (struct spot_npy){ h.n_row, h.n_col, cell };
+    if (h.is_fortran)
+        transpose(matrix);
     return 0;
+}
+
+void spot_npy_widen(struct spot_npy *matrix)
+{
+    const struct spot_narrow *const narrow = &matrix->narrow;
+
+    if (matrix->cell)
+        return;
+    matrix->cell = spot_xcalloc(narrow->n, sizeof *matrix->cell);
+    spot_narrow_widen(narrow, 0, narrow->n, matrix->cell);
+    free(matrix->narrow.cell);
+    matrix->narrow.cell = NULL;
+}
+
+void spot_npy_release(struct spot_npy *matrix)
+{
+    free(matrix->cell), free(matrix->narrow.cell);
+    *matrix = (struct spot_npy){ 0 };
 }

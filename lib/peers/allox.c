@@ -88,7 +88,9 @@ static void make_places(struct queue *q)
 static int assign(const struct queue *q, struct spot_assignment *answer, struct spot_err *err)
 {
     int64_t *cost = spot_xcalloc(q->n * (size_t)q->n_col, sizeof(*cost));
-    const struct spot_assign_problem problem = { (int)q->n, q->n_col, cost, false, NULL };
+    const struct spot_assign_problem problem = { .n_row = (int)q->n,
+                                                 .n_col = q->n_col,
+                                                 .cost = cost };
     int rc;
 
     for (size_t i = 0; i < q->n; i++)

@@ -12,7 +12,8 @@
  *
  * Potentials are kept in 64 bits where that is provably sufficient and in 128 bits otherwise.
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
- * reduction, shortest augmenting paths).
+ * reduction, shortest augmenting paths). A square of 64 rows and more with few different costs at
+ * equal steps takes a byte for each, and matchings of all pairs of reduced cost 0.
  */
 #ifndef SPOT_PLAN_ASSIGN_H
 #define SPOT_PLAN_ASSIGN_H
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/narrow.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,10 +37,11 @@ enum { SPOT_ASSIGN_SIDE_MAX = 16384 };
 
 struct spot_assign_problem {
     int n_row, n_col;    /* 0..SPOT_ASSIGN_SIDE_MAX */
-    const int64_t *cost; /* [n_row * n_col], row-major */
+    const int64_t *cost; /* [n_row * n_col], row-major; NULL: narrow, of a square to minimise */
     bool is_max;         /* maximise */
     const int *stay;     /* [n_row], the column that leaves row i in place, -1 for none; each
                             column at most once; NULL: column i */
+    const struct spot_narrow *narrow;
 };
 
 struct spot_assignment {
@@ -65,6 +68,10 @@ void spot_assignment_release(struct spot_assignment *answer);
 int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *largest,
                            struct spot_assignment *answer, struct spot_assignment *proof,
                            struct spot_err *err);
+
+/* *largest alone: the cost that the best full matching of the shorter side cannot avoid, 0 if there
+ * is no pair. False if there is no such matching. */
+bool spot_assign_threshold(const struct spot_assign_problem *problem, int64_t *largest);
 
 /* True if the certificate is valid. O(rows * columns), independent of how the answer was found. */
 bool spot_assign_verify(const struct spot_assign_problem *problem,

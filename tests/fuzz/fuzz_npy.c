@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!in)
         return 0;
     while (spot_npy_begins(in) && !spot_npy_read(&m, in, "fuzz", 64, &err))
-        free(m.cell);
+        spot_npy_release(&m);
     fclose(in);
     return 0;
 }

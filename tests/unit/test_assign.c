@@ -36,7 +36,9 @@ static void draw(struct random_case *c, struct spot_rng *rng, int side)
         c->cost[k] = below(rng, 100) < 12
                          ? SPOT_ASSIGN_FORBIDDEN
                          : lo + (int64_t)spot_rng_below(rng, (uint64_t)hi - (uint64_t)lo + 1);
-    c->p = (struct spot_assign_problem){ n, m, c->cost, below(rng, 10) < 3, NULL };
+    c->p = (struct spot_assign_problem){
+        .n_row = n, .n_col = m, .cost = c->cost, .is_max = below(rng, 10) < 3
+    };
 }
 
 struct best {
@@ -240,7 +242,7 @@ START_TEST(large_answers_are_proved_by_their_prices)
         static int64_t cost[150 * 150];
         const int n = 1 + below(&rng, 150), m = below(&rng, 2) ? n : 1 + below(&rng, 150);
         const int kind = below(&rng, 5), low = 1 + below(&rng, 12);
-        const struct spot_assign_problem p = { n, m, cost, below(&rng, 2), NULL };
+        const struct spot_assign_problem p = { n, m, cost, below(&rng, 2), NULL, NULL };
         struct spot_assignment answer, again;
 
         for (int i = 0; i < n; i++)
@@ -306,7 +308,7 @@ START_TEST(long_rows_are_proved_and_equal_with_any_instructions)
     spot_rng_init(&rng, 29, 0);
     for (int k = 0; k < 60; k++) {
         const int n = 250 + below(&rng, 170), m = k % 3 ? n : 250 + below(&rng, 170);
-        const struct spot_assign_problem p = { n, m, cost, k % 4 == 3, NULL };
+        const struct spot_assign_problem p = { n, m, cost, k % 4 == 3, NULL, NULL };
         struct spot_assignment answer[3];
 
         for (int i = 0; i < n; i++)
@@ -347,7 +349,7 @@ START_TEST(prices_that_are_off_by_one_are_found_whatever_their_size)
     for (int k = 0; k < 3000; k++) {
         const int64_t hi = size[k % 6];
         int64_t cost[5 * 6];
-        const struct spot_assign_problem p = { 5, 5 + k % 2, cost, k % 4 / 2, NULL };
+        const struct spot_assign_problem p = { 5, 5 + k % 2, cost, k % 4 / 2, NULL, NULL };
         struct spot_assignment answer;
         const int i = below(&rng, 5), by = below(&rng, 2) ? 1 : -1;
 
@@ -371,9 +373,9 @@ static void check_recorded(const struct spot_json_value *root)
     const int n = (int)spot_json_integer(spot_json_get(root, "rows"));
     const int m = (int)spot_json_integer(spot_json_get(root, "cols"));
     int64_t *cost = calloc((size_t)n * (size_t)m + 1, sizeof *cost);
-    const struct spot_assign_problem p = { n, m, cost,
-                                           spot_json_is_true(spot_json_get(root, "maximize")),
-                                           NULL };
+    const struct spot_assign_problem p = { n,    m,
+                                           cost, spot_json_is_true(spot_json_get(root, "maximize")),
+                                           NULL, NULL };
     struct spot_assignment answer;
 
     for (int k = 0; k < n * m; k++) {
@@ -479,7 +481,7 @@ static void draw_tied(struct spot_rng *rng, struct spot_assign_problem *p, int64
               m = below(rng, 2) ? n : 2 + below(rng, TIED_SIDE - 1);
     const int n_value = 1 + below(rng, 4), shape = below(rng, 3), shift = below(rng, m);
 
-    *p = (struct spot_assign_problem){ n, m, cost, below(rng, 2), stay };
+    *p = (struct spot_assign_problem){ n, m, cost, below(rng, 2), stay, NULL };
     for (int k = 0; k < n * m; k++)
         cost[k] = below(rng, 8) == 0 ? SPOT_ASSIGN_FORBIDDEN
                   : shape == 0       ? below(rng, n_value)
@@ -513,6 +515,93 @@ START_TEST(of_many_ties_the_canonical_one_is_chosen)
 }
 END_TEST
 
+enum { SQUARE_MAX = 150 };
+
+static void draw_square(struct spot_rng *rng, struct spot_assign_problem *p, int64_t *cost,
+                        int *stay)
+{
+    const int n = 64 + below(rng, SQUARE_MAX - 63), n_value = 1 + below(rng, 12);
+    const int shape = below(rng, 4), share = 1 + below(rng, 30),
+              shift = below(rng, 2) * below(rng, n);
+    const int64_t unit = below(rng, 2) ? 1 : 1 + below(rng, 1 << 20);
+    const int64_t base = below(rng, 2) ? 0 : (INT64_C(1) << 40) - below(rng, 99);
+
+    *p = (struct spot_assign_problem){ n, n, cost, below(rng, 2), stay, NULL };
+    for (int k = 0; k < n * n; k++) {
+        const int i = k / n, j = k % n;
+        const int64_t c = shape == 0   ? below(rng, n_value)
+                          : shape == 1 ? (below(rng, share) > 0) * (1 + below(rng, n_value))
+                          : shape == 2 ? (i / 3 * 5 + j / 4) % n_value
+                                       : (i * 7 / n) * (j * (1 + n_value) / n);
+
+        cost[k] = below(rng, 9 * share) == 0 ? SPOT_ASSIGN_FORBIDDEN : base + unit * c;
+    }
+    for (int i = 0; i < n; i++)
+        stay[i] = below(rng, 6) ? (i + shift) % n : -1;
+}
+
+/* Costs in a byte each are solved by matchings of all ties; one pair that is too costly for a byte,
+ * and for any optimum, has the same costs solved by shortest paths. */
+START_TEST(ties_are_solved_as_by_shortest_paths)
+{
+    static int64_t cost[SQUARE_MAX * SQUARE_MAX];
+    static int8_t cell[SQUARE_MAX * SQUARE_MAX];
+    int stay[SQUARE_MAX], n_done = 0;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 41, 0);
+    for (int k = 0; k < 400; k++) {
+        struct spot_assign_problem p;
+        struct spot_narrow narrow = { .cell = cell };
+        struct spot_assignment a, b;
+        size_t size;
+
+        draw_square(&rng, &p, cost, stay);
+        size = (size_t)p.n_row * (size_t)p.n_col;
+        if (!p.is_max && spot_narrow_add(&narrow, cost, size))
+            p.narrow = &narrow, p.cost = NULL;
+        ck_assert_int_eq(spot_assign(&p, &a, NULL), 0);
+        p.cost = cost;
+        for (size_t at = 0; at < size; at++)
+            if (cost[at] == SPOT_ASSIGN_FORBIDDEN)
+                cost[at] = p.is_max ? -(INT64_C(1) << 44) : (INT64_C(1) << 44) + 1;
+        ck_assert_int_eq(spot_assign(&p, &b, NULL), 0);
+        if (a.is_feasible) {
+            ck_assert(a.cost == b.cost && is_proved(&p, &a));
+            ck_assert(!memcmp(a.col_of_row, b.col_of_row, (size_t)p.n_row * sizeof(int)));
+        }
+        n_done += a.is_feasible;
+        spot_assignment_release(&a), spot_assignment_release(&b);
+    }
+    ck_assert_int_gt(n_done, 300);
+}
+END_TEST
+
+/* A proof in units of narrow costs is refused like any other: off by one, off by half a unit. */
+START_TEST(wrong_prices_of_narrow_costs_are_found)
+{
+    static int64_t cost[64 * 64];
+    static int8_t cell[64 * 64];
+    struct spot_narrow narrow = { .cell = cell };
+    const struct spot_assign_problem p = { 64, 64, NULL, false, NULL, &narrow };
+    struct spot_assignment a;
+
+    for (int k = 0; k < 64 * 64; k++)
+        cost[k] = 1000 + 10 * (k / 64 == k % 64 ? 2 : 3);
+    ck_assert(spot_narrow_add(&narrow, cost, 64 * 64));
+    ck_assert_int_eq(spot_assign(&p, &a, NULL), 0);
+    ck_assert(a.is_feasible && a.cost == 64 * 1020);
+    for (int by = -30; by <= 30; by++) {
+        a.u[3] += by, a.v[3] -= by; /* the sum stays, and the chosen pair's */
+        ck_assert(spot_assign_verify(&p, &a) == (by >= -10 && by <= 10));
+        a.u[3] -= by, a.v[3] += by;
+    }
+    a.col_of_row[0] = 1, a.col_of_row[1] = 0;
+    ck_assert(!spot_assign_verify(&p, &a));
+    spot_assignment_release(&a);
+}
+END_TEST
+
 START_TEST(reaches_the_recorded_optima)
 {
     FILE *in = fopen("../shared/data/golden/migrate/assign.jsonl", "r");
@@ -538,7 +627,7 @@ END_TEST
 
 START_TEST(sides_beyond_the_limit_are_refused)
 {
-    const struct spot_assign_problem p = { 1, SPOT_ASSIGN_SIDE_MAX + 1, NULL, false, NULL };
+    const struct spot_assign_problem p = { 1, SPOT_ASSIGN_SIDE_MAX + 1, NULL, false, NULL, NULL };
     struct spot_assignment answer;
     struct spot_err err;
 

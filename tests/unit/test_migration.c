@@ -10,7 +10,6 @@
 #include "common/rng.h"
 #include "migration_rig.h"
 #include "plan/assign.h"
-#include "plan/bottleneck.h"
 #include "plan/migration.h"
 #include "plan/migration/migration_inner.h"
 #include "suite.h"
@@ -151,9 +150,8 @@ static void check_overlaps(const struct spot_json_value *golden, const struct sp
     const struct spot_json_value *overlap = spot_json_get(golden, "overlap_bytes");
     const struct spot_json_value *slots = spot_json_get(golden, "slots");
     const size_t n_slot = spot_json_array_size(slots), n = (size_t)r->n_new;
-    int64_t *in = calloc(n * n_slot, sizeof *in);
-    double *in_s = calloc(n * n_slot, sizeof *in_s), most;
-    int *col = calloc(n, sizeof *col);
+    int64_t *in = calloc(n * n_slot, sizeof *in), most;
+    const struct spot_assign_problem assign = { .n_row = (int)n, .n_col = (int)n_slot, .cost = in };
     struct spot_assignment answer;
 
     ck_assert_uint_eq(spot_json_array_size(need), n);
@@ -179,18 +177,14 @@ static void check_overlaps(const struct spot_json_value *golden, const struct sp
             }
             ck_assert_int_eq(sum, item(spot_json_entry(overlap, slot), q));
             in[q * n_slot + slot] = r->need_byte[q] - sum;
-            in_s[q * n_slot + slot] = (double)in[q * n_slot + slot];
         }
     }
-    ck_assert_int_eq(
-        spot_assign(&(struct spot_assign_problem){ (int)n, (int)n_slot, in, false, NULL }, &answer,
-                    NULL),
-        0);
+    ck_assert_int_eq(spot_assign(&assign, &answer, NULL), 0);
     ck_assert_int_eq((int64_t)answer.cost, integer(golden, "min_total_bytes_moved_gpu_grain"));
-    ck_assert(spot_bottleneck((int)n, (int)n_slot, in_s, &most, col));
-    ck_assert_int_eq((int64_t)most, integer(golden, "minmax_bytes_in_gpu_grain"));
+    ck_assert(spot_assign_threshold(&assign, &most));
+    ck_assert_int_eq(most, integer(golden, "minmax_bytes_in_gpu_grain"));
     spot_assignment_release(&answer);
-    free(in), free(in_s), free(col);
+    free(in);
 }
 
 static int load(struct spot_json_doc *doc, const char *name)

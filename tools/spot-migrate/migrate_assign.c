@@ -237,17 +237,20 @@ static int solve_matrices(struct run *run, FILE *in, const char *source, struct 
     int c;
 
     for (unsigned long n = 1; (c = getc(in)) != EOF; n++) {
+        struct spot_assign_problem problem;
         struct spot_npy m;
         int rc;
 
         ungetc(c, in);
         if (spot_npy_read(&m, in, source, SPOT_ASSIGN_SIDE_MAX, err))
             return -1;
-        rc = solve(run,
-                   &(struct spot_assign_problem){
-                       .n_row = (int)m.n_row, .n_col = (int)m.n_col, .cost = m.cell },
-                   source, n, err);
-        free(m.cell);
+        if (run->is_bottleneck || m.n_row != m.n_col || !m.n_row)
+            spot_npy_widen(&m);
+        problem = (struct spot_assign_problem){
+            .n_row = (int)m.n_row, .n_col = (int)m.n_col, .cost = m.cell, .narrow = &m.narrow
+        };
+        rc = solve(run, &problem, source, n, err);
+        spot_npy_release(&m);
         if (rc)
             return rc;
     }

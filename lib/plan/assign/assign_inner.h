@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "plan/assign.h"
+#include "plan/assign/assign_pairs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +50,15 @@ bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matchi
  * is no full matching; *answer then has the violator. */
 bool spot_assign_wide(const struct spot_turned *t, struct spot_matching *matching,
                       struct spot_assignment *answer);
+
+/* Square, the costs given by `narrow`, whose unit the prices have; settled. Returns false if there
+ * is no full matching, or if it took too many steps. */
+bool spot_assign_tied(const struct spot_turned *t, const struct spot_narrow *narrow,
+                      struct spot_matching *matching);
+
+/* Change to the lexicographically smallest of the full matchings of these pairs, of which one is
+ * chosen. The last row and column are the dummies. Needs takers and wishes. */
+void spot_assign_order(struct spot_pairs *pairs);
 
 /* Change to the lexicographically smallest of the optimal matchings, with unchanged prices. */
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching);

@@ -13,165 +13,184 @@
 #include "common/xalloc.h"
 #include "plan/assign/assign_inner.h"
 
-struct settler {
-    int n, m, nobody, none; /* rows and columns of the original problem; nobody = n, none = m */
-    size_t n_word;          /* words of a bit set of rows and nobody */
-    uint64_t *takers;       /* [m + 1][n_word] */
-    uint64_t *open, *seen;  /* [n_word] */
-    int *col_of, *holder;   /* [n], [m] */
-    int *queue, *via, *via_col, n_queue, n_walked;
-};
-
-static bool has(const uint64_t *set, int k)
+static void put(struct spot_pairs *s, int row, int col)
 {
-    return set[k / 64] >> (k % 64) & 1;
-}
-
-static void put(uint64_t *set, int k)
-{
-    set[k / 64] |= UINT64_C(1) << (k % 64);
-}
-
-static uint64_t *takers_of(const struct settler *s, int col)
-{
-    return s->takers + (size_t)col * s->n_word;
+    spot_bit_put(spot_pairs_takers(s, col), row);
+    spot_bit_put(s->wishes + (size_t)row * s->m_word, col);
 }
 
 /* Sums are compared by their low words first. */
-static void find_tight(struct settler *s, const struct spot_turned *t,
+static void find_tight(struct spot_pairs *s, const struct spot_turned *t,
                        const struct spot_matching *matching)
 {
+    const int nobody = s->n - 1, none = s->m - 1;
     const uint64_t scale = (uint64_t)(t->problem->is_max ? -(int64_t)t->scale : t->scale);
     uint64_t *price = spot_xcalloc((size_t)(s->n + s->m), sizeof *price);
 
-    for (int k = 0; k < s->n; k++)
+    for (int k = 0; k < nobody; k++)
         price[k] = (uint64_t)(t->is_turned ? matching->v : matching->u)[k];
-    for (int k = 0; k < s->m; k++)
+    for (int k = 0; k < none; k++)
         price[s->n + k] = (uint64_t)(t->is_turned ? matching->u : matching->v)[k];
-    for (int r = 0; r < s->n; r++)
-        for (int c = 0; c < s->m; c++) {
-            const int64_t cost = t->problem->cost[(size_t)r * (size_t)s->m + (size_t)c];
+    for (int r = 0; r < nobody; r++)
+        for (int c = 0; c < none; c++) {
+            const int64_t cost = t->problem->cost[(size_t)r * (size_t)none + (size_t)c];
             const int i = t->is_turned ? c : r, j = t->is_turned ? r : c;
             spot_int128 x;
 
             if ((uint64_t)cost * scale - (price[r] + price[s->n + c]) <= 1 &&
                 spot_turned_cost(t, i, j, &x) && x == matching->u[i] + matching->v[j])
-                put(takers_of(s, c), r);
+                put(s, r, c);
         }
     free(price);
     for (int j = 0; j < t->m && t->n < t->m; j++)
         if (matching->v[j] == 0)
-            put(takers_of(s, t->is_turned ? s->none : j), t->is_turned ? j : s->nobody);
+            put(s, t->is_turned ? j : nobody, t->is_turned ? none : j);
 }
 
-static void give(struct settler *s, int giver, int col)
+/* Queue the open rows that may have the column and have not been seen; `near`: the columns that
+ * they can give up. */
+static void give(struct spot_pairs *s, uint64_t *near, int giver, int col)
 {
-    const uint64_t *takers = takers_of(s, col);
+    int k = s->n_queue;
 
-    for (size_t w = 0; w < s->n_word; w++)
-        for (uint64_t new = takers[w] & s->open[w] & ~s->seen[w]; new; new &= new - 1) {
-            const int x = (int)w * 64 + __builtin_ctzll(new);
+    spot_pairs_give(s, giver, col);
+    for (; k < s->n_queue; k++) {
+        const int x = s->queue[k];
 
-            put(s->seen, x);
-            s->via[x] = giver;
-            s->via_col[x] = col;
-            s->queue[s->n_queue++] = x;
-        }
+        if (x != s->n - 1)
+            spot_bit_put(near, s->col_of[x]);
+        if (s->col_of[x] == s->m - 1)
+            s->holder[s->m - 1] = x; /* of the rows without a column, one that can give that up */
+        for (int j = 0; j < s->m && x == s->n - 1; j++)
+            if (s->holder[j] == x)
+                spot_bit_put(near, j);
+    }
+}
+
+/* True if the walk can reach row x: by a column of a row that was seen, or of one that those let
+ * in. Continues where the previous call stopped. */
+static bool reaches(struct spot_pairs *s, uint64_t *near, int x)
+{
+    const uint64_t *const wishes = s->wishes + (size_t)x * s->m_word;
+    const int nobody = s->n - 1;
+
+    for (;;) {
+        if (spot_bit_has(s->seen, x))
+            return true;
+        for (size_t w = 0; w < s->m_word; w++)
+            if (wishes[w] & near[w]) {
+                const int j = (int)w * 64 + __builtin_ctzll(wishes[w] & near[w]);
+
+                s->giver[x] = s->holder[j];
+                s->given[x] = j;
+                return true;
+            }
+        if (s->n_walked == s->n_queue)
+            return false;
+        const int y = s->queue[s->n_walked++];
+
+        if (y != nobody)
+            give(s, near, y, s->col_of[y]);
+        for (int j = 0; j < s->m && y == nobody; j++)
+            if (s->holder[j] == y)
+                give(s, near, y, j);
+    }
 }
 
 /* Start with the column that row r gives up. */
-static void start(struct settler *s, int r)
+static void start(struct spot_pairs *s, uint64_t *near, int r)
 {
     memset(s->seen, 0, s->n_word * sizeof *s->seen);
+    memset(near, 0, s->m_word * sizeof *near);
     s->n_queue = s->n_walked = 0;
-    put(s->seen, r);
-    give(s, r, s->col_of[r]);
+    spot_bit_put(s->seen, r);
+    give(s, near, r, s->col_of[r]);
 }
 
-/* True if the walk can reach row x. Continues where the previous call stopped. */
-static bool reaches(struct settler *s, int x)
+/* The first column that row r can own. `loose`: the columns of open rows. */
+static int first_column(struct spot_pairs *s, const uint64_t *loose, uint64_t *near, int r)
 {
-    while (!has(s->seen, x) && s->n_walked < s->n_queue) {
-        const int y = s->queue[s->n_walked++];
-
-        if (y != s->nobody)
-            give(s, y, s->col_of[y]);
-        for (int j = 0; j < s->m && y == s->nobody; j++)
-            if (s->holder[j] == y)
-                give(s, y, j);
-    }
-    return has(s->seen, x);
-}
-
-static void own(struct settler *s, int row, int col)
-{
-    if (col != s->none)
-        s->holder[col] = row;
-    if (row != s->nobody)
-        s->col_of[row] = col;
-}
-
-/* The first column that row r can own. */
-static int first_column(struct settler *s, int r)
-{
+    const uint64_t *wishes = s->wishes + (size_t)r * s->m_word;
     bool is_started = false;
 
-    for (int j = 0; j < s->m && j != s->col_of[r]; j++) {
-        if (!has(takers_of(s, j), r) || !has(s->open, s->holder[j]))
-            continue;
-        if (!is_started)
-            start(s, r);
-        is_started = true;
-        if (reaches(s, s->holder[j]))
-            return j;
-    }
+    for (size_t w = 0; w < s->m_word; w++)
+        for (uint64_t rest = wishes[w] & loose[w]; rest; rest &= rest - 1) {
+            const int j = (int)w * 64 + __builtin_ctzll(rest);
+
+            if (j >= s->col_of[r])
+                return s->col_of[r];
+            if (!is_started)
+                start(s, near, r);
+            is_started = true;
+            if (reaches(s, near, s->holder[j]))
+                return j;
+        }
     return s->col_of[r];
 }
 
-static void order(struct settler *s)
+/* Row r keeps its column. */
+static void settle(struct spot_pairs *s, uint64_t *loose, int r)
 {
-    for (int r = 0; r < s->n; r++) {
-        const int j = first_column(s, r);
+    spot_bit_drop(s->open, r);
+    spot_bit_drop(loose, s->col_of[r]);
+}
 
-        for (int x = j == s->col_of[r] ? r : s->holder[j]; x != r;) {
-            const int giver = s->via[x];
+/* A walk that tried such a row would see all others in vain. */
+static bool has_one_wish(const struct spot_pairs *s, int r)
+{
+    int n = 0;
 
-            own(s, x, s->via_col[x]);
-            x = giver;
+    for (size_t w = 0; w < s->m_word && n < 2; w++)
+        n += __builtin_popcountll(s->wishes[(size_t)r * s->m_word + w]);
+    return n == 1;
+}
+
+void spot_assign_order(struct spot_pairs *s)
+{
+    const int nobody = s->n - 1, none = s->m - 1;
+    uint64_t *const loose = spot_xcalloc(2 * s->m_word, sizeof *loose), *near = loose + s->m_word;
+
+    memset(loose, 0xff, s->m_word * sizeof *loose);
+    for (int r = 0; r < nobody; r++)
+        if (has_one_wish(s, r))
+            settle(s, loose, r);
+    for (int r = 0; r < nobody; r++) {
+        const int j = first_column(s, loose, near, r);
+        int x = j == s->col_of[r] ? r : s->holder[j];
+
+        while (x != r) {
+            const int col = s->given[x];
+
+            if (col != none)
+                s->holder[col] = x;
+            s->col_of[x] = col;
+            x = s->giver[x];
         }
-        own(s, r, j);
-        s->open[r / 64] &= ~(UINT64_C(1) << (r % 64));
+        s->col_of[r] = j;
+        if (j != none)
+            s->holder[j] = r;
+        settle(s, loose, r);
     }
+    free(loose);
 }
 
 void spot_assign_settle(const struct spot_turned *t, struct spot_matching *matching)
 {
-    const size_t n = (size_t)t->problem->n_row, m = (size_t)t->problem->n_col;
-    struct settler s = { .n = (int)n, .m = (int)m, .nobody = (int)n, .none = (int)m };
+    const int n = t->problem->n_row, m = t->problem->n_col;
     int *const col_of = t->is_turned ? matching->row_of : matching->col_of;
     int *const row_of = t->is_turned ? matching->col_of : matching->row_of;
-    int *mem = spot_xcalloc(4 * (n + 1) + m, sizeof *mem);
+    struct spot_pairs s;
 
-    s.n_word = (n + 1 + 63) / 64;
-    s.takers = spot_xcalloc((m + 3) * s.n_word, sizeof *s.takers);
-    s.open = takers_of(&s, s.none + 1);
-    s.seen = s.open + s.n_word;
-    s.queue = mem;
-    s.via = s.queue + n + 1;
-    s.via_col = s.via + n + 1;
-    s.col_of = s.via_col + n + 1;
-    s.holder = s.col_of + n + 1;
+    spot_pairs_init(&s, n + 1, m + 1);
     find_tight(&s, t, matching);
-    for (int i = 0; i <= s.n; i++)
-        put(s.open, i);
-    for (int i = 0; i < s.n; i++)
-        s.col_of[i] = col_of[i] < 0 ? s.none : col_of[i];
-    for (int j = 0; j < s.m; j++)
-        s.holder[j] = row_of[j] < 0 ? s.nobody : row_of[j];
-    order(&s);
-    for (int i = 0; i < s.n; i++)
-        col_of[i] = s.col_of[i] == s.none ? -1 : s.col_of[i];
-    for (int j = 0; j < s.m; j++)
-        row_of[j] = s.holder[j] == s.nobody ? -1 : s.holder[j];
-    free(s.takers), free(mem);
+    for (int i = 0; i < n; i++)
+        s.col_of[i] = col_of[i] < 0 ? m : col_of[i];
+    for (int j = 0; j < m; j++)
+        s.holder[j] = row_of[j] < 0 ? n : row_of[j];
+    spot_assign_order(&s);
+    for (int i = 0; i < n; i++)
+        col_of[i] = s.col_of[i] == m ? -1 : s.col_of[i];
+    for (int j = 0; j < m; j++)
+        row_of[j] = s.holder[j] == n ? -1 : s.holder[j];
+    spot_pairs_release(&s);
 }

@@ -7,7 +7,6 @@
 
 #include "common/xalloc.h"
 #include "plan/assign.h"
-#include "plan/bottleneck.h"
 #include "plan/migration/place_bound.h"
 
 enum { STEPS_PER_SCORE = 20 }; /* enumeration: tree nodes visited per placement scored */
@@ -81,7 +80,9 @@ static int64_t place_within(struct search *s, double limit_s)
     const size_t n = (size_t)p->n_position, m = (size_t)s->n_slot;
     int64_t *cost = spot_xcalloc(n * m, sizeof *cost), total = -1;
     int *stay = spot_xcalloc(n, sizeof(int));
-    const struct spot_assign_problem problem = { p->n_position, s->n_slot, cost, false, stay };
+    const struct spot_assign_problem problem = {
+        .n_row = p->n_position, .n_col = s->n_slot, .cost = cost, .stay = stay
+    };
     struct spot_assignment answer;
 
     for (size_t q = 0; q < n; q++) {
@@ -101,19 +102,29 @@ static int64_t place_within(struct search *s, double limit_s)
     return total;
 }
 
-/* The least limit_s for which place_within finds a placement. */
+/* The least limit_s for which place_within finds a placement. The bits of times, none of which is
+ * negative, are in their order as integers. */
 static double bottleneck(struct search *s)
 {
     const struct spot_place_problem *p = s->p;
     const size_t n = (size_t)p->n_position, m = (size_t)s->n_slot;
-    double *time = spot_xcalloc(n * m, sizeof *time), limit_s = 0;
-    int *slot_of = spot_xcalloc(n, sizeof(int));
+    int64_t *bits = spot_xcalloc(n * m, sizeof *bits), least;
+    const struct spot_assign_problem problem = { .n_row = p->n_position,
+                                                 .n_col = s->n_slot,
+                                                 .cost = bits };
+    double limit_s;
 
     for (size_t q = 0; q < n; q++)
-        for (size_t k = 0; k < m; k++)
-            time[q * m + k] = in_s(p, (int)q, s->slot[k]);
-    spot_bottleneck(p->n_position, s->n_slot, time, &limit_s, slot_of);
-    free(time), free(slot_of);
+        for (size_t k = 0; k < m; k++) {
+            const double time_s = in_s(p, (int)q, s->slot[k]);
+
+            memcpy(&bits[q * m + k], &time_s, sizeof time_s);
+            if (!isfinite(time_s))
+                bits[q * m + k] = SPOT_ASSIGN_FORBIDDEN;
+        }
+    spot_assign_threshold(&problem, &least);
+    memcpy(&limit_s, &least, sizeof least);
+    free(bits);
     return limit_s;
 }
 

@@ -63,7 +63,9 @@ static void add_cut(struct bound *b)
 static double least(struct bound *b, double limit_s)
 {
     const int n = b->p->n_position, m = b->p->n_node;
-    const struct spot_assign_problem problem = { n, m, b->cost, false, b->stay };
+    const struct spot_assign_problem problem = {
+        .n_row = n, .n_col = m, .cost = b->cost, .stay = b->stay
+    };
     struct spot_assignment answer;
     double fixed_s = 0, value = -1;
 
