@@ -30,6 +30,9 @@ struct spot_partial {
     struct spot_chunk_map map;
     struct spot_partial_options options;
 
+    /* One thread writes at a time: the kernel lets no two write to a file, and a thread that waits
+     * there spins on a processor which a sender on this machine could use. */
+    pthread_mutex_t write_lock;
     pthread_mutex_t lock; /* guards everything below */
     uint8_t *state;       /* [chunks] */
     uint64_t *hash;       /* [chunks], of received ones */
@@ -247,6 +250,7 @@ static struct spot_partial *new_partial(const char *path, const struct spot_stre
     if (p->options.sync_s <= 0)
         p->options.sync_s = 0.2;
     pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->write_lock, NULL);
     return p;
 }
 
@@ -346,6 +350,7 @@ void spot_partial_free(struct spot_partial *p)
     spot_close(p->fd);
     spot_close(p->journal_fd);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->write_lock);
     spot_chunk_map_release(&p->map);
     spot_st_release(&p->st);
     free(p->state);
@@ -431,7 +436,9 @@ int spot_partial_put(struct spot_partial *p, const struct spot_chunk *chunk, con
                             chunk->seq, p->part);
     if (before != MISSING)
         return 0;
+    pthread_mutex_lock(&p->write_lock);
     rc = write_at(p->fd, raw, chunk->raw_byte, p->n_header + chunk->raw_off, p->part, err);
+    pthread_mutex_unlock(&p->write_lock);
     pthread_mutex_lock(&p->lock);
     if (rc)
         p->state[chunk->seq] = MISSING;

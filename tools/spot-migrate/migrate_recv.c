@@ -130,15 +130,17 @@ static bool show(struct recv *r, const struct spot_receiver_state *state)
 static int follow(struct recv *r, struct spot_receiver *receiver, int listener,
                   struct spot_err *err)
 {
-    struct spot_receiver_state state;
+    struct spot_receiver_state state = { 0 };
     double alive_s = spot_clock_s();
 
     for (;;) {
-        struct spot_port *port = listener < 0 ? NULL : net_accept(&r->net, listener, 0.02);
+        /* Beside streams that run, the end of the transfer is waited for, not another stream. */
+        const double wait_s = state.n_port ? 0 : 0.02;
+        struct spot_port *port = listener < 0 ? NULL : net_accept(&r->net, listener, wait_s);
 
         if (port && spot_receiver_add(receiver, port, err))
             return -1;
-        spot_receiver_wait(receiver, listener < 0 ? 0.25 : 0.02, &state);
+        spot_receiver_wait(receiver, listener < 0 ? 0.25 : 0.005, &state);
         show(r, &state);
         if (state.is_committed)
             return 0;
