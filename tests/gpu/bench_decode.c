@@ -3,8 +3,8 @@
  *
  *   bench_decode [TYPE [L C H T V]]      bf16 12 768 12 1024 50304; BACKEND=cpu: without a device
  *
- * name<TAB>value. Of a step the median of 40 (GPU_SMALL: of 4), after a context of half the
- * sequence, with the choice of its tokens by as many threads as there are processors: by launches,
+ * name<TAB>value. Of a step the median of 40, after a context of half the sequence (GPU_SMALL: 4,
+ * 16), with the choice of its tokens by as many threads as there are processors: by launches,
  * as a graph, with tokens chosen on the device, and as a graph with that (SPOT_CUDA_DECODE). The
  * tokens of all four must be the same.
  */
@@ -154,6 +154,7 @@ int main(int argc, char **argv)
 {
     const int type = spot_infer_type_find(argc > 1 ? argv[1] : "bf16");
     const char *const backend = getenv("BACKEND");
+    const bool is_small = getenv("GPU_SMALL");
     const int n_thread = (int)sysconf(_SC_NPROCESSORS_ONLN);
     int64_t n[] = { 12, 768, 12, 1024, 50304 };
     int n_bundle;
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
     token = bench_tokens((size_t)n[3], vocab);
     logit = spot_xcalloc(BATCH * (size_t)vocab, sizeof(*logit));
     work = spot_xcalloc((size_t)n_thread * (size_t)vocab, sizeof(*work));
-    n_step = getenv("GPU_SMALL") ? 4 : STEPS;
+    n_step = is_small ? 4 : STEPS;
     for (int way = 0; way < (backend ? 1 : WAYS); way++) {
         setenv("SPOT_CUDA_DECODE", ways[way], 1);
         engine = spot_infer_new(&c, &err);
@@ -192,7 +193,7 @@ int main(int argc, char **argv)
         for (int k = 3; k >= 0 && !way; k--)
             prompt((n[3] - 1) >> k);
         for (int size = 0; size < 4; size++)
-            decode(size, way, n[3] / 2, (double)c.image_byte);
+            decode(size, way, is_small ? 16 : n[3] / 2, (double)c.image_byte);
         spot_infer_free(engine);
     }
     return 0;

@@ -26,7 +26,7 @@ static uint64_t page_byte(const struct spot_shape *s)
     return PAGE * spot_relay_token_byte(s);
 }
 
-static void rig_open(struct rig *r, int n_page, int n_kept)
+static void rig_open_on(struct rig *r, int n_page, int n_kept, int n_thread)
 {
     static const struct spot_relay_form alone = { .P = 1, .M = 1 };
     struct spot_err err = { 0 };
@@ -47,11 +47,16 @@ static void rig_open(struct rig *r, int n_page, int n_kept)
                                      .kv_byte = (uint64_t)n_page * page_byte(&r->m.shape),
                                      .kept_byte = (uint64_t)n_kept * page_byte(&r->m.shape),
                                      .token_max = spot_batch_loop_tokens(SEQUENCES),
-                                     .n_thread = 1 + n_page % 3 },
+                                     .n_thread = n_thread },
         &err);
     ck_assert_msg(r->relay, "%s", err.msg);
     spot_relay_enter(r->relay, &alone, NULL);
     r->loop = spot_batch_loop_new(&r->model, r->relay, SEQUENCES);
+}
+
+static void rig_open(struct rig *r, int n_page, int n_kept)
+{
+    rig_open_on(r, n_page, n_kept, 1);
 }
 
 static void rig_close(struct rig *r)
@@ -243,7 +248,7 @@ START_TEST(tokens_do_not_tell_what_was_shared)
         got = w;
         play_alone(&alone, &w);
         n_page = 7 + (int)spot_rng_below(&rng, 30); /* one context, or several */
-        rig_open(&r, n_page, (int)spot_rng_below(&rng, (uint64_t)n_page));
+        rig_open_on(&r, n_page, (int)spot_rng_below(&rng, (uint64_t)n_page), 1 + (_i == 0));
         for (int q = 0; q < REQUESTS; q++)
             for (int k = 0; k < n_choice; k++)
                 add(&r, number_of(q, k), w.prompt[q], w.n_prompt[q], (uint32_t)k,
