@@ -84,7 +84,7 @@ coverage coverage-units: deps # coverage-units fails below 90 %
 
 demo demo-serve demo-fleet bench fuzz lint tidy-all: deps
 	$(again) $(if $(filter fuzz,$@),VARIANT=fuzz CUDA=no )run-$@
-run-demo run-demo-serve run-demo-fleet: run-%: all $(B)/tests/load
+run-demo run-demo-serve run-demo-fleet: run-%: $(tools:%=$(B)/bin/%) $(B)/tests/load
 	$(Q)$(path) examples/$*.sh
 
 bench: deps-bench
