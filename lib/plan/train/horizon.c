@@ -43,17 +43,21 @@ struct walk {
     int lost_max;
     double *now, *then;            /* [count][context] probabilities */
     struct spot_count_step **step; /* [count][context] the step from there, computed on demand */
+    int *size;                     /* [count][context] its largest change */
 };
 
-static const struct spot_count_step *step_of(struct walk *w, int i, int c)
+static size_t step_of(struct walk *w, int i, int c)
 {
-    struct spot_count_step **s = &w->step[(size_t)i * (size_t)w->h->n_context + (size_t)c];
+    const size_t at = (size_t)i * (size_t)w->h->n_context + (size_t)c;
+    struct spot_count_step *s = w->step[at];
 
-    if (!*s) {
-        *s = spot_xcalloc(1, sizeof(**s));
-        spot_count_chain_step(w->chain, i + w->h->n_low, c, *s);
-    }
-    return *s;
+    if (s)
+        return at;
+    w->step[at] = s = spot_xcalloc(1, sizeof(*s));
+    spot_count_chain_step(w->chain, i + w->h->n_low, c, s);
+    for (int k = 1; k <= w->chain->size_max; k++)
+        w->size[at] = s->lost[k] > 0 || s->gained[k] > 0 ? k : w->size[at];
+    return at;
 }
 
 /* Record a change of `change` from count i in context c, with this probability. */
@@ -84,13 +88,15 @@ static void pass_count(struct walk *w, int step, int i)
         const bool stands_in = sum <= 0 && c == (h->n_context == 1 ? 0 : SPOT_CHAIN_AGE_MAX - 1);
         const double weight = stands_in ? 1e-300 : now[c];
         const struct spot_count_step *s;
+        size_t at;
 
         if (weight <= 0)
             continue;
-        s = step_of(w, i, c);
+        at = step_of(w, i, c);
+        s = w->step[at];
         all += weight;
         pass(w, i, c, 0, weight * s->still, kernel);
-        for (int k = 1; k <= w->chain->size_max; k++) {
+        for (int k = 1; k <= w->size[at]; k++) {
             if (s->lost[k] > 0)
                 pass(w, i, c, -k, weight * s->lost[k], kernel);
             if (s->gained[k] > 0)
@@ -115,6 +121,7 @@ static void walk_chain(struct walk *w, int context)
     double *memory = spot_xcalloc(2 * n, sizeof(*memory));
 
     w->step = spot_xcalloc(n, sizeof(struct spot_count_step *));
+    w->size = spot_xcalloc(n, sizeof(*w->size));
     w->now = memory;
     w->then = memory + n;
     w->now[(size_t)(h->start - h->n_low) * (size_t)h->n_context +
@@ -140,6 +147,7 @@ static void walk_chain(struct walk *w, int context)
     for (size_t i = 0; i < n; i++)
         free(w->step[i]);
     free(w->step);
+    free(w->size);
     free(memory);
 }
 
@@ -155,28 +163,41 @@ struct fit {
     double missed;  /* largest difference from the target distributions */
 };
 
-/* For speed: loops without branches, so that the compiler vectorises them. */
-SPOT_SIMD_INLINE double product(const double *restrict a, const double *restrict b, int n)
+/* For speed: sums stay in registers, four rows or 32 columns at a time. */
+typedef double four __attribute__((vector_size(32), aligned(8)));
+
+/* out[0..rows) = the products of so many rows of x, n apart, with y. */
+SPOT_SIMD_INLINE void multiply(const double *x, const double *y, int n, int rows, double *out)
 {
-    double sum[4] = { 0 };
+    four sum[4] = { { 0 } };
     int i = 0;
 
-    for (; i + 4 <= n; i += 4)
-        for (int k = 0; k < 4; k++)
-            sum[k] += a[i + k] * b[i + k];
+    for (; i + 4 <= n; i += 4) {
+        const four b = *(const four *)(y + i);
+
+        for (int r = 0; r < rows; r++)
+            sum[r] += *(const four *)(x + r * n + i) * b;
+    }
     for (; i < n; i++)
-        sum[0] += a[i] * b[i];
-    return sum[0] + sum[1] + sum[2] + sum[3];
+        for (int r = 0; r < rows; r++)
+            sum[r][0] += x[r * n + i] * y[i];
+    for (int r = 0; r < rows; r++)
+        out[r] = sum[r][0] + sum[r][1] + sum[r][2] + sum[r][3];
 }
 
-/* sum += the rows x[k] times times[k], one after the other. */
-SPOT_SIMD_INLINE void add(double *restrict sum, const double *const x[4], const double *times,
-                          int n)
+/* next[0..4 * vectors) = the same columns of the sum of the rows x, n apart, each times[k] > 0. */
+SPOT_SIMD_INLINE void add(const double *x, const double *times, int n, int vectors, double *next)
 {
-    const double *restrict a = x[0], *restrict b = x[1], *restrict c = x[2], *restrict d = x[3];
+    four sum[8] = { { 0 } };
 
-    for (int i = 0; i < n; i++)
-        sum[i] = sum[i] + times[0] * a[i] + times[1] * b[i] + times[2] * c[i] + times[3] * d[i];
+    for (int k = 0; k < n; k++, x += n) {
+        if (!(times[k] > 0))
+            continue;
+        for (int v = 0; v < vectors; v++)
+            sum[v] += times[k] * ((const four *)x)[v];
+    }
+    for (int v = 0; v < vectors; v++)
+        ((four *)next)[v] = sum[v];
 }
 
 /* Compute after[] from the last step backwards. */
@@ -193,10 +214,12 @@ SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 
         for (int j = 0; j < n; j++)
             f->both[j] = factor[j] * then[j];
-        for (int i = 0; i < n; i++) {
-            now[i] = product(kernel_of(f->h, step, i), f->both, n);
+        for (int i = 0; i + 4 <= n; i += 4)
+            multiply(kernel_of(f->h, step, i), f->both, n, 4, now + i);
+        for (int i = n / 4 * 4; i < n; i++)
+            multiply(kernel_of(f->h, step, i), f->both, n, 1, now + i);
+        for (int i = 0; i < n; i++)
             most = now[i] > most ? now[i] : most;
-        }
         for (int i = 0; i < n && most > 0; i++)
             now[i] /= most;
     }
@@ -227,27 +250,24 @@ SPOT_SIMD_INLINE void meet(double *restrict is, const double *restrict target, d
 }
 
 /* next = now times the step's kernel. */
-SPOT_SIMD_INLINE void add_rows(const struct fit *f, int step, const double *now,
-                               double *restrict next)
+SPOT_SIMD_INLINE void add_rows(const struct fit *f, int step, const double *now, double *next)
 {
+    const double *kernel = kernel_of(f->h, step, 0);
     const int n = counts_of(f->h);
-    const double *x[4];
-    double times[4];
-    int k = 0;
+    int j = 0;
 
-    for (int i = 0; i < n; i++) {
-        if (!(now[i] > 0))
-            continue;
-        x[k] = kernel_of(f->h, step, i);
-        times[k++] = now[i];
-        if (k == 4) {
-            add(next, x, times, n);
-            k = 0;
-        }
+    for (; j + 32 <= n; j += 32)
+        add(kernel + j, now, n, 8, next + j);
+    for (; j + 4 <= n; j += 4)
+        add(kernel + j, now, n, 1, next + j);
+    for (; j < n; j++) {
+        double sum = 0;
+
+        for (int i = 0; i < n; i++)
+            if (now[i] > 0)
+                sum += now[i] * kernel[i * n + j];
+        next[j] = sum;
     }
-    for (int i = 0; i < k; i++)
-        for (int j = 0; j < n; j++)
-            next[j] += times[i] * x[i][j];
 }
 
 /* Forward pass: set the factors of each step to meet its distribution. */
@@ -263,7 +283,6 @@ SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
         double *factor = f->factor + (size_t)((step - 1) * n), *next = mass + (size_t)(step * n);
         double *is = f->is, sum = 0, all = 0;
 
-        memset(next, 0, (size_t)n * sizeof(*next));
         add_rows(f, step, now, next);
         for (int j = 0; j < n; j++)
             is[j] = next[j] * factor[j] * then[j];
