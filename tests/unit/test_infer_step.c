@@ -289,6 +289,39 @@ START_TEST(tokens_chosen_on_the_device_are_those_of_the_host)
 }
 END_TEST
 
+/* A graph that chooses no tokens is not that of a step which does, and the other way round. */
+START_TEST(steps_with_and_without_choices_have_graphs_of_their_own)
+{
+    struct spot_infer_pick pick;
+    float *const logit = spot_xcalloc(V, sizeof(float));
+    struct model m;
+
+    model_open(&m, SPOT_INFER_BF16);
+    float *const want = alone(&m);
+
+    setenv("SPOT_CUDA_DECODE", "graphs+tokens", 1);
+    struct spot_infer *const f = engine(&m, 0, 1, 1);
+    const int id = spot_infer_open(f, NULL);
+
+    for (int k = 0; k < STEPS; k++) {
+        const struct spot_infer_item item =
+            item_of(&m, id, 1, k ? context[1] + k - 1 : 0, k ? 1 : context[1]);
+
+        pick = pick_of(1, k);
+        pick.is_wanted = pick.is_wanted && k / 2 % 2;
+        run(&f, 1, &item, 1, &pick, logit);
+        check_row(1, k, &pick, logit, want + (STEPS + k) * V);
+    }
+    ck_assert_uint_ge(spot_infer_counts(f).n_graph, STEPS / 2);
+    ck_assert_uint_gt(spot_infer_counts(f).n_chosen, 0);
+    spot_infer_free(f);
+    unsetenv("SPOT_CUDA_DECODE");
+    free(want);
+    free(logit);
+    spot_free_aligned(m.image);
+}
+END_TEST
+
 /* At once, or when the recording ends; only the twin can. */
 START_TEST(a_driver_that_records_nothing_costs_no_bit)
 {
@@ -322,6 +355,7 @@ int main(int argc, char **argv)
     const int n = in_tier("twin") ? 2 : 1;
 
     tcase_add_loop_test(tc, steps_as_graphs_have_the_bits_of_sequences_alone, 0, n);
+    tcase_add_test(tc, steps_with_and_without_choices_have_graphs_of_their_own);
     tcase_add_test(tc, tokens_chosen_on_the_device_are_those_of_the_host);
     tcase_add_loop_test(tc, a_driver_that_records_nothing_costs_no_bit, 0, n);
     return run_suite("infer_step", tc);
