@@ -26,6 +26,7 @@ struct spot_exec_agent_options {
     struct spot_state_store *store;     /* for commits made there; borrowed */
     /* files that the script saves by itself; borrowed, may be NULL */
     struct spot_rank_files *files;
+    const char *job;    /* for which their directory is locked */
     const char *errors; /* as in the ranks' options; NULL */
     const char *socket; /* path of the ranks' socket (rank_socket.h), known to them already */
     double late_s;      /* warn when a commit has waited this long for other ranks; 0: 5 */

@@ -337,6 +337,9 @@ int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
 {
     const bool has_told = e->commit.n_taken;
 
+    /* the script may have created the directory meanwhile */
+    if (e->options->files && spot_rank_files_hold(e->options->files, e->options->job, err))
+        return -1;
     if (!e->has_begun || e->formed != e->agent.epoch) {
         answer_late(e);
         return 0;

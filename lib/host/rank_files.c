@@ -549,7 +549,7 @@ struct spot_rank_files *spot_rank_files_new(const char *pattern,
     if (slash)
         f->base[n_base ? n_base : 1] = '\0';
     f->glob = spot_xstrdup(slash && slash[1] ? slash + 1 : slash ? "*" : pattern);
-    f->fd = -1;
+    f->fd = f->lock_fd = -1;
     f->warn = warn;
     return f;
 }
@@ -558,6 +558,7 @@ void spot_rank_files_free(struct spot_rank_files *f)
 {
     if (!f)
         return;
+    spot_rank_files_let_go(f);
     spot_rank_files_release(f->file, f->n);
     if (f->fd >= 0)
         close(f->fd);

@@ -36,6 +36,13 @@ struct spot_rank_files *spot_rank_files_new(const char *pattern,
                                             struct spot_err *err);
 void spot_rank_files_free(struct spot_rank_files *files); /* may be NULL */
 
+/* Lock the directory for a job, a line of text of at most 300 bytes, until spot_rank_files_free; no
+ * effect while it is locked or does not exist. Nodes of one job share the lock. A file system
+ * without locks causes a warning. Returns 0, or -1 with *err (SPOT_ESYS), which names the process,
+ * if another job holds it. The first call waits for processes of a job that was killed, 10 s at
+ * most. */
+int spot_rank_files_hold(struct spot_rank_files *files, const char *job, struct spot_err *err);
+
 /* A round begins. is_restored: the existing files were just laid out and are not new. is_first: the
  * first rank runs here. */
 void spot_rank_files_begin(struct spot_rank_files *files, bool is_restored, bool is_first);

@@ -28,7 +28,7 @@ static int by_path(const void *a, const void *b)
 bool spot_rank_files_match(const struct spot_rank_files *f, const char *name)
 {
     return strcmp(name, ".") && strcmp(name, "..") && strcmp(name, SPOT_FILES_ASIDE) &&
-           strcmp(name, SPOT_FILES_RUNNING) &&
+           strcmp(name, SPOT_FILES_RUNNING) && strcmp(name, SPOT_FILES_LOCK) &&
            strncmp(name, SPOT_FILES_NEW, strlen(SPOT_FILES_NEW)) && !fnmatch(f->glob, name, 0);
 }
 

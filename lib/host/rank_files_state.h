@@ -14,6 +14,7 @@ extern "C" {
 
 #define SPOT_FILES_ASIDE   ".spot-aside"
 #define SPOT_FILES_RUNNING ".spot-running"
+#define SPOT_FILES_LOCK    ".spot-lock"
 #define SPOT_FILES_NEW     ".spot-new-" /* prefix of files before they get their final names */
 
 struct spot_rank_file {
@@ -58,6 +59,9 @@ struct spot_rank_files {
     struct timespec begun;     /* files modified later were written by ranks of this node */
     struct spot_rank_aside *aside; /* [n_aside], of this laying out */
     size_t n_aside, cap_aside;
+    char job[320]; /* for which the directory is locked */
+    int lock_fd;   /* -1: not locked */
+    bool is_unlockable;
 };
 
 /* True if an entry of the directory matches the pattern and is not one of our own files. */
@@ -84,6 +88,9 @@ void spot_rank_files_begin_running(struct spot_rank_files *f);
 void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at);
 /* True if an earlier agent was killed here; then files written after *whole may be incomplete. */
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
+/* rank_files_lock.c: unlock the directory, and remove the file of the lock if nobody else of the job
+ * holds it. */
+void spot_rank_files_let_go(struct spot_rank_files *f);
 /* rank_files_lay.c: write the i-th file of a record and rename it to this name in a directory, in
  * one step. `room` is of SPOT_STATE_CHUNK_BYTE. Returns 0, or -1 with *err as
  * spot_state_lay_out. */

@@ -436,3 +436,84 @@ END
     wait "$job"
     cmp a/ckpt b/ckpt
 }
+
+# Lines of one host, which save in the directory they are started in.
+line() { # NAME: its id in $pid
+    background spot-run exec -q --checkpoint 'ckpt*' --events "log.$1" -- "$HERE/trainer" >"$1.out" 2>"$1.err"
+}
+
+@test "a second job in the directory of a job is refused with the process of the first, and nothing is moved" {
+    line first
+    first=$pid
+    seen log.first committed 2
+    for checkpoint in 'ckpt*' ./ckpt.txt other; do
+        run spot-run exec --checkpoint $checkpoint -- "$HERE/trainer"
+        [ "$status" -eq 4 ]
+        [[ $output == *"process $first:"* ]]
+    done
+    run spot-run exec --join unix:nobody --checkpoint 'ckpt*' -- "$HERE/trainer"
+    [ "$status" -eq 4 ]
+    [[ $output == *"process $first:"* ]]
+    [ ! -e .spot-aside ]
+    before=$(jq -s 'map(select(.event == "committed")) | length' log.first)
+    eventually "[ \"\$(jq -s 'map(select(.event == \"committed\")) | length' log.first)\" -gt $((before + 1)) ]"
+    : >finish
+    wait "$first"
+    [ "$(jq -s 'map(select(.event == "formed")) | length' log.first)" -eq 1 ]
+    [ "$(wc -l <ckpt.txt)" -eq 3 ]
+    [ ! -e .spot-lock ]
+    line second # it is over
+    wait "$pid"
+}
+
+@test "a job that is killed refuses nobody, though its node dies after it" {
+    line first
+    seen log.first committed 2
+    kill -9 "$pid" # it is not waited for
+    line second
+    seen log.second committed 1
+    kill -9 "$(pgrep -P "$pid")" # its node: the next one is of the same job
+    eventually '[ "$(jq -s "map(select(.event == \"formed\")) | length" log.second)" -eq 2 ]'
+    : >finish
+    wait "$pid"
+    [ ! -e .spot-lock ]
+}
+
+@test "nodes of one job share a directory, and a coordinator that is begun anew goes on with them" {
+    coordinator --workers 1 --nnodes 1:2
+    background spot-run exec --join unix:j --join-timeout 60s --checkpoint 'ckpt*' -- "$HERE/trainer" >b.out 2>b.err
+    eventually "[ \"\$(jq -s 'map(select(.event == \"formed\"))[-1].D' log)\" -eq 2 ]"
+    more
+    run spot-run exec -q --checkpoint 'ckpt*' -- "$HERE/trainer"
+    [ "$status" -eq 4 ]
+    kill -9 "$(pgrep -P "$job")" # not its timeout
+    wait "$job" || true
+    coordinator --workers 1 --nnodes 1:2 --resume
+    more
+    : >finish
+    wait "$job"
+    [ ! -e .spot-aside ]
+}
+
+@test "a directory that the scripts of two jobs create is of the first" {
+    command=makes pattern=out/ckpt*
+    cat >makes <<'END'
+#!/bin/sh
+while [ ! -e "$HERE/go.$1" ]; do sleep 0.02; done
+mkdir -p out
+while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
+END
+    chmod +x makes
+    for name in first second; do
+        background spot-run exec -q --checkpoint 'out/ckpt*' --events log.$name -- "$HERE/makes" $name 2>$name.err
+        eval "id_$name=$pid"
+        seen log.$name formed 1
+    done
+    : >go.first
+    eventually '[ -s out/.spot-lock ]'
+    : >go.second
+    wait "$id_second" && status=0 || status=$?
+    [ "$status" -eq 4 ]
+    : >finish
+    wait "$id_first"
+}

@@ -20,6 +20,7 @@
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/rank_files.h"
 #include "host/rank_output.h"
 #include "run.h"
 
@@ -44,6 +45,7 @@ static struct {
 #define GROUP o.job.group
 
 static bool is_agent;
+static char job_name[300];
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
@@ -204,7 +206,8 @@ static void become_node(void *user, uint64_t index, const char *address)
     char **argv;
 
     (void)user;
-    if (o.torchrun.endpoint) { /* the next leader starts a coordinator in the same directory */
+    /* the next leader starts a coordinator in the same directory */
+    if (o.torchrun.endpoint || !GROUP.listen) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == 1)
             _exit(1);
@@ -234,7 +237,7 @@ static void become_node(void *user, uint64_t index, const char *address)
         argv[n++] = own("--cold");
     argv[n++] = own("--no-python"); /* it is the first word already */
     argv[n++] = own("--");
-    setenv(EXEC_LOCAL_ENV, "1", 1);
+    setenv(EXEC_LOCAL_ENV, job_name, 1);
     memcpy(argv + n, o.node.ranks.command, n_word * sizeof(char *));
     execv("/proc/self/exe", argv);
 }
@@ -282,6 +285,23 @@ static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
     return 0;
 }
 
+/* With local nodes, whose checkpoints are then this job's alone: a second job is refused before it
+ * starts anything. */
+static int run_job(struct spot_err *err)
+{
+    struct spot_rank_files *files = NULL;
+    int rc = 0;
+
+    exec_name_job(GROUP.store ? GROUP.store : GROUP.listen, job_name, sizeof(job_name));
+    if (GROUP.n_local && o.node.checkpoint) {
+        files = spot_rank_files_new(o.node.checkpoint, NULL, err);
+        rc = files ? spot_rank_files_hold(files, job_name, err) : -1;
+    }
+    rc = rc ? -1 : spot_exec_run(&o.job, err);
+    spot_rank_files_free(files);
+    return rc;
+}
+
 static int coordinate(struct spot_err *err)
 {
     struct spot_exec_options *const e = &o.job;
@@ -308,7 +328,7 @@ static int coordinate(struct spot_err *err)
     else if (o.node.ranks.log_dir && spot_rank_output_make_dir(o.node.ranks.log_dir, err))
         return -1;
     spot_tool_never_wait();
-    return spot_exec_run(e, err);
+    return run_job(err);
 }
 
 /* Nodes of one job need different names: in containers process ids are equal, and with the network
@@ -367,8 +387,13 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     }
     is_agent = true;
     o.node.is_local = getenv(EXEC_LOCAL_ENV) != NULL;
-    if (!o.node.is_local)
+    if (o.node.is_local) {
+        snprintf(job_name, sizeof(job_name), "%s", getenv(EXEC_LOCAL_ENV));
+    } else {
         name_node();
+        exec_name_job(AGENT.join, job_name, sizeof(job_name));
+    }
+    o.node.agent.job = job_name;
     o.node.agent.hash = job_hash();
     catch_signals();
     spot_last_words_take();

@@ -10,6 +10,7 @@
 #include "cli/tool.h"
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
+#include "common/random.h"
 #include "common/utf8.h"
 #include "host/exec_agent.h"
 #include "host/rank_output.h"
@@ -34,6 +35,29 @@ static int check_text(const char *name, const char *text, struct spot_err *err)
                             "%s must be 1 to %d bytes of UTF-8 without control characters", name,
                             SPOT_NAME_MAX - 1);
     return 0;
+}
+
+void exec_name_job(const char *address, char *name, size_t n)
+{
+    const char *const colon = address ? strrchr(address, ':') : NULL;
+    char path[4096], *dir = NULL, *slash;
+    uint64_t drawn = 0;
+
+    if (!address) {
+        (void)spot_random_bytes(&drawn, sizeof(drawn), NULL);
+        snprintf(name, n, "alone %ld %016llx", (long)getpid(), (unsigned long long)drawn);
+    } else if (!strncmp(address, "unix:", 5)) {
+        snprintf(path, sizeof(path), "./%s", address + 5);
+        if (address[5] == '/')
+            memmove(path, path + 2, strlen(path + 2) + 1);
+        slash = strrchr(path, '/');
+        *slash = '\0';
+        dir = realpath(*path ? path : "/", NULL);
+        snprintf(name, n, "unix %.200s/%.90s", dir ? dir : path, slash + 1);
+        free(dir);
+    } else {
+        snprintf(name, n, "%.290s", strstr(address, "://") || !colon ? address : colon);
+    }
 }
 
 static int join_job(const struct running *r, struct spot_ranks *ranks, struct spot_err *err)
@@ -105,7 +129,10 @@ static int run_in(struct running *r, struct spot_err *err)
                        spot_state_store_count(r->states));
     if (o->checkpoint && r->states)
         r->files = spot_rank_files_new(o->checkpoint, o->is_quiet ? NULL : spot_tool_warn, err);
-    rc = r->states && (r->files || !o->checkpoint) ? run_ranks(r, err) : -1;
+    rc = r->states && (r->files || !o->checkpoint) &&
+                 (!r->files || !spot_rank_files_hold(r->files, o->agent.job, err))
+             ? run_ranks(r, err)
+             : -1;
     spot_rank_files_free(r->files);
     spot_state_store_free(r->states);
     return rc;

@@ -25,8 +25,14 @@ struct exec_node {
     bool is_local;     /* started by a coordinator, whose terminal it writes to */
 };
 
-/* Set in the environment of a local node; its ranks do not have it. */
+/* Set in the environment of a local node to the name of its job, as below; its ranks do not have
+ * it. */
 #define EXEC_LOCAL_ENV "SPOT_LOCAL_NODE"
+
+/* The name for which nodes lock the directory of the checkpoints: the same for all nodes of a job,
+ * and for its next coordinator. `address`: of the coordinator, as given; NULL for a job that nobody
+ * else can join. The host does not count, as it has several names. */
+void exec_name_job(const char *address, char *name, size_t n);
 
 /* Run until the job is over or the node has left. Returns 0, or -1 with *err. */
 int exec_node_run(struct exec_node *node, struct spot_err *err);
