@@ -284,6 +284,24 @@ static int lead(struct spot_exec_job *job, struct spot_err *err)
     return !strcmp(before->end, SPOT_JOB_FINISHED);
 }
 
+/* Nobody else can have joined a job without an address: its nodes have ended with it. */
+static int stopped(const struct spot_exec_job *job, struct spot_err *err)
+{
+    char what[SPOT_STATE_DESCRIBED];
+
+    if (job->options->group.listen)
+        return spot_err_set(err, SPOT_EPREEMPTED,
+                            "stopped in round %lu: its nodes wait for a coordinator until their "
+                            "--join-timeout",
+                            (unsigned long)job->n_started);
+    if (!job->options->hands_out || !job->states.newest.is_set)
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped in round %lu",
+                            (unsigned long)job->n_started);
+    spot_exec_describe_newest(job, what);
+    return spot_err_set(err, SPOT_EPREEMPTED,
+                        "stopped; %s is saved: the same line continues from it", what);
+}
+
 static int run(struct spot_exec_job *job, struct spot_err *err)
 {
     int64_t round;
@@ -307,10 +325,7 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
         return -1;
     }
     if (!spot_group_is_over(job->group))
-        return spot_err_set(err, SPOT_EPREEMPTED,
-                            "stopped in round %lu: its nodes wait for a coordinator until their "
-                            "--join-timeout",
-                            (unsigned long)job->n_started);
+        return stopped(job, err);
     return log_end(job, "finished", err);
 }
 

@@ -517,3 +517,19 @@ END
     : >finish
     wait "$id_first"
 }
+
+@test "a job of one host that is stopped says what is saved, and its line goes on with that" {
+    background spot-run exec --checkpoint 'ckpt*' --events log.first -- "$HERE/trainer" 2>first.err
+    seen log.first committed 2
+    kill -TERM "$pid"
+    wait "$pid" && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    tail -n 1 first.err | grep -q 'ckpt.txt'
+    run ! grep join-timeout first.err
+    rm begun/*
+    line second
+    eventually '[ -e begun/0.0 ]'
+    [ "$(cat begun/0.0)" -gt 0 ]
+    : >finish
+    wait "$pid"
+}
