@@ -3,8 +3,11 @@
 #define _GNU_SOURCE /* O_TMPFILE. NOLINT(bugprone-reserved-identifier) */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/hash.h"
 #include "common/pio.h"
 #include "common/random.h"
 #include "common/safe_dir.h"
@@ -25,6 +28,43 @@ static void set_time(int fd, uint64_t at_ns)
         (void)futimens(fd, (const struct timespec[]){ at, at });
 }
 
+/* --- marks of our files, for the next agent in this directory --- */
+
+#define MARK "user.spot.laid"
+enum { MARK_MAX = 128 };
+
+static void print_mark(const struct stat *st, const char *run, const char *path, char *text)
+{
+    snprintf(text, MARK_MAX, "%.40s %llu %lld.%09ld %lld %016llx", run,
+             (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+             (long long)st->st_size, (unsigned long long)spot_hash64(path, strlen(path)));
+}
+
+static void set_mark(const struct laid *p, int fd)
+{
+    char text[MARK_MAX];
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return;
+    print_mark(&st, p->record->run_id, p->file->path, text);
+    (void)fsetxattr(fd, MARK, text, strlen(text), 0);
+}
+
+bool spot_rank_files_was_laid(const struct spot_rank_files *f, const struct spot_rank_file *file)
+{
+    char text[MARK_MAX] = "", want[MARK_MAX];
+    const int fd = *f->run ? spot_safe_open_file(f->fd, file->path, NULL) : -1;
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = fgetxattr(fd, MARK, text, sizeof(text) - 1);
+    close(fd);
+    print_mark(&file->st, f->run, file->path, want);
+    return n > 0 && !strcmp(text, want);
+}
+
 static int fill(struct spot_state_store *store, const struct laid *p, int fd, void *room,
                 struct spot_err *err)
 {
@@ -40,6 +80,7 @@ static int fill(struct spot_state_store *store, const struct laid *p, int fd, vo
             return spot_err_sys(err, "cannot restore '%.200s'", p->file->path);
     }
     set_time(fd, p->file->at_ns);
+    set_mark(p, fd);
     return 0;
 }
 

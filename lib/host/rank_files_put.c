@@ -126,8 +126,20 @@ static void remove_empty(int dir_fd, const char *path)
     }
 }
 
+/* One message for all of a laying out: a script that keeps its last checkpoints leaves some on each
+ * node that was away. */
+static void tell_asides(const struct spot_rank_files *f)
+{
+    if (f->n_aside && f->warn)
+        f->warn("moved '%.60s'%s to '%.60s/" SPOT_FILES_ASIDE "', which may be deleted: %zu that "
+                "%s not of the commit that the ranks go on from, %.1f MB",
+                f->aside[0].unit, f->n_aside > 1 ? " and others" : "", f->base, f->n_aside,
+                f->n_aside > 1 ? "are" : "is", (double)f->aside_byte / 1e6);
+}
+
 static void forget_asides(struct spot_rank_files *f)
 {
+    f->aside_byte = 0;
     while (f->n_aside)
         free(f->aside[--f->n_aside].unit);
     free(f->aside);
@@ -157,8 +169,7 @@ static void number_aside(struct spot_rank_aside *aside, int aside_fd)
     }
 }
 
-static struct spot_rank_aside *aside_of(struct spot_rank_files *f, const char *path, int aside_fd,
-                                        bool *is_new)
+static struct spot_rank_aside *aside_of(struct spot_rank_files *f, const char *path, int aside_fd)
 {
     const size_t n = spot_rank_files_unit(path);
     struct spot_rank_aside *aside;
@@ -171,7 +182,6 @@ static struct spot_rank_aside *aside_of(struct spot_rank_files *f, const char *p
     *aside = (struct spot_rank_aside){ .unit = spot_xcalloc(n + 1, 1) };
     memcpy(aside->unit, path, n);
     number_aside(aside, aside_fd);
-    *is_new = true;
     return aside;
 }
 
@@ -192,10 +202,10 @@ static int rename_to_new(int from_fd, const char *from, int to_fd, const char *t
 }
 
 /* Another node on this machine may have moved it already, or may take the new name meanwhile. */
-static int rename_aside(struct spot_rank_files *f, const char *path, int aside_fd, bool *is_new,
-                        char *at, size_t n)
+static int rename_aside(struct spot_rank_files *f, const char *path, int aside_fd)
 {
-    struct spot_rank_aside *const aside = aside_of(f, path, aside_fd, is_new);
+    struct spot_rank_aside *const aside = aside_of(f, path, aside_fd);
+    char at[SPOT_STATE_PATH_MAX + 16];
     int rc;
 
     do {
@@ -203,7 +213,7 @@ static int rename_aside(struct spot_rank_files *f, const char *path, int aside_f
         const int from_fd = open_above(f->fd, path, &from);
         int to_fd;
 
-        name_aside(aside, path + strlen(aside->unit), at, n);
+        name_aside(aside, path + strlen(aside->unit), at, sizeof(at));
         to_fd = open_above(aside_fd, at, &to);
         rc = from_fd < 0 || to_fd < 0 ? -1 : rename_to_new(from_fd, from, to_fd, to);
         if (rc && errno == EEXIST && to_fd >= 0 && from_fd >= 0) {
@@ -218,18 +228,14 @@ static int rename_aside(struct spot_rank_files *f, const char *path, int aside_f
 
 static int move_aside(struct spot_rank_files *f, const char *path, struct spot_err *err)
 {
+    const struct spot_rank_file *const file = spot_rank_files_find(f, path);
     const int aside_fd = spot_safe_make_dir(f->fd, SPOT_FILES_ASIDE);
-    char at[SPOT_STATE_PATH_MAX + 16];
-    bool is_new = false;
-    const int rc = aside_fd < 0 ? -1 : rename_aside(f, path, aside_fd, &is_new, at, sizeof(at));
+    const int rc = aside_fd < 0 ? -1 : rename_aside(f, path, aside_fd);
 
     if (rc)
         spot_err_sys(err, "cannot move '%.60s/%.200s' to " SPOT_FILES_ASIDE, f->base, path);
-    else if (f->warn && is_new)
-        f->warn("'%.60s/%.*s' is not of the commit that the ranks go on from: it is "
-                "'%.60s/" SPOT_FILES_ASIDE "/%.*s' now",
-                f->base, (int)spot_rank_files_unit(path), path, f->base,
-                (int)spot_rank_files_unit(at), at);
+    else if (file)
+        f->aside_byte += (uint64_t)file->st.st_size;
     spot_close(aside_fd);
     return rc ? -1 : 0;
 }
@@ -239,7 +245,7 @@ static int clear(struct spot_rank_files *f, const struct spot_rank_file *file, s
     const char *name;
     int fd, rc;
 
-    if (!file->is_laid) {
+    if (!file->is_laid && !spot_rank_files_was_laid(f, file)) {
         rc = move_aside(f, file->path, err);
     } else {
         fd = open_above(f->fd, file->path, &name);
@@ -391,7 +397,7 @@ static int put_part(struct spot_rank_files *f, struct spot_state_store *store, c
 
     if (is_there(f, p, room))
         return 0;
-    if (now && !now->is_laid && move_aside(f, now->path, err))
+    if (now && !now->is_laid && !spot_rank_files_was_laid(f, now) && move_aside(f, now->path, err))
         return -1;
     fd = open_above(f->fd, file_of(p)->path, &name);
     if (fd < 0)
@@ -496,8 +502,11 @@ static int put_parts(struct spot_rank_files *f, struct spot_state_store *store,
 {
     size_t n_part;
     struct part *const part = list_parts(record, n, &n_part);
-    const int rc = put(f, store, part, n_part, n > 0, is_last, err);
+    int rc;
 
+    snprintf(f->run, sizeof(f->run), "%s", n ? record[0]->run_id : "");
+    rc = put(f, store, part, n_part, n > 0, is_last, err);
+    tell_asides(f);
     forget_asides(f);
     free(part);
     return rc;

@@ -59,8 +59,10 @@ struct spot_rank_files {
     struct timespec begun;     /* files modified later were written by ranks of this node */
     struct spot_rank_aside *aside; /* [n_aside], of this laying out */
     size_t n_aside, cap_aside;
-    char job[320]; /* for which the directory is locked */
-    int lock_fd;   /* -1: not locked */
+    uint64_t aside_byte;
+    char run[SPOT_RUN_ID_MAX]; /* of the commit laid out now */
+    char job[320];             /* for which the directory is locked */
+    int lock_fd;               /* -1: not locked */
     bool is_unlockable;
 };
 
@@ -88,14 +90,17 @@ void spot_rank_files_begin_running(struct spot_rank_files *f);
 void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at);
 /* True if an earlier agent was killed here; then files written after *whole may be incomplete. */
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
-/* rank_files_lock.c: unlock the directory, and remove the file of the lock if nobody else of the job
- * holds it. */
+/* rank_files_lock.c: unlock the directory, and remove the file of the lock if nobody else of the
+ * job holds it. */
 void spot_rank_files_let_go(struct spot_rank_files *f);
 /* rank_files_lay.c: write the i-th file of a record and rename it to this name in a directory, in
  * one step. `room` is of SPOT_STATE_CHUNK_BYTE. Returns 0, or -1 with *err as
  * spot_state_lay_out. */
 int spot_rank_files_lay(struct spot_state_store *store, const struct spot_state_record *record,
                         size_t i, int dir_fd, const char *name, void *room, struct spot_err *err);
+/* True if the file is as an agent of this run laid it out at this path, before it ended. Not if it
+ * was copied, renamed or written since, or if the file system keeps no attributes. */
+bool spot_rank_files_was_laid(const struct spot_rank_files *f, const struct spot_rank_file *file);
 /* Hash of the chunks and the mode of a file in a record. */
 struct spot_hash128 spot_rank_files_digest(const struct spot_state_record *record, size_t i);
 

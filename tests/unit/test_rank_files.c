@@ -5,6 +5,7 @@
  */
 #define _XOPEN_SOURCE 700
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "common/clock.h"
 #include "host/rank_files.h"
@@ -118,6 +119,74 @@ START_TEST(another_node_gets_it_and_what_we_laid_there_is_removed_without_a_trac
     put(2);
     shell("[ ! -e out/step-1 ] && [ ! -e out/step-3 ] && [ -e out/step-2/.metadata ] && [ ! -e "
           "out/.spot-aside ]");
+}
+END_TEST
+
+/* The next agent of a run removes what an earlier one laid out, but no copy of it, nothing written
+ * since, and nothing of another run. */
+START_TEST(what_an_earlier_agent_of_the_run_laid_out_is_removed_and_nothing_else)
+{
+    struct spot_state_record *other;
+
+    open_files("out/ckpt*");
+    shell("for i in a b c d; do echo $i >out/ckpt.$i; done");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    shell("rm out/* && echo last >out/ckpt.z");
+    until_state(SPOT_FILES_READY);
+    ck_assert_int_eq(take(0, 1, files), 0);
+    shell("rm out/*");
+    put(1);
+    if (setxattr(in_root("out/ckpt.a"), "user.spot.test", "", 0, 0))
+        return; /* a file system without attributes */
+    spot_rank_files_free(files);
+    open_files("out/ckpt*");
+    shell("cp -a out/ckpt.a out/ckpt.copy && mv out/ckpt.b out/ckpt.renamed && echo x >out/ckpt.c");
+    put(2);
+    shell("[ \"$(ls -A out/.spot-aside | tr '\\n' ' ')\" = 'ckpt.c ckpt.copy ckpt.renamed ' ] && "
+          "[ \"$(ls out)\" = ckpt.z ] && rm -r out/.spot-aside");
+    spot_rank_files_free(files);
+    open_files("out/ckpt*");
+    other = (struct spot_state_record *)(uintptr_t)taken(1, 0);
+    snprintf(other->run_id, sizeof(other->run_id), "another");
+    put(1);
+    shell("[ -e out/.spot-aside/ckpt.z ] && [ -e out/ckpt.d ]");
+}
+END_TEST
+
+static void hold(const char *job, int rc)
+{
+    ck_assert_int_eq(spot_rank_files_hold(files, job, &err), rc);
+    ck_assert_int_eq(rc ? err.code : SPOT_ESYS, SPOT_ESYS);
+}
+
+START_TEST(a_directory_is_of_one_job_whose_nodes_share_it_until_the_last_of_them_ends)
+{
+    struct spot_rank_files *first, *second;
+
+    open_files("out/ckpt*");
+    hold("one", 0);
+    first = files;
+    open_files("out/ckpt*");
+    hold("one", 0);
+    second = files;
+    open_files("out/other*");
+    hold("two", -1);
+    spot_rank_files_free(first);
+    hold("two", -1);
+    spot_rank_files_free(second);
+    shell("[ ! -e out/.spot-lock ]");
+    hold("two", 0);
+    shell("rm -r out && mkdir out"); /* by the script: it is locked anew */
+    hold("two", 0);
+    shell("[ -s out/.spot-lock ]");
+    spot_rank_files_free(files);
+    shell("echo mine >out/.spot-lock"); /* not ours */
+    open_files("out/ckpt*");
+    hold("two", 0);
+    spot_rank_files_free(files);
+    files = NULL;
+    shell("[ \"$(cat out/.spot-lock)\" = mine ]");
 }
 END_TEST
 
