@@ -75,14 +75,15 @@ static int take_commit(struct spot_audit_log *log, const struct spot_event_log *
 int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t begin, int64_t end,
                         int n_bundle, int64_t global_batch, struct spot_err *err)
 {
-    struct spot_event_log from = { .source = path, .drops_cut = true };
+    const bool is_stdin = !strcmp(path, "-");
+    struct spot_event_log from = { .source = is_stdin ? "<stdin>" : path, .drops_cut = true };
     struct spot_event event;
     int rc;
 
     *log = (struct spot_audit_log){
         .begin = begin, .end = end, .n_bundle = n_bundle, .global_batch = global_batch
     };
-    from.in = fopen(path, "re");
+    from.in = is_stdin ? stdin : fopen(path, "re");
     if (!from.in)
         return spot_err_sys(err, "cannot open '%s'", path);
     log->commit = spot_xcalloc((size_t)(end - begin) + 1, sizeof(*log->commit));
@@ -93,7 +94,8 @@ int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t be
             break;
         }
     spot_event_log_release(&from);
-    fclose(from.in);
+    if (!is_stdin)
+        fclose(from.in);
     return rc;
 }
 

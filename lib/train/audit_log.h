@@ -33,8 +33,8 @@ struct spot_audit_log {
     struct spot_audit_commit *commit; /* [end - begin + 1] */
 };
 
-/* Returns 0, or -1 with *err: SPOT_EDATA if the file is not a log, SPOT_ESYS. Release it in both
- * cases. */
+/* `path`: "-" for stdin. Returns 0, or -1 with *err: SPOT_EDATA if the file is not a log,
+ * SPOT_ESYS. Release it in both cases. */
 int spot_audit_log_read(struct spot_audit_log *log, const char *path, int64_t begin, int64_t end,
                         int n_bundle, int64_t global_batch, struct spot_err *err);
 void spot_audit_log_release(struct spot_audit_log *log);

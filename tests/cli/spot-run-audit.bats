@@ -33,6 +33,7 @@ differs() { # STEP WORD ARGUMENTS...: in that step, and the message has that wor
         audit | grep -q '^equal: 12 steps'
     done
     audit --sample 3 --threads 1 | grep -q '^equal'
+    spot-run audit --state st --events - --steps 1:12 <log | grep -q '^equal: 12 steps'
     spot-run audit --state st/gen-000000000012 --events log --steps 4:4 | grep -q '^equal: 4 steps'
 }
 
@@ -106,6 +107,7 @@ differs() { # STEP WORD ARGUMENTS...: in that step, and the message has that wor
     job
     fails 2 usage spot-run audit --events log --steps 1:2
     fails 2 usage spot-run audit --state st --steps 1:2
+    fails 2 usage spot-run audit --state st --events log
     for steps in 0:2 3:2 x 1: 1:2:3 1:99999; do
         fails 2 usage spot-run audit --state st --events log --steps $steps
     done

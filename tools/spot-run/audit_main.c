@@ -24,14 +24,13 @@ static int parse_steps(const char *text, struct spot_audit *audit, struct spot_e
 {
     char *end = NULL;
 
-    if (text)
-        audit->begin = audit->end = strtoll(text, &end, 10);
-    if (end && *end == ':' && end[1] >= '0' && end[1] <= '9')
+    audit->begin = audit->end = strtoll(text, &end, 10);
+    if (*end == ':' && end[1] >= '0' && end[1] <= '9')
         audit->end = strtoll(end + 1, &end, 10);
-    if (!text || end == text || *end || audit->begin < 1 || audit->end < audit->begin ||
+    if (end == text || *end || audit->begin < 1 || audit->end < audit->begin ||
         audit->end > (int64_t)1e12)
         return spot_err_set(err, SPOT_EUSAGE, "--steps must be A:B such as 101:200, got '%s'",
-                            text ? text : "");
+                            text);
     return 0;
 }
 
@@ -73,11 +72,13 @@ static bool was_said(const char *name)
 
 static int settle(struct spot_err *err)
 {
-    if (!o.audit.state || !o.audit.events)
+    if (!o.audit.state || !o.audit.events || !o.steps)
         return spot_err_set(err, SPOT_EUSAGE,
-                            o.audit.state ? "--events is missing: the log of the job"
-                                          : "--state is missing: the state of the job, or one of "
-                                            "its generations");
+                            !o.audit.state    ? "--state is missing: the state of the job, or one "
+                                                "of its generations"
+                            : !o.audit.events ? "--events is missing: the log of the job"
+                                              : "--steps is missing: the steps to compute anew, "
+                                                "A:B such as 101:200");
     if (parse_steps(o.steps, &o.audit, err) ||
         (!was_said("seed") && spot_random_bytes(&o.common.seed, sizeof(o.common.seed), err)))
         return -1;
