@@ -111,6 +111,8 @@ ends() { # STATUS NAME...
     timeout 60 spot-run exec -q --nnodes=1 --nproc_per_node=1 --monitor_interval 5 --start_method spawn --rdzv_conf timeout=900 --rdzv-backend=c10d --tee 3 -r 3 train.py
     refuses 2 "not-an-option" exec --not-an-option train.py
     refuses 2 "2 nodes need the same" exec --nnodes 2 train.py
+    refuses 4 nosuch.py exec --nproc-per-node 2 nosuch.py
+    refuses 4 nosuch.py exec --join unix:nobody nosuch.py
     refuses 2 "--nproc-per-node" exec --nproc_per_node x train.py
 }
 

@@ -379,6 +379,9 @@ static int run_exec(char **operand, size_t n, struct spot_err *err)
     spot_tool_warn_shared(o.node.state_dir);
     if (!AGENT.join && meet(err))
         return -1;
+    if ((AGENT.join || GROUP.n_local || !GROUP.listen) &&
+        exec_torchrun_check(&o.torchrun, operand[0], err))
+        return -1;
     if (!AGENT.join) {
         rc = coordinate(err);
         if (!rc || !o.torchrun.endpoint || has_listened || exec_torchrun_is_free(GROUP.listen))

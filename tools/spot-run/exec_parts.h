@@ -48,6 +48,9 @@ struct exec_torchrun {
 /* Parse "4", "cpu", "gpu" or "auto", the number of ranks on this node. Returns 0, or -1 with *err.
  */
 int exec_torchrun_ranks(const struct exec_torchrun *t, uint64_t *n, struct spot_err *err);
+/* A node runs here: check that the script, if the first word of the command is one for Python, can
+ * be read. Otherwise its ranks would fail one round after another. Returns 0, or -1 with *err. */
+int exec_torchrun_check(const struct exec_torchrun *t, const char *word, struct spot_err *err);
 /* Put Python in front of a script or a module. Allocated once. */
 char **exec_torchrun_command(const struct exec_torchrun *t, char **operand, size_t n);
 

@@ -59,13 +59,25 @@ static bool is_script(const char *name)
     return n > 3 && !strcmp(name + n - 3, ".py");
 }
 
+static bool is_for_python(const struct exec_torchrun *t, const char *word)
+{
+    return !t->no_python && (t->is_module || is_script(word));
+}
+
+int exec_torchrun_check(const struct exec_torchrun *t, const char *word, struct spot_err *err)
+{
+    if (is_for_python(t, word) && !t->is_module && access(word, R_OK))
+        return spot_err_sys(err, "cannot open '%s'", word);
+    return 0;
+}
+
 char **exec_torchrun_command(const struct exec_torchrun *t, char **operand, size_t n)
 {
     const char *const named = getenv("PYTHON_EXEC");
     char **all;
     size_t at = 0;
 
-    if (t->no_python || (!t->is_module && !is_script(operand[0])))
+    if (!is_for_python(t, operand[0]))
         return operand;
     all = spot_xcalloc(n + 4, sizeof(*all));
     all[at++] = spot_xstrdup(named && *named ? named : "python3");
