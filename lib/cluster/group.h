@@ -50,8 +50,9 @@ struct spot_group_options {
     uint64_t n_first; /* and until this many members have joined */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*listening)(void *user, const char *address); /* resolved options.listen; NULL */
-    void (*standing_by)(void *user, const char *store); /* another coordinator leads; NULL */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* who joins, leaves, is lost; NULL */
+    void (*listening)(void *user, const char *address);   /* resolved options.listen; NULL */
+    void (*standing_by)(void *user, const char *store);   /* another coordinator leads; NULL */
 };
 
 /* --- start and end of a group ---------------------------------------------------- */

@@ -56,9 +56,13 @@ int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct
     int rc = 0;
 
     if (m) {
+        const char *const how = m->is_leaving && g->peer[i]->is_closing ? "left" : "lost";
+
         g->counts.n_killed += !m->is_leaving;
-        rc = spot_group_log_member(g, m->is_leaving && g->peer[i]->is_closing ? "left" : "lost",
-                                   g->peer[i], why, err);
+        if (g->options->note && !spot_group_is_over(g) && !spot_group_is_stopping(g))
+            g->options->note("worker %s %s: workers: %zu", g->peer[i]->name, how,
+                             spot_group_members(g) - 1);
+        rc = spot_group_log_member(g, how, g->peer[i], why, err);
         drop_socket(g, g->peer[i]);
     }
     spot_group_free_peer(g, i);

@@ -257,6 +257,8 @@ static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err
     peer->link.payload_max = SPOT_PAYLOAD_MAX;
     g->counts.n_joined++;
     welcome(g, peer);
+    if (g->options->note)
+        g->options->note("worker %s joined: workers: %zu", peer->name, spot_group_members(g) + 1);
     if (log_joined(g, peer, err))
         return -1;
     spot_machine_join(&view->machine, peer->id);

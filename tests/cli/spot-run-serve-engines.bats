@@ -227,6 +227,8 @@ bad() { # fault, a word of what is said
     curl -s -o health "http://127.0.0.1:$(cat port)/health"
     kill -9 "$worker"
     eventually '! curl -s -o health "http://127.0.0.1:$(cat port)/health"'
+    grep -q 'worker e joined' serve.err
+    eventually 'grep -q "worker e lost" serve.err'
 }
 
 @test "an engine that is never well" {

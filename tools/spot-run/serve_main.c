@@ -251,6 +251,7 @@ static void settle(struct spot_server_options *s)
     s->group.become_worker = become_replica;
     s->group.listening = tell_listening;
     s->http_listening = tell_http;
+    s->group.note = spot_tool_note;
     s->is_foreign = is_foreign();
     s->type = is_foreign() ? SPOT_INFER_FP32 : (enum spot_infer_type)spot_infer_type_find(o.dtype);
     s->kv_byte = (uint64_t)o.kv_byte;
