@@ -377,7 +377,7 @@ START_TEST(small_markets_are_cleared_at_the_most_there_is)
         double value[10], price[2] = { 0 }, worth = 0;
         ptrdiff_t chosen[5];
         int64_t count[2], there[2];
-        struct spot_share_choice choice = { chosen, value, price, 0, 0 };
+        struct spot_share_choice choice = { .way = chosen, .value = value, .price = price };
         size_t n_way = 0;
 
         for (size_t j = 0; j < n_type; j++)
