@@ -78,6 +78,7 @@ struct spot_import {
     struct spot_names query;
     bool *has_last; /* [query.n] the last page was among them */
     size_t last_cap;
+    size_t n_region; /* placement scores of whole regions */
     size_t n_row, row_cap, n_node, node_cap;
     struct spot_import_row *row;
     struct spot_import_node *node;

@@ -90,6 +90,7 @@ static int read_aws_score(struct spot_import *imp, const struct spot_json_doc *d
     if (spot_json_read_fields(doc, item, pointer, field, &s, err))
         return -1;
     p.score = (double)s.score;
+    imp->n_region += !s.zone_id;
     spot_import_probe(imp, s.zone_id ? s.zone_id : s.region,
                       imp->ask.instance_type ? imp->ask.instance_type : "", &p);
     return 0;

@@ -18,7 +18,7 @@ struct reader {
     size_t cap_key, n_row;
 };
 
-enum { TIME, ZONE, TYPE, USD, MARKET, COLUMNS };
+enum { TIME, ZONE, TYPE, USD, MARKET, ASKED, COLUMNS };
 
 /* The series of a row; a length before the zone keeps "a" "bc" apart from "ab" "c". */
 static struct spot_price_series *find(struct reader *r, const struct spot_csv_row *row,
@@ -53,6 +53,10 @@ static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *e
     struct spot_price_series *s;
     struct spot_price_at at;
 
+    if (row->field[ASKED])
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s:1:1: these are probes (asked); expected prices: leave out --kind",
+                            row->source);
     if (spot_csv_real(row, TIME, 0, SPOT_TRACE_TIME_MAX_S, &at.time_s, err) ||
         spot_csv_real(row, USD, 1e-9, 1e6, &at.usd_per_h, err))
         return -1;
@@ -97,8 +101,8 @@ static int by_name(const void *a, const void *b)
 int spot_price_trace_read(struct spot_price_trace *trace, FILE *in, const char *source,
                           struct spot_err *err)
 {
-    static const char *const want[COLUMNS] = { "time_s", "zone", "instance_type", "price_usd_per_h",
-                                               "?market" };
+    static const char *const want[COLUMNS] = { "time_s",          "zone",    "instance_type",
+                                               "price_usd_per_h", "?market", "?asked" };
     struct reader r = { .trace = trace };
     int rc;
 

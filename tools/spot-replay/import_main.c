@@ -55,6 +55,10 @@ static int read_files(struct spot_import *imp, const struct spot_import_format *
         if (!path[i])
             break;
     }
+    if (imp->n_region)
+        spot_tool_warn("%zu scores are of whole regions; aws gives those of zones with "
+                       "--single-availability-zone",
+                       imp->n_region);
     open = spot_import_unfinished(imp);
     if (open)
         spot_tool_warn("a document says that more pages follow; they are missing here%s%s",
@@ -285,6 +289,9 @@ static int check_options(const struct spot_import_format *format, struct spot_er
         return spot_err_set(err, SPOT_EUSAGE, "--polarity is for formats that count machines");
     if (!strcmp(format->name, "csv") && check_csv(err))
         return -1;
+    if (!strcmp(format->name, "aws-score") && !opt.ask.instance_type)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "aws-score does not name the type: give --instance-type");
     if (opt.time && parse_when("time", opt.time, &opt.ask.time_s, err))
         return -1;
     if (opt.events && format->kind == SPOT_IMPORT_COUNT)
