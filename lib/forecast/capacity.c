@@ -285,6 +285,9 @@ void spot_capacity_start(struct spot_capacity *market)
                                       .lasting = 0.4,
                                       .missed = 0.02,
                                       .false_yes = 0.01,
+                                      /* a guess: with the rates above a request is granted
+                                       * with .87 at a score of 10, .62 at 5.5, .27 at 1 */
+                                      .by_score = 0.5,
                                       .by_advice = 0.5,
                                       .loss_firm = 4,
                                       .gain_firm = 4 };
@@ -375,7 +378,7 @@ static void step(struct spot_capacity *m, const struct spot_capacity *start,
         all.off += t.off, all.off_granted += t.off_granted;
         all.slope += t.slope, all.bend += t.bend;
     }
-    slope = all.slope - m->by_score / (SCORE_SPREAD * SCORE_SPREAD);
+    slope = all.slope + (start->by_score - m->by_score) / (SCORE_SPREAD * SCORE_SPREAD);
     bend = all.bend + 1 / (SCORE_SPREAD * SCORE_SPREAD);
     take_advice(m, place, n, e);
     take_levels(m, place, n, e, is_firm_due);

@@ -31,7 +31,7 @@ enum {
 struct spot_capacity_seen {
     double time_s;
     bool is_granted;
-    double score; /* in units of its spread; 0: the mean, or not given; holds until the next one */
+    double score; /* 3 points of 1..10, from 5.5; 0: or not given; holds until the next one */
 };
 
 struct spot_capacity_place {

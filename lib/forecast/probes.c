@@ -9,7 +9,6 @@
 #include "trace/region.h"
 
 enum { HOUR_S = 3600 };
-static const double GUESS = 0.3; /* weight of scores if there are no answers */
 
 /* --- answers --- */
 
@@ -69,28 +68,9 @@ static struct answers answers_of(const struct spot_probe_series *s, const struct
 
 /* --- scores --- */
 
-/* The centre of the scores, in units in which no score is 0. */
-struct scale {
-    double mean, spread;
-};
-
-static struct scale scale_of(const struct spot_probe_trace *trace)
-{
-    double n = 0, sum = 0, square = 0, spread;
-
-    for (size_t i = 0; i < trace->n_series; i++)
-        for (size_t k = 0; k < trace->series[i].n; k++) {
-            const double score = trace->series[i].row[k].score;
-
-            if (isnan(score))
-                continue;
-            n++;
-            sum += score;
-            square += score * score;
-        }
-    spread = n > 1 ? sqrt(fmax(square / n - sum / n * sum / n, 0)) : 0;
-    return (struct scale){ n > 0 ? sum / n : 0, fmax(spread, 0.5) };
-}
+/* Clouds score from 1 to 10: AWS says of 10 that a request is highly likely to succeed, of 1 that
+ * it is not. So the scale is absolute, with its middle at the mean market. */
+static const double SCORE_MIDDLE = 5.5, SCORE_UNIT = 3;
 
 /* True if the entry is a score of the place or of its region. A score holds from its time on; the
  * newest counts. */
@@ -106,7 +86,7 @@ static bool scores(const struct spot_probe_series *told, const struct spot_probe
 
 /* Add the score that holds at each answer; returns the newest. */
 static double add_scores(struct answers *a, const struct spot_probe_trace *trace,
-                         const struct spot_probe_series *place, const struct scale *scale)
+                         const struct spot_probe_series *place)
 {
     double *at_s = spot_xcalloc(a->n + 1, sizeof(*at_s)), newest = 0;
 
@@ -123,7 +103,7 @@ static double add_scores(struct answers *a, const struct spot_probe_trace *trace
             for (; row < told->n && (i == a->n || told->row[row].time_s <= a->seen[i].time_s);
                  row++)
                 if (!isnan(told->row[row].score)) {
-                    score = (told->row[row].score - scale->mean) / scale->spread;
+                    score = (fmin(fmax(told->row[row].score, 1), 10) - SCORE_MIDDLE) / SCORE_UNIT;
                     time_s = told->row[row].time_s;
                 }
             if (isnan(score) || time_s < at_s[i])
@@ -177,16 +157,13 @@ static void take_advice(struct spot_probes *p, const struct spot_advice *advice)
     }
 }
 
-/* is_score: there are no answers to fit the weight of scores to. */
-static void fit(struct spot_probes *p, bool is_score)
+static void fit(struct spot_probes *p)
 {
     struct spot_capacity_place *place = spot_xcalloc(p->n + 1, sizeof(*place));
 
     for (size_t i = 0; i < p->n; i++)
         place[i] = p->probed[i].place;
     spot_capacity_fit(&p->market, place, p->n);
-    if (is_score)
-        p->market.by_score = GUESS;
     for (size_t i = 0; i < p->n; i++) {
         p->probed[i].place = place[i];
         spot_capacity_filter(&p->market, &place[i], p->now_s, p->probed[i].p);
@@ -207,7 +184,6 @@ static bool is_of_scores(const struct spot_probe_trace *trace)
 void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace *trace,
                        const struct spot_trace *counts, const struct spot_advice *advice)
 {
-    const struct scale scale = scale_of(trace);
     const bool is_score = is_of_scores(trace);
 
     *probes = (struct spot_probes){ .now_s = fmax(trace->end_s, end_of(counts)) };
@@ -219,7 +195,7 @@ void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace
 
         if (!a.n && is_region_of_others(trace, i))
             continue;
-        score = add_scores(&a, trace, s, &scale);
+        score = add_scores(&a, trace, s);
         probes->probed[probes->n++] = (struct spot_probed){
             .zone = s->zone,
             .instance_type = s->instance_type,
@@ -233,7 +209,7 @@ void spot_probes_learn(struct spot_probes *probes, const struct spot_probe_trace
     }
     if (advice)
         take_advice(probes, advice);
-    fit(probes, is_score);
+    fit(probes);
 }
 
 void spot_probes_release(struct spot_probes *probes)
