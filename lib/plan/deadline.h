@@ -138,10 +138,8 @@ struct spot_market_table {
     int64_t n_tick, n_keep, n_level, n_mode, n_state, n_stage;
     double unit_s;
     uint8_t *action; /* [n_keep][n_state][n_mode][n_level] */
+    double *mean;    /* [n_state][n_mode][n_level]: expected objective a tick after the first */
     double usd;      /* expected objective from now on */
-    double step_usd[SPOT_MARKET_PLACES_MAX]
-                   [3]; /* for each step taken now; INFINITY: not allowed. For unavailable spot: its
-                           value if it were granted */
 };
 
 /* Exact if restarts are multiples of a tick's 1/5 or 1/4 .. 1; otherwise, and if levels of work are
@@ -152,6 +150,12 @@ int spot_market_solve(struct spot_market_table *table, const struct spot_market 
                       const struct spot_market_now *now, const struct spot_deadline_effort *effort,
                       struct spot_err *err);
 void spot_market_release(struct spot_market_table *table);
+
+/* step_usd [n_place]: the expected objective of each step taken in the first tick of the table;
+ * INFINITY: not allowed. For unavailable spot: its value if it were granted. `now` may differ from
+ * that of the table in has_spot and age. Returns the least of those that are available. */
+double spot_market_weigh(const struct spot_market_table *table, const struct spot_market *market,
+                         const struct spot_market_now *now, double (*step_usd)[3]);
 
 /* The table's step if it is safe; else a safe one. */
 struct spot_market_step spot_market_ask(const struct spot_market_table *table,
@@ -175,6 +179,13 @@ struct spot_deadline_rule {
     double cells;                    /* as in spot_deadline_effort */
     const struct spot_run_dist *law; /* [n_place]; NULL: learned */
 };
+
+/* step_usd [n_place] as of spot_market_weigh, at the last observation, if spot were available as in
+ * has_spot; a place for which this is new has been so for one tick. After a decision with
+ * spot_told.step_usd. */
+struct spot_decider;
+void spot_deadline_weigh(const struct spot_decider *decider, const bool *has_spot,
+                         double (*step_usd)[3]);
 
 #ifdef __cplusplus
 }

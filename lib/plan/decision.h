@@ -70,7 +70,7 @@ struct spot_action {
  */
 struct spot_told {
     struct spot_train_plan *train;
-    double (*step_usd)[3]; /* deadline: [n_place], as of struct spot_market_table */
+    double (*step_usd)[3]; /* deadline: [n_place], as of spot_market_weigh */
     struct spot_serve_plan *serve;
 };
 

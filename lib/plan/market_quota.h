@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* market_quota.h - several jobs with deadlines that share the spot machines of a quota.
  *
- * Each job alone has a cost for each step that it can take now (spot_market_table.step_usd). Every
+ * Each job alone has a cost for each step that it can take now (spot_market_weigh). Every
  * job takes one step, at most `quota` of them spot in a place, such that the sum of the costs is
  * minimal: a machine goes to the job for which it is worth most. Later competition between the jobs
  * is in none of the costs. */

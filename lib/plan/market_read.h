@@ -23,6 +23,7 @@ bool spot_market_takes_zone(const char *list, const char *zone);
  * many). The name and the type are borrowed. */
 struct spot_market_names {
     const char *zone[SPOT_MARKET_PLACES_MAX], *type[SPOT_MARKET_PLACES_MAX];
+    char elsewhere[192]; /* for messages: where a price was sought before the catalogue */
 };
 int spot_market_add_place(struct spot_market *market, struct spot_market_names *names,
                           const char *zone, const char *type, double spot_usd_per_h,

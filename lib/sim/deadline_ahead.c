@@ -21,7 +21,8 @@ struct player {
     double restart_s;
 };
 
-static void begin(struct player *p)
+/* Draw what is available; returns the first step. */
+static struct spot_market_step begin(struct player *p)
 {
     const struct spot_deadline_ahead *a = p->ahead;
 
@@ -29,8 +30,10 @@ static void begin(struct player *p)
         p->has_spot[k] = spot_rng_unit(&p->rng) < a->has_spot[k];
         p->age[k] = a->now.age[k] ? a->now.age[k] : 1;
     }
-    if (a->first.mode == SPOT_DEADLINE_SPOT)
-        p->has_spot[a->first.place] = true;
+    for (size_t i = 0; i < a->n_ask; i++)
+        if (p->has_spot[a->ask[i].place])
+            return (struct spot_market_step){ SPOT_DEADLINE_SPOT, a->ask[i].place };
+    return a->first;
 }
 
 static void go_on(struct player *p)
@@ -79,18 +82,18 @@ static int64_t play(struct player *p, struct spot_deadline_outlook *sum, double 
     const struct spot_deadline_ahead *a = p->ahead;
     const struct spot_market *m = a->market;
     struct spot_market_now now = a->now;
-    struct spot_market_step step = a->first;
+    const struct spot_market_step first = begin(p);
+    struct spot_market_step step = first;
     const int64_t ticks = spot_market_ticks(m, &now);
     int64_t launches = 0;
 
-    begin(p);
     /* a launch in progress has the longest restart */
     p->restart_s = m->restart_s[m->n_restart - 1];
     for (int64_t tick = 0; tick < ticks && now.left_s > 1e-6; tick++) {
         if (decide(p, &now, &step, err))
             return -1;
         if (!tick)
-            step = a->first;
+            step = first;
         if (step.mode != SPOT_DEADLINE_IDLE && (step.mode != now.mode || step.place != now.place)) {
             p->restart_s = draw_restart(p) + spot_market_move_s(m, &now, step.place);
             launches++;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/deadline.h"
+#include "plan/ask_order.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +18,9 @@ struct spot_deadline_ahead {
     const struct spot_run_dist *law; /* [n_place], independent distributions of runs */
     const double *has_spot;          /* [n_place] probability that spot is available now */
     struct spot_market_now now;      /* the ages of its runs are used; its has_spot is not */
-    struct spot_market_step first;   /* the step taken now, which was granted */
+    const struct spot_ask *ask;      /* [n_ask] the places to ask now, in this order */
+    size_t n_ask;
+    struct spot_market_step first; /* the step taken now if all of them refuse */
     size_t plays;
     uint64_t seed;
 };

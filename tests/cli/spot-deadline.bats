@@ -23,7 +23,7 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     plan --deadline 12h20m 2>/dev/null || plan --deadline 44400 --no-has-spot | jq -e '.mode == "on-demand"'
     spot-predict --interval 600s "$T/t.csv" | plan --forecast - | jq -e '.hold_s == 600 and .mode == "spot"'
     run -0 --separate-stderr plan --explain
-    [[ "$stderr" == *'usd expected in all, the least'* ]]
+    [[ "$stderr" == *'usd in all, chosen'* ]]
 }
 
 @test "a price that is assumed is said" {
@@ -219,7 +219,7 @@ nine_zones() {
     ask() { spot-plan deadline --work 6h --deadline 7h --restart 3m --forecast "$T/f.json" --catalogue "$clouds/types.csv" "$@"; }
     run -0 --separate-stderr ask
     [ -z "$stderr" ]
-    jq -e '.zone == .ask[0].zone and (.ask | length) == 2 and all(.ask[]; .granted > .5)
+    jq -e '.zone == .ask[0].zone and (.ask | length) >= 1 and all(.ask[]; .granted > .5)
         and .expected.usd > .ask[0].usd and .expected.moves > 1' <<<"$output"
     # a question that costs is asked less
     jq -ne --argjson free "$(ask | jq .expected.usd)" --argjson dear "$(ask --probe-usd .1 | jq .expected.usd)" '$dear > $free'

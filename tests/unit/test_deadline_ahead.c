@@ -1,57 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: what is told of a job before it begins is true: in which order to ask, how often it is
- * moved, what it pays, with which chance it is late where nobody sells on demand. Oracles: every
- * order of every subset, sums over chains without tables. */
+/* Goal: what is told of a job before it begins is true: how often it is moved, what it pays, with
+ * which chance it is late where nobody sells on demand. Oracle: sums over chains without tables. */
 #include <math.h>
 #include <string.h>
 
-#include "common/rng.h"
-#include "plan/ask_order.h"
 #include "sim/deadline_ahead.h"
 #include "suite.h"
-
-/* The least cost of asking any of those left, or none. */
-static double best_order(const struct spot_ask *ask, size_t n, unsigned left, double ask_usd,
-                         double else_usd)
-{
-    double best = else_usd;
-
-    for (size_t i = 0; i < n; i++)
-        if (left >> i & 1) {
-            const double then = best_order(ask, n, left & ~(1U << i), ask_usd, else_usd);
-
-            /* who is granted may still ask the others */
-            best = fmin(best, ask_usd +
-                                  ask[i].granted * best_order(ask, n, left & ~(1U << i), ask_usd,
-                                                              fmin(else_usd, ask[i].usd)) +
-                                  (1 - ask[i].granted) * then);
-        }
-    return best;
-}
-
-START_TEST(no_order_of_asking_costs_less)
-{
-    struct spot_rng rng;
-
-    spot_rng_init(&rng, 41, 1);
-    for (int round = 0; round < 200; round++) {
-        const size_t n = 1 + (size_t)round % 5;
-        const double ask_usd = round % 3 ? 0.4 * spot_rng_unit(&rng) : 0;
-        struct spot_ask ask[5], same[5];
-        double usd;
-        size_t worth;
-
-        for (size_t i = 0; i < n; i++)
-            ask[i] = (struct spot_ask){ i, 0.05 + 0.9 * spot_rng_unit(&rng),
-                                        10 + 2 * spot_rng_unit(&rng) };
-        memcpy(same, ask, sizeof(ask));
-        worth = spot_ask_order(ask, n, ask_usd, 11.5, &usd);
-        ck_assert_double_eq_tol(usd, best_order(same, n, (1U << n) - 1, ask_usd, 11.5), 1e-12);
-        for (size_t i = 0; i < worth; i++)
-            ck_assert_double_lt(ask[i].usd, 11.5);
-    }
-}
-END_TEST
 
 START_TEST(runs_are_those_of_the_chance_to_stay)
 {

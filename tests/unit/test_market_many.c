@@ -36,14 +36,15 @@ static double later(const struct model *m, int steps, int runs, int cheapest, in
     const int worst = is_spot ? runs - 1 : NONE;
     const double ends = is_spot ? m->end[worst] : 0;
     const double gone = cheapest < NONE && cheapest != worst ? m->end[cheapest] : 0;
-    double goes_on;
+    double still, goes_on;
 
     if (left <= 0)
         return 0;
-    goes_on = gone * drawn(m, steps, runs, worst, left) +
-              (1 - gone) * (m->better * drawn(m, steps, runs, cheapest, left) +
-                            (1 - m->better) * value(m, steps, runs, cheapest, left));
-    return ends * drawn(m, steps, 0, NONE, left) + (1 - ends) * goes_on;
+    still = m->better * drawn(m, steps, runs, cheapest, left) +
+            (1 - m->better) * value(m, steps, runs, cheapest, left);
+    /* of a known law nothing becomes better by a loss */
+    goes_on = still + gone * fmax(0, drawn(m, steps, runs, worst, left) - still);
+    return goes_on + ends * fmax(0, drawn(m, steps, 0, NONE, left) - goes_on);
 }
 
 static double value(const struct model *m, int steps, int runs, int cheapest, int left)

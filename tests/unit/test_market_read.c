@@ -78,7 +78,7 @@ END_TEST
 static int read_catalogue(struct spot_market *m, const char *text, const char *source,
                           struct spot_err *err, char path[32])
 {
-    struct spot_market_names names;
+    struct spot_market_names names = { 0 };
     struct spot_prov prov = { 0 };
     int rc;
 
@@ -127,7 +127,7 @@ START_TEST(a_place_without_a_row_or_a_price_of_spot_is_named)
     ck_assert_str_eq(err.msg, want);
     ck_assert_int_eq(read_catalogue(&m, HEAD ",g,,2,\n,h,1,1,1\n", "t.csv", &err, path), -1);
     snprintf(want, sizeof(want),
-             "%s:2:4: spot_usd_per_h: the trace has spot of this type: expected a price", path);
+             "%s:2:4: spot_usd_per_h: no price of spot for type 'g' in zone 'b': none here", path);
     ck_assert_str_eq(err.msg, want);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     /* no type was named: by nothing, or by a trace that has none */

@@ -29,20 +29,17 @@ struct plan_deadline {
     size_t n_priced;
     double time_s;
     struct spot_run_dist law[SPOT_MARKET_PLACES_MAX];
-    double granted[SPOT_MARKET_PLACES_MAX];      /* probability that spot is available now */
-    struct spot_ask ask[SPOT_MARKET_PLACES_MAX]; /* probed places, in the order in which to ask */
-    size_t n_ask;
-    double usd; /* expected total cost */
+    double granted[SPOT_MARKET_PLACES_MAX]; /* probability that spot is available now */
+    struct spot_ask_answer answer;          /* places to ask, and the cost of each step */
     struct spot_deadline_outlook outlook;
     bool *there;       /* [n_row][MAX] availability in a trace */
     double *usd_per_h; /* likewise */
     size_t n_row;
-    double step_usd[SPOT_MARKET_PLACES_MAX][3];
-    /* the step to take; the step if all requests are refused */
-    struct spot_market_step want, otherwise;
+    struct spot_market_step want; /* the step to take */
     struct spot_prov prov;
     char why[PLAN_DEADLINE_WHY_MAX][PLAN_DEADLINE_WHY_TEXT];
     size_t n_why;
+    bool explains; /* on stderr */
 };
 
 extern const char *const plan_deadline_mode[]; /* idle, spot, on-demand */
@@ -53,7 +50,7 @@ struct plan_deadline_job {
     double work_s, deadline_s, done_s, elapsed_s, launching_s;
 };
 
-/* Evaluate the steps of a job on the places of `s`: sets its step_usd and `want`. Returns 0, or -1.
+/* Evaluate the steps of a job on the places of `s`: sets its answer and `want`. Returns 0, or -1.
  */
 int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job *job,
                         struct spot_err *err);
@@ -71,6 +68,15 @@ void plan_deadline_label(const struct plan_deadline *s, struct spot_market_step 
 /* Write mode, zone and instance_type of a step. */
 void plan_deadline_write_step(struct spot_jw *jw, const struct plan_deadline *s,
                               struct spot_market_step step);
+
+/* For instance "ask a, g (0.90), then b, g (0.40); else idle", with the probability of a grant; at
+ * most PLAN_DEADLINE_WHY_TEXT bytes. */
+void plan_deadline_ask_text(const struct plan_deadline *s, const struct spot_ask_answer *answer,
+                            char *text);
+
+/* Write the places to ask. */
+void plan_deadline_write_ask(struct spot_jw *jw, const struct plan_deadline *s,
+                             const struct spot_ask_answer *answer);
 
 /* Fill in `why`. */
 void plan_deadline_explain(struct plan_deadline *s);

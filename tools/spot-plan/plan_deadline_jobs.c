@@ -21,6 +21,7 @@ struct jobs {
     struct plan_deadline_job *job;
     size_t n, cap;
     step_usd *usd;                         /* [n] cost of each step of a job alone */
+    struct spot_ask_answer *answer;        /* [n] what each job alone would ask */
     struct spot_market_step *alone, *step; /* [n] */
     int64_t quota[SPOT_MARKET_PLACES_MAX];
     double worth[SPOT_MARKET_PLACES_MAX], total;
@@ -84,12 +85,24 @@ static int read_jobs(struct plan_deadline *s, struct jobs *j, const char *path,
     return rc;
 }
 
+/* The cost of each step of a job alone; that of the place to ask first is that of its whole order.
+ */
+static void take_costs(const struct plan_deadline *s, step_usd usd)
+{
+    const struct spot_ask_answer *a = &s->answer;
+
+    memcpy(usd, a->first_usd, sizeof(step_usd));
+    if (a->n)
+        usd[a->ask[0].place][SPOT_DEADLINE_SPOT] = a->usd;
+}
+
 /* The best step of each job alone, and the cost of each of its steps. */
 static int weigh(struct plan_deadline *s, struct jobs *j, struct spot_err *err)
 {
     j->usd = spot_xcalloc(j->n, sizeof(*j->usd));
     j->alone = spot_xcalloc(j->n, sizeof(*j->alone));
     j->step = spot_xcalloc(j->n, sizeof(*j->step));
+    j->answer = spot_xcalloc(j->n, sizeof(*j->answer));
     for (size_t k = 0; k < s->market.n_place; k++)
         j->quota[k] = s->market.place[k].quota;
     for (size_t i = 0; i < j->n; i++) {
@@ -101,10 +114,8 @@ static int weigh(struct plan_deadline *s, struct jobs *j, struct spot_err *err)
         if (plan_deadline_weigh(s, &j->job[i], &why))
             return spot_err_set(err, why.code, "job '%.64s': %s", j->job[i].name, why.msg);
         j->alone[i] = s->want;
-        memcpy(j->usd[i], s->step_usd, sizeof(j->usd[i]));
-        for (size_t k = 0; k < s->market.n_place; k++)
-            if (!s->now.has_spot[k])
-                j->usd[i][k][SPOT_DEADLINE_SPOT] = INFINITY;
+        j->answer[i] = s->answer;
+        take_costs(s, j->usd[i]);
         s->now = now;
         memcpy(s->granted, granted, sizeof(granted));
     }
@@ -126,6 +137,8 @@ static void write_jobs(struct spot_jw *jw, const struct plan_deadline *s, const 
             spot_jw_real(jw, "usd", usd);
             spot_jw_real(jw, "quota_usd", fmax(0, usd - alone_usd));
         }
+        if (j->answer[i].n)
+            plan_deadline_write_ask(jw, s, &j->answer[i]);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
@@ -161,9 +174,31 @@ static int write_json(const struct plan_deadline *s, const struct jobs *j, FILE 
     return spot_jw_close(&jw, err);
 }
 
+/* Why a job waits: the quota, no spot, or the price. */
+static void print_wait(const struct plan_deadline *s, const struct jobs *j, size_t i, FILE *out)
+{
+    struct spot_market_step best = { SPOT_DEADLINE_IDLE, 0 };
+    char text[PLAN_DEADLINE_WHY_TEXT / 2];
+    double least = INFINITY;
+
+    for (size_t k = 0; k < s->market.n_place; k++)
+        if (j->usd[i][k][SPOT_DEADLINE_SPOT] < least) {
+            least = j->usd[i][k][SPOT_DEADLINE_SPOT];
+            best = (struct spot_market_step){ SPOT_DEADLINE_SPOT, k };
+        }
+    if (j->alone[i].mode != SPOT_DEADLINE_IDLE)
+        fprintf(out, "; the quotas are worth more to other jobs");
+    else if (isinf(least))
+        fprintf(out, "; no place has spot");
+    else {
+        plan_deadline_label(s, best, text);
+        fprintf(out, "; to wait is cheaper than %s, %.2f usd", text, least);
+    }
+}
+
 static void print_table(const struct plan_deadline *s, const struct jobs *j, FILE *out)
 {
-    char text[PLAN_DEADLINE_WHY_TEXT / 2];
+    char text[PLAN_DEADLINE_WHY_TEXT / 2], ask[PLAN_DEADLINE_WHY_TEXT];
 
     for (size_t i = 0; i < j->n; i++) {
         const struct spot_market_step step = j->step[i], alone = j->alone[i];
@@ -173,11 +208,17 @@ static void print_table(const struct plan_deadline *s, const struct jobs *j, FIL
         fprintf(out, "%.64s: %s for %g s", j->job[i].name, text, s->market.tick_s);
         if (isfinite(usd))
             fprintf(out, ", %.2f usd expected in all", usd);
+        if (step.mode == SPOT_DEADLINE_IDLE)
+            print_wait(s, j, i, out);
         plan_deadline_label(s, alone, text);
         if (step.mode != alone.mode || step.place != alone.place)
             fprintf(out, "; alone it would take %s, %.2f usd", text,
                     j->usd[i][alone.place][alone.mode]);
         fputc('\n', out);
+        if (j->answer[i].n) {
+            plan_deadline_ask_text(s, &j->answer[i], ask);
+            fprintf(out, "%.64s: alone it would %s\n", j->job[i].name, ask);
+        }
     }
     for (size_t k = 0; k < s->market.n_place; k++)
         if (j->worth[k] > 0)
@@ -200,6 +241,8 @@ static int run(struct plan_deadline *s, struct jobs *j, const char *jobs, const 
                            j->step, &j->total, j->worth, err) ||
         spot_out_open(&out, path, err))
         return -1;
+    if (s->explains && format != SPOT_FORMAT_TABLE)
+        print_table(s, j, stderr);
     if (format == SPOT_FORMAT_TABLE)
         print_table(s, j, out.file);
     else
@@ -220,6 +263,7 @@ int plan_deadline_jobs(struct plan_deadline *s, const char *jobs, const char *pa
     }
     free(j.job);
     free(j.usd);
+    free(j.answer);
     free(j.alone);
     free(j.step);
     return rc;

@@ -26,8 +26,6 @@ static struct options {
         .price = { -1, -1 } };
 
 enum {
-    WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 4,
-    WHY_TEXT = 256,
     PLAYS = 200,
     ASK_S = 20 /* seconds until a request is refused */
 };
@@ -225,6 +223,22 @@ static void take_price_now(struct plan_deadline *s)
     }
 }
 
+/* Say for messages where a price was sought: in the forecast's probes, and in --prices, with the
+ * zones that it has. */
+static void name_sources(struct plan_deadline *s)
+{
+    char *to = s->names.elsewhere;
+    const size_t room = sizeof(s->names.elsewhere);
+    size_t n = o.forecast ? (size_t)snprintf(to, room, ", none in the probes of --forecast") : 0;
+
+    if (!o.prices)
+        return;
+    n += (size_t)snprintf(to + n, room - n, ", none in --prices, which has");
+    for (size_t i = 0; i < s->price.n_series && n + 32 < room; i++)
+        n += (size_t)snprintf(to + n, room - n, " %.24s%s", s->price.series[i].zone,
+                              i + 1 < s->price.n_series ? "," : "");
+}
+
 static int read_market(struct plan_deadline *s, struct spot_err *err)
 {
     s->market.work_s = o.work_s;
@@ -233,6 +247,7 @@ static int read_market(struct plan_deadline *s, struct spot_err *err)
     if (spot_market_parse_restart(&s->market, o.restart, err) || read_dist(s, err))
         return -1;
     take_price_now(s);
+    name_sources(s);
     if (o.catalogue && spot_market_read_catalogue(&s->market, &s->names, o.state_gb, o.catalogue,
                                                   o.forecast ? o.forecast : o.trace, &s->prov, err))
         return -1;
@@ -319,6 +334,48 @@ static const double *prices_of(const struct plan_deadline *s, size_t row)
     return s->usd_per_h ? s->usd_per_h + row * SPOT_MARKET_PLACES_MAX : NULL;
 }
 
+/* The lowest price of spot: what a request may cost, for ASK_S. */
+static double lowest_usd_per_h(const struct spot_market *m)
+{
+    double least = INFINITY;
+
+    for (size_t k = 0; k < m->n_place; k++)
+        least = fmin(least, m->place[k].spot_usd_per_h);
+    return least;
+}
+
+static void weigh(const void *decider, const bool *has_spot, double (*step_usd)[3])
+{
+    spot_deadline_weigh(decider, has_spot, step_usd);
+}
+
+/* The places to ask, and the step to take: that of the policy if there is nothing to ask. */
+static void take_answer(struct plan_deadline *s, const struct spot_decider *decider,
+                        struct spot_market_step step)
+{
+    struct spot_ask_answer *a = &s->answer;
+    bool is_asked = false;
+
+    spot_ask_order(
+        &(struct spot_ask_question){ .n_place = s->market.n_place,
+                                     .granted = s->granted,
+                                     .ask_usd =
+                                         o.probe_usd + lowest_usd_per_h(&s->market) * ASK_S / 3600,
+                                     .weigh = weigh,
+                                     .market = decider },
+        a);
+    for (size_t k = 0; k < s->market.n_place; k++)
+        is_asked = is_asked || plan_deadline_is_asked(s, k);
+    if (!is_asked) {
+        a->otherwise = step;
+        a->usd = a->step_usd[step.place][step.mode];
+    }
+    if (a->otherwise.mode == SPOT_DEADLINE_IDLE)
+        a->otherwise.place = s->now.place;
+    s->want =
+        a->n ? (struct spot_market_step){ SPOT_DEADLINE_SPOT, a->ask[0].place } : a->otherwise;
+}
+
 /* One call of the decision that spot-replay and a live loop use too. */
 static int decide(struct plan_deadline *s, const struct spot_policy *policy, struct spot_err *err)
 {
@@ -329,8 +386,12 @@ static int decide(struct plan_deadline *s, const struct spot_policy *policy, str
     const size_t ran = (size_t)llround(o.elapsed_s / s->market.tick_s);
     struct spot_decider *decider = policy->open(&(struct spot_rule){ .deadline = &rule });
     struct spot_action action = { .grid = { 0 } };
+    double step_usd[SPOT_MARKET_PLACES_MAX][3];
     int rc = 0;
 
+    for (size_t k = 0; k < s->market.n_place; k++)
+        if (plan_deadline_is_asked(s, k))
+            s->now.has_spot[k] = false;
     for (size_t i = 0; i + 1 < s->n_row && !rc; i++)
         rc = policy->observe(decider,
                              &(struct spot_seen){ .has_spot = s->there + i * SPOT_MARKET_PLACES_MAX,
@@ -344,53 +405,11 @@ static int decide(struct plan_deadline *s, const struct spot_policy *policy, str
                                   .spot_usd_per_h = s->n_row ? prices_of(s, s->n_row - 1) : NULL,
                                   .now = &s->now },
              err) ||
-         policy->decide(decider, &action, &(struct spot_told){ .step_usd = s->step_usd }, err);
-    s->want = action.step;
+         policy->decide(decider, &action, &(struct spot_told){ .step_usd = step_usd }, err);
+    if (!rc)
+        take_answer(s, decider, action.step);
     policy->close(decider);
     return rc ? -1 : 0;
-}
-
-/* Assume that requests are granted if that is more likely than not, or that they are refused. */
-static void suppose(struct plan_deadline *s, double least)
-{
-    for (size_t k = 0; k < s->market.n_place; k++)
-        if (plan_deadline_is_asked(s, k))
-            s->now.has_spot[k] = s->granted[k] >= least;
-}
-
-/* Places that may refuse are evaluated as if each granted the request, and then ordered. */
-static int decide_all(struct plan_deadline *s, const struct spot_policy *policy,
-                      struct spot_err *err)
-{
-    double usd[SPOT_MARKET_PLACES_MAX], most = 0;
-
-    suppose(s, 0.5);
-    if (decide(s, policy, err))
-        return -1;
-    for (size_t k = 0; k < s->market.n_place; k++) {
-        usd[k] = s->step_usd[k][SPOT_DEADLINE_SPOT];
-        if (plan_deadline_is_asked(s, k) && !isinf(usd[k]))
-            s->ask[s->n_ask++] = (struct spot_ask){ k, s->granted[k], usd[k] };
-    }
-    if (s->n_ask) {
-        suppose(s, 1);
-        if (decide(s, policy, err))
-            return -1;
-    }
-    s->otherwise = s->want;
-    for (size_t k = 0; k < s->market.n_place; k++) {
-        const struct spot_market_place *p = &s->market.place[k];
-
-        most =
-            fmax(most, isinf(p->on_demand_usd_per_h) ? p->spot_usd_per_h : p->on_demand_usd_per_h);
-    }
-    for (size_t i = 0; i < s->n_ask; i++)
-        s->step_usd[s->ask[i].place][SPOT_DEADLINE_SPOT] = usd[s->ask[i].place];
-    s->n_ask = spot_ask_order(s->ask, s->n_ask, o.probe_usd + most * ASK_S / 3600,
-                              s->step_usd[s->want.place][s->want.mode], &s->usd);
-    if (s->n_ask)
-        s->want = (struct spot_market_step){ SPOT_DEADLINE_SPOT, s->ask[0].place };
-    return 0;
 }
 
 int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job *job,
@@ -414,7 +433,6 @@ int plan_deadline_weigh(struct plan_deadline *s, const struct plan_deadline_job 
     s->n_priced = 0;
     if (set_now(s, err) || (o.prices && take_paths(s, err)))
         return -1;
-    suppose(s, 0.5);
     return decide(s, policy, err);
 }
 
@@ -424,7 +442,9 @@ static int look_ahead(struct plan_deadline *s, struct spot_err *err)
                                                .law = s->law,
                                                .has_spot = s->granted,
                                                .now = s->now,
-                                               .first = s->want,
+                                               .ask = s->answer.ask,
+                                               .n_ask = s->answer.n,
+                                               .first = s->answer.otherwise,
                                                .plays = PLAYS,
                                                .seed = o.common.seed };
 
@@ -440,6 +460,7 @@ static int run(struct plan_deadline *s, struct spot_err *err)
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
     o.has_price = o.price[0] >= 0;
+    s->explains = o.explain && !o.common.quiet;
     if (o.forecast && load_forecast(s, err))
         return -1;
     if (!o.catalogue)
@@ -448,11 +469,11 @@ static int run(struct plan_deadline *s, struct spot_err *err)
         return -1;
     if (o.jobs)
         return plan_deadline_jobs(s, o.jobs, o.common.output, format, err);
-    if (set_now(s, err) || (o.prices && take_paths(s, err)) || decide_all(s, policy, err) ||
+    if (set_now(s, err) || (o.prices && take_paths(s, err)) || decide(s, policy, err) ||
         look_ahead(s, err))
         return -1;
     plan_deadline_explain(s);
-    if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
+    if (s->explains && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->n_why; i++)
             fprintf(stderr, "%s\n", s->why[i]);
     return plan_deadline_write(s, o.common.output, format, err);
@@ -490,7 +511,7 @@ const struct spot_cli plan_deadline_command = {
                                             { "learn", "trace" },
                                             { "jobs", "catalogue" },
                                             { "work|deadline|done|elapsed|now|launching|at|"
-                                              "probe-usd|explain",
+                                              "probe-usd",
                                               "!jobs" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "forecast", "trace", "catalogue", "prices", "jobs", NULL },
@@ -498,7 +519,8 @@ const struct spot_cli plan_deadline_command = {
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
                                                 { "now", "spot|on-demand|idle" },
                                                 { NULL, NULL } },
-    .synopsis = "--work 48h --deadline 52h --restart 12m [options]",
+    .synopsis = "--work 48h --deadline 52h --restart 12m [--forecast f.json] [--catalogue t.csv] "
+                "[--prices p.json] [--state-gb GB] [--probe-usd USD] [options]",
     .summary =
         "Choose spot, on demand or nothing for the next tick of a job that must end in time.",
     .examples =
@@ -507,8 +529,10 @@ const struct spot_cli plan_deadline_command = {
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the job" },
-            SPOT_ROW_WORK(&o.work_s),
-            SPOT_ROW_DEADLINE(&o.deadline_s),
+            SPOT_SECS("work", &o.work_s, "time", "computing time of the job (required, or --jobs)",
+                      1, 1e8),
+            SPOT_SECS("deadline", &o.deadline_s, "time",
+                      "deadline, from the job's start (required, or --jobs)", 1, 1e8),
             SPOT_ROW_RESTARTS(&o.restart),
             SPOT_ROW_EGRESS(&o.egress_usd),
             SPOT_ROW_STATE_GB(&o.state_gb),

@@ -36,25 +36,35 @@ void plan_deadline_label(const struct plan_deadline *s, struct spot_market_step 
                  s->names.type[step.place]);
 }
 
+/* What the cost of a step is expected under, if places are asked: that they refuse, or this one
+ * grants. */
+static bool is_if_granted(const struct plan_deadline *s, int mode, size_t place)
+{
+    return mode == SPOT_DEADLINE_SPOT && plan_deadline_is_asked(s, place);
+}
+
 static void explain_step(struct plan_deadline *s, int mode, size_t place)
 {
-    const double usd = s->step_usd[place][mode];
-    char text[PLAN_DEADLINE_WHY_TEXT / 2];
+    const double usd = s->answer.step_usd[place][mode];
+    const bool is_want = mode == (int)s->want.mode && place == s->want.place;
+    char text[PLAN_DEADLINE_WHY_TEXT / 2], *at = s->why[s->n_why++];
 
     plan_deadline_label(s, (struct spot_market_step){ (enum spot_deadline_mode)mode, place }, text);
     if (isinf(usd) || is_gone(s, mode, place))
-        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT, "%s: %s", text,
+        snprintf(at, PLAN_DEADLINE_WHY_TEXT, "%s: %s", text,
                  is_gone(s, mode, place) ? "there is none"
                  : mode == SPOT_DEADLINE_ON_DEMAND &&
                          isinf(s->market.place[place].on_demand_usd_per_h)
                      ? "not for sale"
                      : "on demand could not finish in time after it");
+    else if (is_if_granted(s, mode, place))
+        snprintf(at, PLAN_DEADLINE_WHY_TEXT, "%s: %.2f usd in all if granted (%.2f)%s", text, usd,
+                 s->granted[place], is_want ? ", chosen" : "");
     else
-        snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT, "%s%s: %.2f usd expected in all%s",
-                 text,
-                 mode == SPOT_DEADLINE_SPOT && plan_deadline_is_asked(s, place) ? ", if granted"
-                                                                                : " now",
-                 usd, mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
+        snprintf(at, PLAN_DEADLINE_WHY_TEXT, "%s now: %.2f usd in all%s", text, usd,
+                 s->answer.n ? " if all refuse"
+                 : is_want   ? ", chosen"
+                             : "");
 }
 
 /* The cost of on demand for a number of ticks from now on. */
@@ -92,21 +102,19 @@ static void explain_on_demand(struct plan_deadline *s)
              on_demand_usd(s, place, ticks));
 }
 
-/* Explains, for instance, "ask a, g (0.90), then b, g (0.40); else idle", with the probability of a
- * grant. */
-static void explain_ask(struct plan_deadline *s)
+void plan_deadline_ask_text(const struct plan_deadline *s, const struct spot_ask_answer *a,
+                            char *text)
 {
-    char text[PLAN_DEADLINE_WHY_TEXT / 2], *at = s->why[s->n_why++];
-    size_t n = (size_t)snprintf(at, PLAN_DEADLINE_WHY_TEXT, "ask ");
+    char step[PLAN_DEADLINE_WHY_TEXT / 2];
+    size_t n = (size_t)snprintf(text, PLAN_DEADLINE_WHY_TEXT, "ask ");
 
-    for (size_t i = 0; i < s->n_ask && i < 3; i++) {
-        n += (size_t)snprintf(at + n, PLAN_DEADLINE_WHY_TEXT - n, "%s%.24s, %.24s (%.2f)",
-                              i ? ", then " : "", s->names.zone[s->ask[i].place],
-                              s->names.type[s->ask[i].place], s->ask[i].granted);
+    for (size_t i = 0; i < a->n && i < 3; i++) {
+        n += (size_t)snprintf(text + n, PLAN_DEADLINE_WHY_TEXT - n, "%s%.24s, %.24s (%.2f)",
+                              i ? ", then " : "", s->names.zone[a->ask[i].place],
+                              s->names.type[a->ask[i].place], a->ask[i].granted);
     }
-    plan_deadline_label(s, s->otherwise, text);
-    snprintf(at + n, PLAN_DEADLINE_WHY_TEXT - n, "%s; else %.50s", s->n_ask > 3 ? ", .." : "",
-             text);
+    plan_deadline_label(s, a->otherwise, step);
+    snprintf(text + n, PLAN_DEADLINE_WHY_TEXT - n, "%s; else %.50s", a->n > 3 ? ", .." : "", step);
 }
 
 static void explain_outlook(struct plan_deadline *s)
@@ -114,15 +122,17 @@ static void explain_outlook(struct plan_deadline *s)
     const struct spot_deadline_outlook *e = &s->outlook;
 
     snprintf(s->why[s->n_why++], PLAN_DEADLINE_WHY_TEXT,
-             "expect to be moved %.1f times (%zu to %zu in nine of ten jobs), to pay %.2f usd, and "
-             "%.0f %% of the hours to be on demand",
-             e->moves, e->few, e->many, e->usd, 100 * e->on_demand);
+             "expect to be moved %.1f times (%zu to %zu in nine of ten jobs), to pay %.2f usd in "
+             "all%s, and %.0f %% of the hours to be on demand",
+             e->moves, e->few, e->many, s->answer.usd,
+             spot_market_late_usd(&s->market) > 0 ? " with what being late counts" : "",
+             100 * e->on_demand);
 }
 
 void plan_deadline_explain(struct plan_deadline *s)
 {
-    if (s->n_ask)
-        explain_ask(s);
+    if (s->answer.n)
+        plan_deadline_ask_text(s, &s->answer, s->why[s->n_why++]);
     explain_outlook(s);
     for (size_t k = 0; k < s->market.n_place; k++)
         for (int m = 0; m < 3; m++)
@@ -145,15 +155,16 @@ void plan_deadline_write_step(struct spot_jw *jw, const struct plan_deadline *s,
         spot_jw_str(jw, "instance_type", s->names.type[step.place]);
 }
 
-static void write_ask(struct spot_jw *jw, const struct plan_deadline *s)
+void plan_deadline_write_ask(struct spot_jw *jw, const struct plan_deadline *s,
+                             const struct spot_ask_answer *a)
 {
     spot_jw_array(jw, "ask");
-    for (size_t i = 0; i < s->n_ask; i++) {
+    for (size_t i = 0; i < a->n; i++) {
         spot_jw_object(jw, NULL);
-        spot_jw_str(jw, "zone", s->names.zone[s->ask[i].place]);
-        spot_jw_str(jw, "instance_type", s->names.type[s->ask[i].place]);
-        spot_jw_real(jw, "granted", s->ask[i].granted);
-        spot_jw_real(jw, "usd", s->ask[i].usd);
+        spot_jw_str(jw, "zone", s->names.zone[a->ask[i].place]);
+        spot_jw_str(jw, "instance_type", s->names.type[a->ask[i].place]);
+        spot_jw_real(jw, "granted", a->ask[i].granted);
+        spot_jw_real(jw, "usd", a->ask[i].usd);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
@@ -170,13 +181,13 @@ static int write_json(const struct plan_deadline *s, FILE *out, struct spot_err 
     plan_deadline_write_step(&jw, s, s->want);
     spot_jw_real(&jw, "hold_s", s->market.tick_s);
     spot_jw_object(&jw, "expected");
-    spot_jw_real(&jw, "usd", s->usd);
+    spot_jw_real(&jw, "usd", s->answer.usd);
     spot_jw_real(&jw, "moves", s->outlook.moves);
     if (spot_market_late_usd(&s->market) > 0)
         spot_jw_real(&jw, "late", s->outlook.late);
     spot_jw_end(&jw);
-    if (s->n_ask)
-        write_ask(&jw, s);
+    if (s->answer.n)
+        plan_deadline_write_ask(&jw, s, &s->answer);
     spot_jw_array(&jw, "why");
     for (size_t i = 0; i < s->n_why; i++)
         spot_jw_str(&jw, NULL, s->why[i]);
@@ -186,12 +197,14 @@ static int write_json(const struct plan_deadline *s, FILE *out, struct spot_err 
         for (int m = 0; m < 3; m++) {
             const bool is_it = m == (int)s->want.mode && k == s->want.place;
 
-            if (is_it || !is_told(s, m, k) || isinf(s->step_usd[k][m]) || is_gone(s, m, k))
+            if (is_it || !is_told(s, m, k) || isinf(s->answer.step_usd[k][m]) || is_gone(s, m, k))
                 continue;
             spot_jw_object(&jw, NULL);
             plan_deadline_write_step(&jw, s,
                                      (struct spot_market_step){ (enum spot_deadline_mode)m, k });
-            spot_jw_real(&jw, "usd", s->step_usd[k][m]);
+            spot_jw_real(&jw, "usd", s->answer.step_usd[k][m]);
+            if (s->answer.n || is_if_granted(s, m, k))
+                spot_jw_str(&jw, "if", is_if_granted(s, m, k) ? "granted" : "refused");
             spot_jw_end(&jw);
         }
     spot_jw_end(&jw);

@@ -109,8 +109,22 @@ static int deadline_decide(struct spot_decider *d, struct spot_action *action,
     }
     action->step = spot_market_ask(&d->table, &d->market, &d->now);
     if (told)
-        memcpy(told->step_usd, d->table.step_usd, sizeof(d->table.step_usd));
+        spot_market_weigh(&d->table, &d->market, &d->now, told->step_usd);
     return 0;
+}
+
+void spot_deadline_weigh(const struct spot_decider *d, const bool *has_spot, double (*step_usd)[3])
+{
+    struct spot_market_now now = d->now;
+
+    for (size_t k = 0; k < d->market.n_place; k++) {
+        now.age[k] = now.has_spot[k] == has_spot[k] ? now.age[k] : 1;
+        now.has_spot[k] = has_spot[k];
+    }
+    if (has_many(d))
+        market_many_ask(&d->many, &d->market, &now, step_usd);
+    else
+        spot_market_weigh(&d->table, &d->market, &now, step_usd);
 }
 
 static void deadline_close(struct spot_decider *d)

@@ -122,9 +122,20 @@ static int64_t state_of(int64_t n_stage, const struct spot_market *m,
     return state;
 }
 
-static double at_level(const struct solver *s, const double *value, double left_s)
+/* The grid of a table, without its buffer. */
+static struct market_grid grid_of(const struct spot_market_table *t, const struct spot_market *m)
 {
-    const double level = fmin(left_s / s->grid.unit_s, (double)(s->grid.n_level - 1));
+    return (struct market_grid){
+        .market = m,
+        .n_level = t->n_level,
+        .n_mode = t->n_mode,
+        .n_age = ((t->n_mode - 1) / (int64_t)m->n_place - 1) / 2,
+    };
+}
+
+static double at_level(const struct spot_market_table *t, const double *value, double left_s)
+{
+    const double level = fmin(left_s / t->unit_s, (double)(t->n_level - 1));
     const int64_t below = (int64_t)floor(level + 1e-9);
     const double part = level - (double)below;
 
@@ -132,11 +143,11 @@ static double at_level(const struct solver *s, const double *value, double left_
 }
 
 /* The total expected cost if this step is taken now. */
-static double weigh(const struct solver *s, const struct spot_market_now *now,
-                    struct spot_market_step step)
+static double weigh(const struct spot_market_table *t, const struct spot_market *m,
+                    const struct spot_market_now *now, struct spot_market_step step)
 {
-    const struct spot_market *m = s->grid.market;
-    const double *mean = s->mean + state_of(s->n_stage, m, now) * s->cells;
+    const struct market_grid grid = grid_of(t, m);
+    const double *mean = t->mean + state_of(t->n_stage, m, now) * t->n_mode * t->n_level;
     const bool waits = step.mode == now->mode && step.place == now->place && now->pending;
     double usd = 0, all = 0;
 
@@ -148,34 +159,35 @@ static double weigh(const struct solver *s, const struct spot_market_now *now,
             continue;
         x = spot_market_take(
             m, &then, step, m->restart_s[i] + (waits ? 0 : spot_market_move_s(m, now, step.place)));
-        x += at_level(s, mean + market_grid_mode(&s->grid, &then) * s->grid.n_level, then.left_s);
+        x += at_level(t, mean + market_grid_mode(&grid, &then) * t->n_level, then.left_s);
         usd += m->restart_prob[i] * x;
         all += m->restart_prob[i];
     }
     return usd / all;
 }
 
-static void weigh_all(struct spot_market_table *table, const struct solver *s,
-                      const struct spot_market_now *now)
+double spot_market_weigh(const struct spot_market_table *table, const struct spot_market *market,
+                         const struct spot_market_now *now, double (*step_usd)[3])
 {
-    table->usd = INFINITY;
-    for (size_t k = 0; k < s->grid.market->n_place; k++)
+    double least = INFINITY;
+
+    for (size_t k = 0; k < market->n_place; k++)
         for (enum spot_deadline_mode mode = SPOT_DEADLINE_IDLE; mode <= SPOT_DEADLINE_ON_DEMAND;
              mode++) {
             const struct spot_market_step step = { mode, k };
             const bool is_there = mode != SPOT_DEADLINE_SPOT || now->has_spot[k];
-            double *usd = &table->step_usd[k][mode];
             struct spot_market_now granted = *now;
 
-            *usd = INFINITY;
-            if (!spot_market_is_safe(s->grid.market, now, step))
+            step_usd[k][mode] = INFINITY;
+            if (!spot_market_is_safe(market, now, step))
                 continue;
             granted.has_spot[k] = granted.has_spot[k] || !is_there;
             granted.age[k] = is_there ? now->age[k] : 1;
-            *usd = weigh(s, &granted, step);
+            step_usd[k][mode] = weigh(table, market, &granted, step);
             if (is_there)
-                table->usd = fmin(table->usd, *usd);
+                least = fmin(least, step_usd[k][mode]);
         }
+    return least;
 }
 
 /* Choose levels coarse enough that a table of the whole job fits. */
@@ -206,7 +218,7 @@ int spot_market_solve(struct spot_market_table *table, const struct spot_market 
 {
     const double cells = effort && effort->cells > 0 ? effort->cells : SPOT_DEADLINE_CELLS_MAX;
     struct solver s = { .n_stage = stages_for(market->n_place), .n_state = 1 };
-    double fastest = 0;
+    double fastest = 0, step_usd[SPOT_MARKET_PLACES_MAX][3];
     int rc;
 
     memset(table, 0, sizeof(*table));
@@ -243,11 +255,11 @@ int spot_market_solve(struct spot_market_table *table, const struct spot_market 
         relax_all(&s, ticks, possible < s.grid.n_level ? s.grid.n_level - 1 - possible : 0,
                   row >= 0 ? table->action + row * s.n_state * s.cells : NULL);
     }
-    weigh_all(table, &s, now);
+    table->mean = s.mean;
+    table->usd = spot_market_weigh(table, market, now, step_usd);
 out:
     market_grid_release(&s.grid);
     free(s.value);
-    free(s.mean);
     free(s.spare);
     return rc;
 }
@@ -255,6 +267,7 @@ out:
 void spot_market_release(struct spot_market_table *table)
 {
     free(table->action);
+    free(table->mean);
     memset(table, 0, sizeof(*table));
 }
 
@@ -262,11 +275,7 @@ struct spot_market_step spot_market_ask(const struct spot_market_table *table,
                                         const struct spot_market *market,
                                         const struct spot_market_now *now)
 {
-    const struct market_grid grid = {
-        .market = market,
-        .n_mode = table->n_mode,
-        .n_age = ((table->n_mode - 1) / (int64_t)market->n_place - 1) / 2,
-    };
+    const struct market_grid grid = grid_of(table, market);
     int64_t level = llround(now->left_s / table->unit_s);
     int64_t row = spot_market_ticks(market, now) - 1 - (table->n_tick - table->n_keep);
     struct spot_market_step want;

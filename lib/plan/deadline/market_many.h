@@ -27,6 +27,7 @@ void market_seen_add(struct market_seen *seen, const bool *has_spot, size_t n_pl
 
 struct market_many {
     size_t n;
+    bool is_known; /* from a law, not learned */
     /* place of a rank, rank of a place */
     size_t place[SPOT_MARKET_PLACES_MAX], rank[SPOT_MARKET_PLACES_MAX];
     /* cost of a step by rank; the last one is on demand */
@@ -58,7 +59,7 @@ void market_many_solve(struct market_many *t, const struct spot_market *m,
                        const struct spot_market_now *now, int64_t keep_ticks);
 void market_many_release(struct market_many *t);
 
-/* The cheapest safe step; step_usd (NULL: not wanted) as that of struct spot_market_table. */
+/* The cheapest safe step; step_usd (NULL: not wanted) as of spot_market_weigh. */
 struct spot_market_step market_many_ask(const struct market_many *t, const struct spot_market *m,
                                         const struct spot_market_now *now, double (*step_usd)[3]);
 

@@ -137,7 +137,8 @@ static int on_row(const struct spot_catalogue_row *row, void *user, struct spot_
             continue;
         if (row->usd_per_h[true] < 0 && p->spot_usd_per_h < 0)
             return spot_csv_fail(row->csv, SPOT_CATALOGUE_SPOT_USD, err,
-                                 "the trace has spot of this type: expected a price");
+                                 "no price of spot for type '%.64s' in zone '%.64s': none here%s",
+                                 r->names->type[k], r->names->zone[k], r->names->elsewhere);
         if (row->usd_per_h[true] >= 0)
             p->spot_usd_per_h = row->usd_per_h[true];
         p->on_demand_usd_per_h = row->usd_per_h[false] < 0 ? INFINITY : row->usd_per_h[false];

@@ -133,6 +133,10 @@ static int check_deadline(const struct spot_market *m, const struct spot_market_
                             "a restart takes fewer than %d ticks of %g s, and the deadline is at "
                             "most %d away",
                             SPOT_DEADLINE_RESTART_TICKS_MAX, m->tick_s, SPOT_DEADLINE_TICKS_MAX);
+    if (now->elapsed_s > m->deadline_s)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the deadline was %g h ago: %g h, %g h elapsed",
+                            (now->elapsed_s - m->deadline_s) / 3600, m->deadline_s / 3600,
+                            now->elapsed_s / 3600);
     if (need > (double)spot_market_ticks(m, now))
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "%g h of work and a restart of up to %g min take %g h on %s: a "
