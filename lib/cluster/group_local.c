@@ -17,7 +17,6 @@
 enum { FUTILE_DEATHS_MAX = 3 };
 
 static const double leave_s = 2, end_s = 5; /* time limits after SIGTERM, and after SIGKILL */
-static const double quick_s = 1;
 
 /* Sum of the rounds of all views; increases with every commit. */
 static int64_t rounds(const struct spot_group *g)
@@ -121,7 +120,7 @@ static bool is_futile(const struct spot_group *g, const struct spot_local *l)
 {
     if (g->workload->does_wait)
         return g->ran_s < l->start_s;
-    return spot_clock_s() - l->start_s < quick_s || rounds(g) <= l->start_round;
+    return rounds(g) <= l->start_round;
 }
 
 static bool is_any_left(const struct spot_group *g)

@@ -117,6 +117,20 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+@test "a local worker that is killed soon after each start, beside one that works, does not end the job" {
+    background timeout 300 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
+        --events log 2>log.err
+    train=$pid
+    at_step log 20
+    for k in 1 2 3; do
+        n=$(events log joined)
+        kill -9 "$(pgrep -n -P "$(pgrep -P $train)")" # the newest
+        eventually '[ "$(events log joined)" -gt '"$n"' ]'
+        at_step log $(($(events log committed) + 3))
+    done
+    stops_right log
+}
+
 # tier: check
 @test "kill -9 of the coordinator: workers wait with their memory, --resume goes on from there" {
     train log --steps 100000 --state st --durable-every 1h
