@@ -64,7 +64,7 @@ struct spot_local {
     pid_t pid; /* 0: not running */
     double start_s;
     int64_t start_round; /* the job's round when the process was started */
-    int n_futile; /* consecutive deaths without a round in between */
+    int n_futile;        /* consecutive deaths without a round in between */
     struct spot_restart restart;
     double again_s; /* no restart before then */
     int words_fd;   /* pipe for its last error message */

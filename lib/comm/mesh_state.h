@@ -105,7 +105,7 @@ struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_
  * tag, or broke: true if that is no loss of the peer. */
 int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err);
-int spot_mesh_demand(struct spot_mesh *mesh, uint32_t peer, struct spot_err *err);
+int spot_mesh_demand(struct spot_mesh *mesh, uint32_t id, struct spot_err *err);
 bool spot_mesh_declines(const struct spot_mesh *mesh, uint32_t peer);
 void spot_mesh_offer_answered(struct spot_mesh_conn *p, uint64_t tag);
 bool spot_mesh_offer_failed(struct spot_mesh *mesh, struct spot_mesh_conn *p);

@@ -215,7 +215,7 @@ static int type_for(const struct placing *p, size_t k, const double *quota)
     const struct spot_share_want *want = &p->v.want[k];
     const bool is_high = want->priority == SPOT_SHARE_HIGH;
 
-    for (int takes = 0; takes <= is_high; takes++) {
+    for (int takes = 0; takes < (is_high ? 2 : 1); takes++) {
         double best = 0;
         int at = -1;
 

@@ -59,12 +59,12 @@ enum spot_train_message {
     SPOT_MSG_COLLECT = 78,
     SPOT_MSG_SPREAD = 79,
     SPOT_MSG_GATHER = 68,
-    SPOT_MSG_MIRROR = 69,   /* tag: step and bundle; all its sums, for the buddy */
-    SPOT_MSG_BUNDLE = 70,   /* tag: bundle; bytes of bundle_io.h */
-    SPOT_MSG_PROBING = 71,  /* tag: round; meaningless bytes */
-    SPOT_MSG_COMM = 74,     /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
-    SPOT_MSG_TIE = 75,      /* tag: step; sums of wte to the last stage, of head.w to the first */
-    SPOT_MSG_TENSOR = 76,   /* tag: count of the epoch; partial sums within a tensor group */
+    SPOT_MSG_MIRROR = 69,  /* tag: step and bundle; all its sums, for the buddy */
+    SPOT_MSG_BUNDLE = 70,  /* tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_PROBING = 71, /* tag: round; meaningless bytes */
+    SPOT_MSG_COMM = 74,    /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
+    SPOT_MSG_TIE = 75,     /* tag: step; sums of wte to the last stage, of head.w to the first */
+    SPOT_MSG_TENSOR = 76,  /* tag: count of the epoch; partial sums within a tensor group */
 
     /* client to coordinator */
     /* i64 step to be made durable (0: none); answered by u32 protocol, version, i64 step, i64

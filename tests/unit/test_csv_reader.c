@@ -110,17 +110,17 @@ static void note_doubt(const char *sentence)
 
 START_TEST(a_column_with_nearly_the_name_of_an_optional_one_is_reported)
 {
-    static const char *const want[] = { "time_s", "?zone", "?quota", "?weight" };
+    static const char *const want[] = { "time_s", "?zone", "?quota", "?hazard_per_h" };
     static const struct {
         const char *text, *told;
     } file[] = {
-        { "time_s,zone,quota,weight,extra\n", "" },
+        { "time_s,zone,quota,hazard_per_h,extra\n", "" },
         { "time_s,note\n", "" },
         { "time_s,zone,zones\n", "" }, /* the column itself is there */
-        { "time_s,zon,qota,wieght\n",
+        { "time_s,zon,qota,hazard_perh\n",
           "t:1: the column 'zon' is not read; did you mean 'zone'?\n"
           "t:1: the column 'qota' is not read; did you mean 'quota'?\n"
-          "t:1: the column 'wieght' is not read; did you mean 'weight'?\n" },
+          "t:1: the column 'hazard_perh' is not read; did you mean 'hazard_per_h'?\n" },
     };
 
     for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++)

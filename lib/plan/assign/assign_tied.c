@@ -35,11 +35,8 @@ SPOT_SIMD_INLINE void lower_inline(const int8_t *cell, int n, int8_t x, uint8_t 
 SPOT_SIMD_INLINE void mark_inline(const int8_t *cell, int n, int scale, int32_t u, const int32_t *v,
                                   uint32_t bit, uint32_t *word)
 {
-    for (int j = 0; j < n; j++) {
-        const int32_t x = cell[j];
-
-        word[j] |= (x * scale - v[j] == u) & (x != SPOT_NARROW_NONE) ? bit : 0;
-    }
+    for (int j = 0; j < n; j++)
+        word[j] |= (cell[j] * scale - v[j] == u) & (cell[j] != SPOT_NARROW_NONE) ? bit : 0;
 }
 
 /* The least scale * cell[j] - v[j]; FAR: there is none. */

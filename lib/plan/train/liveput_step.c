@@ -348,7 +348,7 @@ static void finish(struct spot_liveput_step *s, const struct spot_liveput_way *w
     for (int r = 0; r < dp->n_grid; r++) {
         const bool *waits = s->waits + (size_t)r * s->row;
 
-        if (!memchr(waits, true, (size_t)n_from))
+        if (!memchr(waits, 1, (size_t)n_from))
             continue;
         sum_of(s, way, context, r);
         for (int rank = 0; rank < n_from; rank++) {
