@@ -20,7 +20,7 @@ SPOT_SIMD_INLINE void divide(const int64_t *value, size_t n, uint64_t base, uint
         const uint64_t x = (uint64_t)value[k] - base;
         const int64_t q = unit == 1 ? (int64_t)x : (int32_t)((uint32_t)(x >> shift) * inverse);
         const int64_t is_none = -(int64_t)(value[k] == INT64_MIN);
-        const uint64_t beyond = (uint64_t)((q + 128) | (q + 129)) & ~UINT64_C(0xff);
+        const uint64_t beyond = (((uint64_t)q + 128) | ((uint64_t)q + 129)) & ~UINT64_C(0xff);
 
         cell[k] = (int8_t)((q & ~is_none) | (SPOT_NARROW_NONE & is_none));
         bad |= (unit == 1 ? beyond : ((uint64_t)q * unit ^ x) | beyond) & ~(uint64_t)is_none;
