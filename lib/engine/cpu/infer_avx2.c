@@ -26,7 +26,7 @@ SPOT_TARGET("avx2,fma")
 #define WIDEN(p)                           \
     _mm256_castsi256_ps(_mm256_slli_epi32( \
         _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))), 16))
-#define STREAM_VECS(T) ((T) == 1 ? 8 : (T) <= 3 ? 4 : 2)
+#define STREAM_VECS(T) ((T) == 1 ? 8 : (T) <= 4 ? 4 : 2)
 #define HAS_DOT
 
 #include "engine/cpu/infer_body.inc"
