@@ -90,7 +90,7 @@ void spot_rank_files_begin_running(struct spot_rank_files *f);
 void spot_rank_files_are_whole(struct spot_rank_files *f, const struct timespec *at);
 /* True if an earlier agent was killed here; then files written after *whole may be incomplete. */
 bool spot_rank_files_were_running(struct spot_rank_files *f, struct timespec *whole);
-/* rank_files_lock.c: unlock the directory, and remove the file of the lock if nobody else of the
+/* rank_files_lock.c: unlock the directory, and remove the lock file unless another process of the
  * job holds it. */
 void spot_rank_files_let_go(struct spot_rank_files *f);
 /* rank_files_lay.c: write the i-th file of a record and rename it to this name in a directory, in

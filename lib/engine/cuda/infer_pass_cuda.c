@@ -56,7 +56,7 @@ size_t spot_cuda_infer_host_elem(const struct spot_infer *f)
 /* --- the description of a run --- */
 
 /* Tokens of padding begin sequences of their own in the page behind the others, which is written by
- * all of them and read by nobody else. */
+ * all of them and is read by them alone. */
 static void tell_tokens(struct pass *p, int32_t *to)
 {
     const struct spot_infer *const f = p->f;
