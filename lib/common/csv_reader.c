@@ -147,17 +147,17 @@ static const char *nearest_column(const struct reader *r, const char *name, size
     return best;
 }
 
-static void (*tell_doubt)(const char *sentence);
+static void (*report_doubt)(const char *sentence);
 
-void spot_csv_doubts(void (*tell)(const char *sentence))
+void spot_csv_doubts(void (*report)(const char *sentence))
 {
-    tell_doubt = tell;
+    report_doubt = report;
 }
 
 /* Optional columns that the file seems to have under another name. */
 static void doubt(const struct reader *r)
 {
-    for (size_t k = 0; tell_doubt && k < r->n_want; k++) {
+    for (size_t k = 0; report_doubt && k < r->n_want; k++) {
         const char *const name = r->want[k] + 1, *near;
         char sentence[256];
 
@@ -166,7 +166,7 @@ static void doubt(const struct reader *r)
         snprintf(sentence, sizeof(sentence),
                  "%.80s:%lu: the column '%.60s' is not read; did you mean '%.60s'?", r->source,
                  r->line, near, name);
-        tell_doubt(sentence);
+        report_doubt(sentence);
     }
 }
 

@@ -44,7 +44,7 @@ int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t 
 
 /* Who is told of a column that is not read and has nearly the name of an optional one that is
  * absent; NULL (the default): nobody. To be set before threads are started. */
-void spot_csv_doubts(void (*tell)(const char *sentence));
+void spot_csv_doubts(void (*report)(const char *sentence));
 
 /* Read a foreign log. Without a header its columns must be exactly those of `want`, in that order,
  * none of them optional. Records that cannot be parsed, or that on_row refuses with SPOT_EDATA, are
