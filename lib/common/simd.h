@@ -41,6 +41,10 @@ bool spot_simd_is_wide(void);
  * functions that it calls are SPOT_SIMD_INLINE. FMA is not used and no sum is reordered, so both
  * versions give the same bits. */
 #define SPOT_SIMD_INLINE static inline __attribute__((always_inline))
+
+/* Four numbers, at any address of a double. */
+typedef double spot_four __attribute__((vector_size(32), aligned(8)));
+
 #ifdef __x86_64__
 #define SPOT_SIMD_TWICE(name, params, args)                        \
     __attribute__((target("avx2"))) static void name##_wide params \

@@ -52,69 +52,20 @@ void spot_chain_observe(const struct spot_fc_spec *spec, void *state,
             (size_t)past->y[past->n - 1]] += 1;
 }
 
-/* Probabilities of jumps in one direction by k + 1: of exactly that size, and of that or more. */
+/* Probabilities of jumps: of exactly that size, indexed from -cap to cap; and in each direction, of
+ * k + 1 or more. */
 struct sizes {
-    double just[SPOT_FC_CAP_FINE + 1], least[SPOT_FC_CAP_FINE + 1];
+    double just[2 * SPOT_FC_CAP_FINE + 1], down[SPOT_FC_CAP_FINE + 1], up[SPOT_FC_CAP_FINE + 1];
 };
 
-static void find_sizes(struct sizes *s, int cap, double prob, double keep)
+/* The first size is at just[0], the next ones `side` apart. */
+static void find_sizes(double *just, int side, double *least, int cap, double prob, double keep)
 {
     for (int k = 0; k < cap; k++) {
-        s->just[k] = prob * (1 - keep);
-        s->least[k] = prob;
+        just[side * k] = prob * (1 - keep);
+        least[k] = prob;
         prob *= keep;
     }
-}
-
-/* The jump chain: a change happens with probability (changes + 1/2)/(n + 1), is upward with
- * probability (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1).
- * Probability beyond a bound stays on the bound, and at a bound no jump leads outside. */
-SPOT_SIMD_INLINE void jump_rows(const struct jumps *c, int cap, double *matrix)
-{
-    const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
-    const double up = change * (c->n_up + 0.5) / (changes + 1), down = change - up;
-    struct sizes ups, downs;
-
-    find_sizes(&ups, cap, up, 1 - (c->n_up + 1) / (c->up_sum + 2));
-    find_sizes(&downs, cap, down, 1 - (c->n_down + 1) / (c->down_sum + 2));
-    for (int y = 0; y <= cap; y++) {
-        double *row = matrix + (size_t)y * ((size_t)cap + 1);
-
-        for (int k = 1; k < y; k++)
-            row[k] = downs.just[y - 1 - k];
-        for (int k = y + 1; k < cap; k++)
-            row[k] = ups.just[k - y - 1];
-        if (y > 0)
-            row[0] = downs.least[y - 1];
-        if (y < cap)
-            row[cap] = ups.least[cap - y - 1];
-        row[y] = 1 - (y < cap ? up : 0) - (y > 0 ? down : 0);
-    }
-}
-
-/* to = from M without the rows of negligible weight; four rows at a time for speed, each sum in the
- * order of the rows. */
-SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
-                           double *restrict to)
-{
-    size_t row[SPOT_FC_CAP_FINE + 1], n = 0, at = 0;
-
-    memset(to, 0, width * sizeof(*to));
-    for (size_t i = 0; i < width; i++)
-        if (from[i] > 1e-12)
-            row[n++] = i;
-    for (; at + 4 <= n; at += 4) {
-        const size_t *r = row + at;
-        const double *restrict a = matrix + r[0] * width, *restrict b = matrix + r[1] * width;
-        const double *restrict c = matrix + r[2] * width, *restrict d = matrix + r[3] * width;
-
-        for (size_t k = 0; k < width; k++)
-            to[k] = to[k] + from[r[0]] * a[k] + from[r[1]] * b[k] + from[r[2]] * c[k] +
-                    from[r[3]] * d[k];
-    }
-    for (; at < n; at++)
-        for (size_t k = 0; k < width; k++)
-            to[k] += from[row[at]] * matrix[row[at] * width + k];
 }
 
 /* The count is a whole number, so the order of summation does not matter. */
@@ -131,17 +82,34 @@ SPOT_SIMD_INLINE double count_of(const double *seen, size_t n)
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-SPOT_SIMD_INLINE void fill_matrix_inline(struct chain *c, int cap, double *restrict matrix)
+/* Each row is the observed transitions and one row of the jump chain: a change happens with
+ * probability (changes + 1/2)/(n + 1), is upward with probability (ups + 1/2)/(changes + 1), and
+ * has a geometric size with mean (sum + 2)/(count + 1). Probability beyond a bound stays on the
+ * bound, and at a bound no jump leads outside. */
+SPOT_SIMD_INLINE void fill_matrix_inline(struct chain *state, int cap, double *restrict matrix)
 {
-    const size_t width = (size_t)cap + 1;
+    const struct jumps *c = &state->jumps;
+    const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
+    const double up = change * (c->n_up + 0.5) / (changes + 1), down = change - up;
+    const int width = cap + 1;
+    struct sizes size;
 
-    jump_rows(&c->jumps, cap, matrix);
-    for (size_t y = 0; y < width; y++) {
-        const double *seen = c->seen + y * width, n = 1 + count_of(seen, width);
+    size.just[cap] = 0;
+    find_sizes(size.just + cap + 1, 1, size.up, cap, up, 1 - (c->n_up + 1) / (c->up_sum + 2));
+    find_sizes(size.just + cap - 1, -1, size.down, cap, down,
+               1 - (c->n_down + 1) / (c->down_sum + 2));
+    for (int y = 0; y < width; y++) {
+        const double *restrict seen = state->seen + y * width, *restrict just = size.just + cap - y;
+        const double n = 1 + count_of(seen, (size_t)width);
         double *restrict row = matrix + y * width;
 
-        for (size_t k = 0; k < width; k++)
-            row[k] = (row[k] + seen[k]) / n;
+        for (int k = 0; k < width; k++)
+            row[k] = (just[k] + seen[k]) / n;
+        if (y > 0)
+            row[0] = (size.down[y - 1] + seen[0]) / n;
+        if (y < cap)
+            row[cap] = (size.up[cap - y - 1] + seen[cap]) / n;
+        row[y] = (1 - (y < cap ? up : 0) - (y > 0 ? down : 0) + seen[y]) / n;
     }
 }
 
@@ -153,6 +121,35 @@ double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
 
     fill_matrix(c, spec->cap, c->seen + cells(spec));
     return c->seen + cells(spec);
+}
+
+/* to = from M without the rows of negligible weight. Sums stay in registers, three vectors of
+ * columns at a time; the last three overlap with those before. */
+SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
+                           double *restrict to)
+{
+    enum { VECTORS = 3, COLUMNS = 4 * VECTORS };
+    size_t row[SPOT_FC_CAP_FINE + 1], n = 0;
+
+    for (size_t i = 0; i < width; i++) {
+        row[n] = i;
+        n += from[i] > 1e-12;
+    }
+    memset(to, 0, width * sizeof(*to));
+    for (size_t i = 0; i < n && width < COLUMNS; i++)
+        for (size_t k = 0; k < width; k++)
+            to[k] += from[row[i]] * matrix[row[i] * width + k];
+    for (size_t k = 0; k < width && width >= COLUMNS; k += COLUMNS) {
+        const size_t first = k + COLUMNS <= width ? k : width - COLUMNS;
+        spot_four sum[VECTORS] = { { 0 } };
+
+        for (size_t i = 0; i < n; i++)
+            for (size_t v = 0; v < VECTORS; v++)
+                sum[v] += from[row[i]] *
+                          ((const spot_four *)(matrix + row[i] * width + first))[v];
+        for (size_t v = 0; v < VECTORS; v++)
+            ((spot_four *)(to + first))[v] = sum[v];
+    }
 }
 
 /* prob[h] = e_now M^h */

@@ -16,7 +16,13 @@ enum {
     ORDERS = 5, /* contexts that a situation belongs to, general to specific */
     KNOTS = 64, /* steps that have tables; steps between are mixtures of their neighbours */
     ALL_KNOTS = 16,
+    LANES = 4,  /* the last vector of a table may reach beyond it */
 };
+
+/* Vectors, at any address of a float. */
+typedef float floats __attribute__((vector_size(32), aligned(4)));
+typedef int ints __attribute__((vector_size(32)));
+typedef float few_floats __attribute__((vector_size(16), aligned(4)));
 
 struct situation {
     int age, move; /* age in intervals; move 0..MOVES - 1 */
@@ -55,8 +61,9 @@ size_t spot_context_state_byte(const struct spot_fc_spec *spec)
 {
     int knot[KNOTS];
 
-    return sizeof(struct context) + (size_t)make_knots(spec->horizon, knot) * contexts(spec) *
-                                        width_of(spec) * sizeof(float);
+    return sizeof(struct context) +
+           ((size_t)make_knots(spec->horizon, knot) * contexts(spec) * width_of(spec) + LANES) *
+               sizeof(float);
 }
 
 static size_t level_class(int y, int cap)
@@ -126,32 +133,29 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
     c->n++;
 }
 
-/* distribution <- (counts + escape distribution) / (n + escape), escape = 2 sqrt(h) sqrt(distinct
- * changes) */
-SPOT_SIMD_INLINE void back_off(const float *restrict seen, size_t width, int h,
-                               double *restrict dist)
+/* The number of changes in a context, and of different ones; whole numbers, in lanes. */
+SPOT_SIMD_INLINE void count_seen(const float *seen, size_t width, double *n, int *different)
 {
-    float a = 0, b = 0, c = 0, d = 0; /* whole numbers */
-    int different = 0;
-    double n, escape;
+    enum { AT_ONCE = 8 };
+    floats sum = { 0 };
+    ints some = { 0 };
     size_t at = 0;
 
-    for (; at + 4 <= width; at += 4) {
-        a += seen[at];
-        b += seen[at + 1];
-        c += seen[at + 2];
-        d += seen[at + 3];
+    for (; at + AT_ONCE <= width; at += AT_ONCE) {
+        const floats here = *(const floats *)(seen + at);
+
+        sum += here;
+        some -= here > 0;
     }
-    for (; at < width; at++)
-        a += seen[at];
-    for (size_t i = 0; i < width; i++)
-        different += seen[i] > 0;
-    n = (double)a + (double)b + (double)c + (double)d;
-    if (n <= 0)
-        return;
-    escape = 2 * sqrt(h) * sqrt(different);
-    for (size_t i = 0; i < width; i++)
-        dist[i] = ((double)seen[i] + escape * dist[i]) / (n + escape);
+    for (int i = 0; at < width; i++, at++) {
+        sum[i] += seen[at];
+        some[i] += seen[at] > 0;
+    }
+    *n = *different = 0;
+    for (int i = 0; i < AT_ONCE; i++) {
+        *n += (double)sum[i];
+        *different += some[i];
+    }
 }
 
 /* All changes ever seen, and no change, lie in -*down..*up. */
@@ -176,17 +180,34 @@ static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
             __builtin_prefetch(table(spec, c, knot, id[k]) + i);
 }
 
-/* The distribution of a step from its tables, general to specific. */
+/* The distribution of a step from its tables, general to specific: in each context,
+ * distribution <- (counts + escape distribution) / (n + escape), with
+ * escape = 2 sqrt(h) sqrt(distinct changes). */
 SPOT_SIMD_INLINE void knot_dist_inline(const float *const at[ORDERS], int cap, int y, int h,
                                        double *p)
 {
-    double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
-    int down, up;
+    double dist[2 * SPOT_FC_CAP_FINE + 1 + LANES], stay = 1, escape[ORDERS], n[ORDERS];
+    int down, up, different[ORDERS];
 
     find_seen(at[0], cap, &down, &up); /* a change seen in any context is seen in this one */
-    dist[cap] = 1;
-    for (int k = 0; k < ORDERS; k++)
-        back_off(at[k] + cap - down, (size_t)(down + 1 + up), h, dist + cap - down);
+    for (int k = 0; k < ORDERS; k++) {
+        count_seen(at[k] + cap - down, (size_t)(down + 1 + up), &n[k], &different[k]);
+        escape[k] = 2 * sqrt(h) * sqrt(different[k]);
+        n[k] += escape[k];
+        if (different[k])
+            stay = ((double)at[k][cap] + escape[k] * stay) / n[k];
+    }
+    for (int i = cap - down; i <= cap + up; i += LANES) {
+        spot_four x = { 0 };
+
+        for (int k = 0; k < ORDERS; k++)
+            if (different[k])
+                x = (__builtin_convertvector(*(const few_floats *)(at[k] + i), spot_four) +
+                     escape[k] * x) /
+                    n[k];
+        *(spot_four *)(dist + i) = x;
+    }
+    dist[cap] = stay;
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
     for (int d = -down; d <= up && d <= -y; d++)
         p[0] += dist[d + cap];

@@ -32,14 +32,14 @@ static void look_back(const struct spot_fc_past *past, size_t span, double *mean
 {
     const size_t n = past->n < span ? past->n : span;
     const int *y = past->y + past->n - n;
+    int sum = 0, changes = 0;
 
-    *mean = *restless = 0;
-    for (size_t i = 0; i < n; i++) {
-        *mean += y[i];
-        *restless += (i || past->n > n) && y[i] != y[(int)i - 1];
-    }
-    *mean /= (double)n;
-    *restless /= (double)n;
+    for (size_t i = 0; i < n; i++)
+        sum += y[i];
+    for (size_t i = past->n > n ? 0 : 1; i < n; i++)
+        changes += y[i] != y[(int)i - 1];
+    *mean = sum / (double)n;
+    *restless = changes / (double)n;
 }
 
 void spot_knn_observe(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past)
@@ -133,7 +133,7 @@ SPOT_SIMD_INLINE void add_distances(const struct knn *c, size_t first, size_t n,
         float sum = 0;
 
         for (size_t f = 0; f < FEATURES; f++) {
-            const float by = x[f * SPOT_FC_PAST + i] - here[f];
+            const float by = here[f] - x[f * SPOT_FC_PAST + i];
 
             sum += by * by;
         }
@@ -208,38 +208,24 @@ SPOT_SIMD_TWICE(find_nearest,
                 (c, n_past, n, k, found))
 
 /* Add what followed the moments, at every step; the nearest has weight 1, the farthest a tenth. */
-SPOT_SIMD_INLINE void add_moments_inline(const struct nearest *found, const int *past, int now,
-                                         int cap, int horizon, double *prob)
+static void add_moments(const struct nearest *found, const int *past, int now, int cap, int horizon,
+                        double *prob)
 {
-    enum { STEPS = 12 };
     const double reach = (double)float_of(found->reach), scale = reach > 0 ? 0.9 / reach : 0;
+    int within[3 * SPOT_FC_CAP_FINE + 1]; /* counts from -cap to 2 cap, limited to 0..cap */
 
+    for (int k = -cap; k <= 2 * cap; k++)
+        within[cap + k] = k < 0 ? 0 : k < cap ? k : cap;
     for (size_t m = 0; m < found->n; m++) {
-        const int *y = past + found->at[m], shift = now - y[0];
+        const int *y = past + found->at[m], *cell = within + cap + now - y[0];
         const double weight = 1 - scale * (double)float_of(found->near[m]);
-        int at[STEPS], h = 0;
+        double *row = prob;
 
-        for (; h + STEPS <= horizon; h += STEPS) {
-            for (int i = 0; i < STEPS; i++) {
-                const int k = y[h + i + 1] + shift, most = k < cap ? k : cap;
-
-                at[i] = (h + i) * (cap + 1) + (most > 0 ? most : 0);
-            }
-            for (int i = 0; i < STEPS; i++)
-                prob[at[i]] += weight;
-        }
-        for (; h < horizon; h++) {
-            const int k = y[h + 1] + shift;
-
-            prob[h * (cap + 1) + (k < 0 ? 0 : k > cap ? cap : k)] += weight;
-        }
+#pragma GCC unroll 12
+        for (int h = 1; h <= horizon; h++, row += cap + 1)
+            row[cell[y[h]]] += weight;
     }
 }
-
-SPOT_SIMD_TWICE(add_moments,
-                (const struct nearest *found, const int *past, int now, int cap, int horizon,
-                 double *prob),
-                (found, past, now, cap, horizon, prob))
 
 void spot_knn_predict(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                       double *prob)

@@ -164,19 +164,17 @@ struct fit {
 };
 
 /* For speed: sums stay in registers, four rows or 32 columns at a time. */
-typedef double four __attribute__((vector_size(32), aligned(8)));
-
 /* out[0..rows) = the products of so many rows of x, n apart, with y. */
 SPOT_SIMD_INLINE void multiply(const double *x, const double *y, int n, int rows, double *out)
 {
-    four sum[4] = { { 0 } };
+    spot_four sum[4] = { { 0 } };
     int i = 0;
 
     for (; i + 4 <= n; i += 4) {
-        const four b = *(const four *)(y + i);
+        const spot_four b = *(const spot_four *)(y + i);
 
         for (int r = 0; r < rows; r++)
-            sum[r] += *(const four *)(x + r * n + i) * b;
+            sum[r] += *(const spot_four *)(x + r * n + i) * b;
     }
     for (; i < n; i++)
         for (int r = 0; r < rows; r++)
@@ -188,16 +186,16 @@ SPOT_SIMD_INLINE void multiply(const double *x, const double *y, int n, int rows
 /* next[0..4 * vectors) = the same columns of the sum of the rows x, n apart, each times[k] > 0. */
 SPOT_SIMD_INLINE void add(const double *x, const double *times, int n, int vectors, double *next)
 {
-    four sum[8] = { { 0 } };
+    spot_four sum[8] = { { 0 } };
 
     for (int k = 0; k < n; k++, x += n) {
         if (!(times[k] > 0))
             continue;
         for (int v = 0; v < vectors; v++)
-            sum[v] += times[k] * ((const four *)x)[v];
+            sum[v] += times[k] * ((const spot_four *)x)[v];
     }
     for (int v = 0; v < vectors; v++)
-        ((four *)next)[v] = sum[v];
+        ((spot_four *)next)[v] = sum[v];
 }
 
 /* Compute after[] from the last step backwards. */
