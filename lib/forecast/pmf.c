@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/simd.h"
+
 static const double SD_MIN = 0.05;
 
 void spot_pmf_point(double *p, int cap, int k)
@@ -41,18 +43,42 @@ static void fill_table(void)
     }
 }
 
-static double normal_cdf(double z)
+/* p [4] <- Phi((edge - mean) * scale) at four edges that are `apart`; between -REACH and REACH. */
+SPOT_SIMD_INLINE void four_cdf(double edge, double apart, double mean, double scale, double *p)
 {
-    const double *c;
-    double t;
-    int i;
+    typedef int ints __attribute__((vector_size(16)));
+    const spot_four z = (edge + apart * (spot_four){ 0, 1, 2, 3 } - mean) * scale;
+    const ints i = __builtin_convertvector((z + REACH) * PER_UNIT + 0.5, ints);
+    const spot_four t = z + REACH - __builtin_convertvector(i, spot_four) / PER_UNIT;
+    spot_four sum = { 0 };
 
-    if (z <= -REACH || z >= REACH)
-        return z > 0;
-    i = (int)((z + REACH) * PER_UNIT + 0.5);
-    c = series_at[i];
-    t = z + REACH - (double)i / PER_UNIT;
-    return c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * c[5]))));
+    for (int k = TERMS; k--;)
+        sum = t * sum + (spot_four){ series_at[i[0]][k], series_at[i[1]][k], series_at[i[2]][k],
+                                     series_at[i[3]][k] };
+    *(spot_four *)p = sum;
+}
+
+/* p[k] <- Phi((k + 1/2 - mean) * scale) for first <= k < end */
+SPOT_SIMD_INLINE void upper_edges(double *p, int first, int end, double mean, double scale)
+{
+    for (; first < end && (first + 0.5 - mean) * scale <= -REACH; first++)
+        p[first] = 0;
+    for (; first < end && (end - 0.5 - mean) * scale >= REACH; end--)
+        p[end - 1] = 1;
+    if (first + 4 <= end) { /* the last four may overlap with those before */
+        for (int k = first; k < end; k += 4) {
+            const int at = k + 4 <= end ? k : end - 4;
+
+            four_cdf(at + 0.5, 1, mean, scale, p + at);
+        }
+        return;
+    }
+    for (; first < end; first++) {
+        double same[4];
+
+        four_cdf(first + 0.5, 0, mean, scale, same);
+        p[first] = same[0];
+    }
 }
 
 static int clamp(double x, int lo, int hi)
@@ -60,23 +86,35 @@ static int clamp(double x, int lo, int hi)
     return x > lo ? x < hi ? (int)x : hi : lo;
 }
 
-void spot_pmf_normal(double *p, int cap, double mean, double sd)
+SPOT_SIMD_INLINE void normal_inline(double *p, int cap, double mean, double sd)
 {
-    const double s = sd > SD_MIN ? sd : SD_MIN, scale = 1 / s;
+    const double s = sd > SD_MIN ? sd : SD_MIN;
     /* below this count there is no noticeable probability */
     const int first = clamp(mean - REACH * s - 0.5, 0, cap);
     /* and none from here on, except the tail */
     const int end = clamp(mean + REACH * s + 1.5, 0, cap);
+    int k = end - 1;
 
-    pthread_once(&table_once, fill_table);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-    for (int k = first; k < end; k++) /* Phi at the upper edges, then differences */
-        p[k] = normal_cdf((k + 0.5 - mean) * scale);
+    upper_edges(p, first, end, mean, 1 / s);
     p[end] = end > first ? 1 - p[end - 1] : 1;
-    for (int k = end - 1; k > first; k--) /* the first cell keeps the left tail */
+    for (; k - 4 >= first; k -= 4) { /* the differences; the first cell keeps the left tail */
+        const spot_four upper = *(spot_four *)(p + k - 3), lower = *(spot_four *)(p + k - 4);
+        const __typeof__(upper > lower) is_more = upper > lower;
+
+        *(spot_four *)(p + k - 3) = (spot_four)((__typeof__(is_more))(upper - lower) & is_more);
+    }
+    for (; k > first; k--)
         p[k] = p[k] > p[k - 1] ? p[k] - p[k - 1] : 0;
 }
 
+SPOT_SIMD_TWICE(normal, (double *p, int cap, double mean, double sd), (p, cap, mean, sd))
+
+void spot_pmf_normal(double *p, int cap, double mean, double sd)
+{
+    pthread_once(&table_once, fill_table);
+    normal(p, cap, mean, sd);
+}
 void spot_pmf_add(double *p, const double *q, int cap, double weight)
 {
     for (int k = 0; k <= cap; k++)
