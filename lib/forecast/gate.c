@@ -68,24 +68,25 @@ static void usual_dist(const struct usual *usual, int cap, double *dist)
 static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past,
                   const struct usual *usual, double forget)
 {
+    typedef double two __attribute__((vector_size(16))); /* of the forecast and of the usual level */
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
     const float *dist = kept(gate, cap, at, h);
     const double rate =
         RATE * fmin(1, RATE_CAP / fmax(cap, 1)) * gate->weight[at % SPOT_GATE_STEPS] / h;
-    double level[SPOT_FC_CAP_FINE + 1], *loss = gate->loss[h - 1], least = INFINITY;
-    double crps[SPOT_GATE_EXPERTS] = { 0, 0, abs(y - was) }, below[2] = { 0 };
+    double *loss = gate->loss[h - 1], least = INFINITY, crps[SPOT_GATE_EXPERTS];
+    two below = { 0 }, sum = { 0 };
 
-    usual_dist(usual, cap, level);
     for (int k = 0; k < cap; k++) {
-        below[0] += (double)dist[k];
-        below[1] += level[k];
-        for (int i = 0; i < 2; i++) {
-            const double miss = below[i] - (k >= y);
+        two miss;
 
-            crps[i] += miss * miss;
-        }
+        below += (two){ (double)dist[k], usual->share[usual->of[k]] };
+        miss = below - (k >= y);
+        sum += miss * miss;
     }
+    crps[SPOT_GATE_FORECAST] = sum[0];
+    crps[SPOT_GATE_LEVEL] = sum[1];
+    crps[SPOT_GATE_LAST] = abs(y - was);
     for (int i = 0; i < SPOT_GATE_EXPERTS; i++) {
         loss[i] = forget * loss[i] + rate * crps[i];
         least = fmin(least, loss[i] - log(FIRST[i]));

@@ -9,6 +9,9 @@
 #include "common/simd.h"
 #include "forecast/models/models.h"
 
+/* Columns of which the sums are in registers. */
+enum { VECTORS = 3, COLUMNS = 4 * VECTORS };
+
 struct jumps {
     double n, n_up, n_down, up_sum, down_sum;
 };
@@ -128,7 +131,6 @@ double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
 SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
                            double *restrict to)
 {
-    enum { VECTORS = 3, COLUMNS = 4 * VECTORS };
     size_t row[SPOT_FC_CAP_FINE + 1], n = 0;
 
     for (size_t i = 0; i < width; i++) {
@@ -174,40 +176,51 @@ void spot_markov_predict(const struct spot_fc_spec *spec, void *state,
 }
 
 /* dist[k] = P(Binomial(n, share) = k), by recurrence from the more likely end. */
-static void binomial(int n, double share, double *dist)
+SPOT_SIMD_INLINE void binomial(int n, double share, double *dist)
 {
     const bool flip = share > 0.5;
     const double p = flip ? 1 - share : share, odds = p / (1 - p);
-    double at = pow(1 - p, n);
+    double at = pow(1 - p, n), ratio[SPOT_FC_CAP_FINE + 1];
 
+    for (int k = 0; k < n; k++)
+        ratio[k] = odds * (n - k) / (k + 1);
     for (int k = 0; k <= n; k++) {
         dist[flip ? n - k : k] = at;
-        at *= odds * (n - k) / (k + 1);
+        at *= k < n ? ratio[k] : 0;
     }
 }
 
-/* p[s + b] += live[s] fill[b] over the likely s. */
-SPOT_SIMD_INLINE void add_both_inline(const double *live, int n_live, const double *restrict fill,
-                                      int n_fill, double *restrict p)
+/* The sum of two binomials: p[s + b] += live[s] fill[b], over the likely s, several columns at a
+ * time. `fill` has zeros around it. */
+SPOT_SIMD_INLINE void places_inline(int cap, int now, double full, double empty, double *p)
 {
-    for (int s = 0; s <= n_live; s++)
-        for (int b = 0; b <= n_fill && live[s] > 1e-12; b++)
-            p[s + b] += live[s] * fill[b];
+    enum { ROOM = SPOT_FC_CAP_FINE + COLUMNS };
+    double live[SPOT_FC_CAP_FINE + 1], around[3 * ROOM], sum[ROOM], *const fill = around + ROOM;
+    const int most = cap - now;
+
+    memset(fill - COLUMNS, 0, COLUMNS * sizeof(*fill));
+    memset(fill + most + 1, 0, COLUMNS * sizeof(*fill));
+    binomial(now, full, live);
+    binomial(most, empty, fill);
+    for (int s = 0; s <= now; s++)
+        live[s] = live[s] > 1e-12 ? live[s] : 0;
+    for (int k = 0; k <= cap; k += COLUMNS) {
+        spot_four at[VECTORS] = { { 0 } };
+
+        for (int s = k > most ? k - most : 0; s <= now && s < k + COLUMNS; s++)
+            for (int v = 0; v < VECTORS; v++)
+                at[v] += live[s] * ((const spot_four *)(fill + k - s))[v];
+        memcpy(sum + k, at, sizeof(at));
+    }
+    memcpy(p, sum, ((size_t)cap + 1) * sizeof(*p));
 }
 
-SPOT_SIMD_TWICE(add_both,
-                (const double *live, int n_live, const double *restrict fill, int n_fill,
-                 double *restrict p),
-                (live, n_live, fill, n_fill, p))
+SPOT_SIMD_TWICE(places, (int cap, int now, double full, double empty, double *p),
+                (cap, now, full, empty, p))
 
 void spot_places_dist(int cap, int now, double full, double empty, double *p)
 {
-    double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
-
-    binomial(now, full, live);
-    binomial(cap - now, empty, fill);
-    memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-    add_both(live, now, fill, cap - now, p);
+    places(cap, now, full, empty, p);
 }
 
 /* Each instance is lost with probability mu, then each empty place is filled with probability

@@ -151,20 +151,31 @@ SPOT_SIMD_INLINE uint32_t until(const int32_t *x, size_t n, int32_t bound)
     return found;
 }
 
-/* Collect the x[n] that are at most `bound`, in order. */
+/* Collect the x[n] that are at most `bound`, in order. Blocks without any are left out first, so
+ * that no branch depends on how many a block has. */
 SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
                              struct nearest *restrict found)
 {
-    found->n = 0;
-    for (size_t first = 0; first < n; first += BLOCK)
-        for (uint32_t near = first + BLOCK <= n ? until(x + first, BLOCK, bound)
-                                                : until(x + first, n - first, bound);
-             near; near &= near - 1) {
-            const size_t i = first + (size_t)__builtin_ctz(near);
+    uint32_t near[SPOT_FC_PAST / BLOCK + 1];
+    uint16_t first[SPOT_FC_PAST / BLOCK + 1];
+    size_t n_block = 0, n_found = 0;
 
-            found->near[found->n] = x[i];
-            found->at[found->n++] = (uint16_t)i;
-        }
+    for (size_t i = 0; i < n; i += BLOCK) {
+        first[n_block] = (uint16_t)i;
+        near[n_block] =
+            i + BLOCK <= n ? until(x + i, BLOCK, bound) : until(x + i, n - i, bound);
+        n_block += near[n_block] != 0;
+    }
+    for (size_t block = 0; block < n_block; n_found++) {
+        const uint32_t here = near[block];
+        const size_t i = first[block] + (size_t)__builtin_ctz(here);
+
+        found->near[n_found] = x[i];
+        found->at[n_found] = (uint16_t)i;
+        near[block] = here & (here - 1);
+        block += !(here & (here - 1));
+    }
+    found->n = n_found;
 }
 
 static void keep_until(struct nearest *found, int32_t reach)
