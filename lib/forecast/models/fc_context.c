@@ -3,6 +3,7 @@
  * the current one, from general (any) to specific (this level, this long after the last change).
  * Source: the escape method of context-tree models (Witten and Bell 1991), on h-step changes. */
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "common/simd.h"
@@ -16,23 +17,29 @@ enum {
     ORDERS = 5, /* contexts that a situation belongs to, general to specific */
     KNOTS = 64, /* steps that have tables; steps between are mixtures of their neighbours */
     ALL_KNOTS = 16,
+    RING = SPOT_FC_HORIZON_MAX + 1,
     LANES = 4,  /* the last vector of a table may reach beyond it */
 };
 
 /* Vectors, at any address of a float. */
 typedef float floats __attribute__((vector_size(32), aligned(4)));
 typedef int ints __attribute__((vector_size(32)));
-typedef float few_floats __attribute__((vector_size(16), aligned(4)));
 
 struct situation {
     int age, move; /* age in intervals; move 0..MOVES - 1 */
     int y;
 };
 
+/* A past moment, and its contexts other than the first. */
+struct moment {
+    uint32_t id[ORDERS - 1];
+    int y;
+};
+
 struct context {
     struct situation now;
     size_t n;
-    struct situation past[SPOT_FC_HORIZON_MAX + 1]; /* ring buffer by n */
+    struct moment past[RING]; /* ring buffer by n */
     float count[]; /* [knots * contexts * (2 cap + 1)] of changes, offset by cap */
 };
 
@@ -80,20 +87,19 @@ static size_t age_class(int age)
     return class;
 }
 
-/* Indices of the contexts of a situation, general to specific. */
+/* Indices of the contexts of a situation, from general to specific, without the first: that is 0. */
 static void find_contexts(const struct spot_fc_spec *spec, const struct situation *s,
-                          size_t id[ORDERS])
+                          uint32_t id[ORDERS - 1])
 {
     const size_t level = level_class(s->y, spec->cap), age = age_class(s->age);
     const size_t move = (size_t)s->move, direction = move == 0 ? 0 : move <= 3 ? 1 : 2;
     const size_t level_age = level * AGES + age;
 
-    id[0] = 0;
-    id[1] = 1 + level;
-    id[2] = 1 + LEVELS + level_age;
-    id[3] = 1 + LEVELS + LEVELS * AGES + level_age * MOVES + move;
-    id[4] = 1 + LEVELS + LEVELS * AGES + LEVELS * AGES * MOVES + ((size_t)s->y * AGES + age) * 3 +
-            direction;
+    id[0] = (uint32_t)(1 + level);
+    id[1] = (uint32_t)(1 + LEVELS + level_age);
+    id[2] = (uint32_t)(1 + LEVELS + LEVELS * AGES + level_age * MOVES + move);
+    id[3] = (uint32_t)(1 + LEVELS + LEVELS * AGES + LEVELS * AGES * MOVES +
+                       ((size_t)s->y * AGES + age) * 3 + direction);
 }
 
 static float *table(const struct spot_fc_spec *spec, struct context *c, int knot, size_t id)
@@ -113,23 +119,26 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
                           const struct spot_fc_past *past)
 {
     struct context *c = state;
-    const int y = past->y[past->n - 1], ring = SPOT_FC_HORIZON_MAX + 1;
+    const int y = past->y[past->n - 1];
+    const size_t width = width_of(spec), at = c->n % RING;
     int knot[KNOTS];
     const int n_knot = make_knots(spec->horizon, knot);
-    size_t id[ORDERS];
 
     if (c->n && y != c->now.y)
         c->now = (struct situation){ 0, move_class(y - c->now.y), y };
     c->now.y = y;
     c->now.age++;
     for (int i = 0; i < n_knot && (size_t)knot[i] <= c->n; i++) {
-        const struct situation *was = &c->past[(c->n - (size_t)knot[i]) % (size_t)ring];
+        const size_t back = (size_t)knot[i];
+        const struct moment *was = &c->past[at >= back ? at - back : at + RING - back];
+        float *count = table(spec, c, i, 0) + y - was->y + spec->cap;
 
-        find_contexts(spec, was, id);
-        for (int k = 0; k < ORDERS; k++)
-            table(spec, c, i, id[k])[y - was->y + spec->cap] += 1;
+        count[0] += 1;
+        for (int k = 0; k < ORDERS - 1; k++)
+            count[was->id[k] * width] += 1;
     }
-    c->past[c->n % (size_t)ring] = c->now;
+    c->past[at].y = y;
+    find_contexts(spec, &c->now, c->past[at].id);
     c->n++;
 }
 
@@ -171,11 +180,11 @@ static void find_seen(const float *all, int cap, int *down, int *up)
 /* Prefetch the tables of all contexts except the first, which is always the same one: they are far
  * apart in memory. */
 static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
-                  const size_t id[ORDERS])
+                  const uint32_t id[ORDERS - 1])
 {
     enum { LINE = 64 / sizeof(float) };
 
-    for (int k = 1; k < ORDERS; k++)
+    for (int k = 0; k < ORDERS - 1; k++)
         for (size_t i = 0; i < width_of(spec); i += LINE)
             __builtin_prefetch(table(spec, c, knot, id[k]) + i);
 }
@@ -183,31 +192,32 @@ static void fetch(const struct spot_fc_spec *spec, struct context *c, int knot,
 /* The distribution of a step from its tables, general to specific: in each context,
  * distribution <- (counts + escape distribution) / (n + escape), with
  * escape = 2 sqrt(h) sqrt(distinct changes). */
+/* The distribution of a step from its tables, general to specific: in each context,
+ * distribution <- (counts + escape distribution) / (n + escape), with
+ * escape = 2 sqrt(h) sqrt(distinct changes). */
 SPOT_SIMD_INLINE void knot_dist_inline(const float *const at[ORDERS], int cap, int y, int h,
                                        double *p)
 {
-    double dist[2 * SPOT_FC_CAP_FINE + 1 + LANES], stay = 1, escape[ORDERS], n[ORDERS];
-    int down, up, different[ORDERS];
+    double dist[2 * SPOT_FC_CAP_FINE + 1 + LANES];
+    int down, up, end;
 
     find_seen(at[0], cap, &down, &up); /* a change seen in any context is seen in this one */
+    end = cap - down + (down + up + LANES) / LANES * LANES;
+    memset(dist + cap - down, 0, (size_t)(end - (cap - down)) * sizeof(*dist));
+    dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++) {
-        count_seen(at[k] + cap - down, (size_t)(down + 1 + up), &n[k], &different[k]);
-        escape[k] = 2 * sqrt(h) * sqrt(different[k]);
-        n[k] += escape[k];
-        if (different[k])
-            stay = ((double)at[k][cap] + escape[k] * stay) / n[k];
-    }
-    for (int i = cap - down; i <= cap + up; i += LANES) {
-        spot_four x = { 0 };
+        const float *const seen = at[k];
+        double n, escape;
+        int different;
 
-        for (int k = 0; k < ORDERS; k++)
-            if (different[k])
-                x = (__builtin_convertvector(*(const few_floats *)(at[k] + i), spot_four) +
-                     escape[k] * x) /
-                    n[k];
-        *(spot_four *)(dist + i) = x;
+        count_seen(seen + cap - down, (size_t)(down + 1 + up), &n, &different);
+        if (!different)
+            continue;
+        escape = 2 * sqrt(h) * sqrt(different);
+        n += escape;
+        for (int i = cap - down; i < end; i++)
+            dist[i] = ((double)seen[i] + escape * dist[i]) / n;
     }
-    dist[cap] = stay;
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
     for (int d = -down; d <= up && d <= -y; d++)
         p[0] += dist[d + cap];
@@ -226,17 +236,16 @@ void spot_context_predict(const struct spot_fc_spec *spec, void *state,
     struct context *c = state;
     int knot[KNOTS];
     const int n_knot = make_knots(spec->horizon, knot);
-    size_t id[ORDERS];
+    const uint32_t *const id = c->past[(c->n - 1) % RING].id;
 
     (void)past;
-    find_contexts(spec, &c->now, id);
     for (int i = 0; i < n_knot; i++) {
-        const float *at[ORDERS];
+        const float *at[ORDERS] = { table(spec, c, i, 0) };
 
         if (i + 1 < n_knot)
             fetch(spec, c, i + 1, id);
-        for (int k = 0; k < ORDERS; k++)
-            at[k] = table(spec, c, i, id[k]);
+        for (int k = 1; k < ORDERS; k++)
+            at[k] = table(spec, c, i, id[k - 1]);
         knot_dist(at, spec->cap, c->now.y, knot[i], spot_fc_row(spec, prob, knot[i]));
     }
     for (int i = 1; i < n_knot; i++)
@@ -250,17 +259,17 @@ void spot_context_predict(const struct spot_fc_spec *spec, void *state,
         }
 }
 
-static bool situation_is_sound(const struct situation *s, int cap)
-{
-    return s->y >= 0 && s->y <= cap && s->age >= 0 && s->move >= 0 && s->move < MOVES;
-}
-
 bool spot_context_is_sound(const struct spot_fc_spec *spec, const void *state)
 {
     const struct context *c = state;
+    const struct situation *s = &c->now;
 
-    for (int i = 0; i <= SPOT_FC_HORIZON_MAX; i++)
-        if (!situation_is_sound(&c->past[i], spec->cap))
+    for (int i = 0; i < RING; i++) {
+        if (c->past[i].y < 0 || c->past[i].y > spec->cap)
             return false;
-    return situation_is_sound(&c->now, spec->cap);
+        for (int k = 0; k < ORDERS - 1; k++)
+            if (c->past[i].id[k] >= (uint32_t)contexts(spec))
+                return false;
+    }
+    return s->y >= 0 && s->y <= spec->cap && s->age >= 0 && s->move >= 0 && s->move < MOVES;
 }
