@@ -166,14 +166,15 @@ SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
             i + BLOCK <= n ? until(x + i, BLOCK, bound) : until(x + i, n - i, bound);
         n_block += near[n_block] != 0;
     }
-    for (size_t block = 0; block < n_block; n_found++) {
-        const uint32_t here = near[block];
-        const size_t i = first[block] + (size_t)__builtin_ctz(here);
+    near[n_block] = 0;
+    for (uint32_t block = 0, left = near[0]; left; n_found++) {
+        const size_t i = first[block] + (size_t)__builtin_ctz(left);
 
         found->near[n_found] = x[i];
         found->at[n_found] = (uint16_t)i;
-        near[block] = here & (here - 1);
-        block += !(here & (here - 1));
+        left &= left - 1;
+        block += !left;
+        left = left ? left : near[block];
     }
     found->n = n_found;
 }
@@ -192,25 +193,26 @@ static void keep_until(struct nearest *found, int32_t reach)
 }
 
 /* Of the first n moments, the k + 1 nearest (k < n) and all at the same distance as the farthest of
- * these, in order. Searches those within a bound estimated from every SAMPLE-th one, or all if the
- * estimate was too small. */
+ * these, in order. Searches those within a bound estimated from every SAMPLE-th one, and within a
+ * larger one if it was too small. */
 SPOT_SIMD_INLINE void find_nearest_inline(const struct knn *c, size_t n_past, size_t n, size_t k,
                                           struct nearest *found)
 {
     enum { SAMPLE = 16 };
-    const size_t first = (c->n - n_past) % SPOT_FC_PAST, enough = k + k / 2;
+    const size_t first = (c->n - n_past) % SPOT_FC_PAST;
     const size_t before = first + n < SPOT_FC_PAST ? n : SPOT_FC_PAST - first;
-    int32_t distance[SPOT_FC_PAST], guess = INT32_MAX;
+    int32_t distance[SPOT_FC_PAST], sample[SPOT_FC_PAST / SAMPLE];
 
     add_distances(c, first, before, distance);
     add_distances(c, 0, n - before, distance + before);
     for (size_t i = 0; i < n; i += SAMPLE)
-        found->near[i / SAMPLE] = distance[i];
-    if (enough < n)
-        guess = select_kth(found->near, (n - 1) / SAMPLE + 1, (int32_t)(enough / SAMPLE));
-    gather(distance, n, guess, found);
-    if (found->n <= k)
-        gather(distance, n, INT32_MAX, found);
+        sample[i / SAMPLE] = distance[i];
+    found->n = 0;
+    for (size_t enough = k + k / 4; found->n <= k; enough *= 2)
+        gather(distance, n,
+               enough < n ? select_kth(sample, (n - 1) / SAMPLE + 1, (int32_t)(enough / SAMPLE))
+                          : INT32_MAX,
+               found);
     keep_until(found, select_kth(found->near, found->n, (int32_t)k));
 }
 
