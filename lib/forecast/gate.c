@@ -2,6 +2,7 @@
 #include "forecast/gate.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,22 +27,31 @@ static float *kept(struct spot_fc_gate *gate, int cap, uint64_t at, int h)
 struct usual {
     size_t end, n; /* the intervals are past->y[end - n .. end - 1] */
     int of[SPOT_FC_CAP_FINE + 1];
-    double share[SPOT_GATE_USUAL + 1]; /* by number of intervals: their share of the n */
 };
 
-static void fill_share(struct usual *usual)
+/* [n][i]: the share of i of n intervals, added up one by one. */
+static double share[SPOT_GATE_USUAL + 1][SPOT_GATE_USUAL + 1];
+static pthread_once_t share_once = PTHREAD_ONCE_INIT;
+
+static void fill_share(void)
 {
-    for (size_t i = 1; i <= usual->n; i++)
-        usual->share[i] = usual->share[i - 1] + 1 / (double)usual->n;
+    for (int n = 1; n <= SPOT_GATE_USUAL; n++)
+        for (int i = 1; i <= n; i++)
+            share[n][i] = share[n][i - 1] + 1 / (double)n;
 }
 
-static struct usual usual_until(const struct spot_fc_past *past, size_t end)
+/* Counted in lanes, since the next of equal counts would wait for the one before. */
+static struct usual usual_until(const struct spot_fc_past *past, int cap, size_t end)
 {
+    enum { LANES = 4 };
     struct usual usual = { .end = end, .n = end < SPOT_GATE_USUAL ? end : SPOT_GATE_USUAL };
+    uint8_t of[LANES][SPOT_FC_CAP_FINE + 1] = { 0 };
 
+    pthread_once(&share_once, fill_share);
     for (size_t i = end - usual.n; i < end; i++)
-        usual.of[past->y[i]]++;
-    fill_share(&usual);
+        of[i % LANES][past->y[i]]++;
+    for (int k = 0; k <= cap; k++)
+        usual.of[k] = of[0][k] + of[1][k] + of[2][k] + of[3][k];
     return usual;
 }
 
@@ -49,19 +59,17 @@ static struct usual usual_until(const struct spot_fc_past *past, size_t end)
 static void usual_back(struct usual *usual, const struct spot_fc_past *past)
 {
     usual->of[past->y[--usual->end]]--;
-    if (usual->end < usual->n) {
+    if (usual->end < usual->n)
         usual->n--;
-        fill_share(usual);
-    } else {
+    else
         usual->of[past->y[usual->end - usual->n]]++;
-    }
 }
 
 /* The frequency of each count; sums to 1. */
 static void usual_dist(const struct usual *usual, int cap, double *dist)
 {
     for (int k = 0; k <= cap; k++)
-        dist[k] = usual->share[usual->of[k]];
+        dist[k] = share[usual->n][usual->of[k]];
 }
 
 /* `forget`: factor on the earlier losses. */
@@ -72,6 +80,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
     const float *dist = kept(gate, cap, at, h);
+    const double *const of_level = share[usual->n];
     const double rate =
         RATE * fmin(1, RATE_CAP / fmax(cap, 1)) * gate->weight[at % SPOT_GATE_STEPS] / h;
     double *loss = gate->loss[h - 1], least = INFINITY, crps[SPOT_GATE_EXPERTS];
@@ -80,7 +89,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
     for (int k = 0; k < cap; k++) {
         two miss;
 
-        below += (two){ (double)dist[k], usual->share[usual->of[k]] };
+        below += (two){ (double)dist[k], of_level[usual->of[k]] };
         miss = below - (k >= y);
         sum += miss * miss;
     }
@@ -98,7 +107,7 @@ static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_f
 void spot_fc_gate_observe(struct spot_fc_gate *gate, int cap, int horizon,
                           const struct spot_fc_past *past)
 {
-    struct usual usual = usual_until(past, past->n);
+    struct usual usual = usual_until(past, cap, past->n);
     /* forget follows from weight and is slow to compute, so it is kept */
     double weight = 0, forget = 1;
 
@@ -130,7 +139,7 @@ void spot_fc_gate_keep(struct spot_fc_gate *gate, int cap, int horizon, double w
 void spot_fc_gate_apply(const struct spot_fc_gate *gate, int cap, int horizon,
                         const struct spot_fc_past *past, double *prob)
 {
-    const struct usual usual = usual_until(past, past->n);
+    const struct usual usual = usual_until(past, cap, past->n);
     double level[SPOT_FC_CAP_FINE + 1];
 
     usual_dist(&usual, cap, level);

@@ -131,24 +131,27 @@ double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
 SPOT_SIMD_INLINE void step(const double *restrict from, const double *restrict matrix, size_t width,
                            double *restrict to)
 {
-    size_t row[SPOT_FC_CAP_FINE + 1], n = 0;
+    const double *row[SPOT_FC_CAP_FINE + 1];
+    double weight[SPOT_FC_CAP_FINE + 1];
+    size_t n = 0;
 
     for (size_t i = 0; i < width; i++) {
-        row[n] = i;
+        row[n] = matrix + i * width;
+        weight[n] = from[i];
         n += from[i] > 1e-12;
     }
     memset(to, 0, width * sizeof(*to));
     for (size_t i = 0; i < n && width < COLUMNS; i++)
         for (size_t k = 0; k < width; k++)
-            to[k] += from[row[i]] * matrix[row[i] * width + k];
+            to[k] += weight[i] * row[i][k];
     for (size_t k = 0; k < width && width >= COLUMNS; k += COLUMNS) {
         const size_t first = k + COLUMNS <= width ? k : width - COLUMNS;
         spot_four sum[VECTORS] = { { 0 } };
 
+#pragma GCC unroll 2
         for (size_t i = 0; i < n; i++)
             for (size_t v = 0; v < VECTORS; v++)
-                sum[v] += from[row[i]] *
-                          ((const spot_four *)(matrix + row[i] * width + first))[v];
+                sum[v] += weight[i] * ((const spot_four *)(row[i] + first))[v];
         for (size_t v = 0; v < VECTORS; v++)
             ((spot_four *)(to + first))[v] = sum[v];
     }
