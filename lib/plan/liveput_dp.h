@@ -75,10 +75,14 @@ struct spot_liveput_dp {
     /* the values after the forecast, while `value` is that of a step of it */
     double *tail_value, *tail_next;
     int tail_context;
-    int lost_max;                    /* largest loss among the chain's changes */
-    struct spot_liveput_gain **gain; /* made on demand, liveput_inner.h; [2 * (n_max - n_low + 1) *
-                                        (n_grid + 1) * (lost_max + 1)] */
-    struct spot_liveput_memo *memo;  /* within a solve: liveput_best.c */
+    int lost_max;                     /* largest loss among the chain's changes */
+    struct spot_liveput_gain **gain;  /* made on demand, liveput_inner.h; [2 * (n_max - n_low + 1) *
+                                         (n_grid + 1) * (lost_max + 1)] */
+    struct spot_liveput_asked *asked; /* [n_asked] with `asks`: liveput_gain.c */
+    size_t n_asked, asked_cap;
+    struct spot_liveput_memo *memo; /* within a sweep: liveput_best.c */
+    double *moved; /* [contexts * (n_max - n_low + 1)] how unevenly the values have moved so far */
+    int era;       /* what was found before in a gain does not count any more */
     struct spot_liveput_search *search; /* liveput_search.c; with a notice, if neither victims nor
                                            unfinished migrations are in the state */
     struct spot_liveput_plain *plain;   /* liveput_plain.c */
@@ -86,6 +90,8 @@ struct spot_liveput_dp {
     /* [n_grid] by rank: most samples in an interval that begins with a change to it; the same for a
      * change that moves state */
     double *most, *most_moved;
+    /* [n_grid] by rank: number of stages; the next smaller grid with as many, or -1 */
+    int *stages, *fewer;
 };
 
 /* A choice and its expected value. */

@@ -75,7 +75,7 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
     const bool is_plain = spot_liveput_is_plain(dp);
     double *swap;
 
-    spot_liveput_memo_open(dp);
+    spot_liveput_memo_open(dp, false);
     spot_liveput_memo_sweep(dp);
     spot_liveput_space_turn(dp, space);
     spot_liveput_targets_turn(dp);
@@ -98,6 +98,7 @@ static void sweep(struct spot_liveput_dp *dp, const struct spot_horizon *h, int 
                 spot_liveput_back_up(dp, &dists, n, r, space);
     }
     spot_liveput_memo_close(dp);
+    spot_liveput_moved(dp);
     spot_liveput_shut(dp, dp->next);
     swap = dp->value;
     dp->value = dp->next;
@@ -120,6 +121,7 @@ void spot_liveput_dp_ahead(struct spot_liveput_dp *dp, const struct spot_horizon
     if (!ends)
         mix(dp, h, dp->tail_value, dp->tail_context, dp->value);
     spot_liveput_shut(dp, dp->value);
+    spot_liveput_found_forget(dp);
     spot_liveput_space_init(dp, &space);
     for (int step = last < h->n_step ? last : h->n_step; step > first; step--)
         sweep(dp, h, step, &space);
@@ -130,6 +132,7 @@ void spot_liveput_dp_back(struct spot_liveput_dp *dp)
 {
     free(dp->value);
     free(dp->next);
+    spot_liveput_found_forget(dp);
     dp->value = dp->tail_value;
     dp->next = dp->tail_next;
     dp->n_context = dp->tail_context;

@@ -336,7 +336,7 @@ static void prepare_events(struct spot_liveput_dp *dp, const struct spot_liveput
         const int context = spot_liveput_context(dp, 0, change);
 
         if (is_known(dp, dists, e)) {
-            spot_liveput_follow(dp, n, rank, change, context, space->then + e);
+            spot_liveput_follow(dp, n, rank, change, context, space->then + e, SPOT_LIVEPUT_EVENTS);
             continue;
         }
         for (int owing = 0; owing < (n_node > 1 ? 2 : 1); owing++)

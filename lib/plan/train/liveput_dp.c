@@ -31,6 +31,12 @@ static void sort_by_size(struct spot_liveput_dp *dp)
         dp->n_fit[size] = n;
     }
     assert(n == dp->n_grid);
+    for (int r = 0; r < n; r++) {
+        dp->stages[r] = t->p[dp->by_size[r]];
+        dp->fewer[r] = r - 1;
+        while (dp->fewer[r] >= 0 && dp->stages[dp->fewer[r]] != dp->stages[r])
+            dp->fewer[r]--;
+    }
 }
 
 /* The grid to which `rank` is reduced with n instances: itself, fewer pipelines, one pipeline of n
@@ -89,6 +95,10 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
     dp->clip = spot_xcalloc(n * wide, sizeof(int));
     dp->most = spot_xcalloc(2 * wide, sizeof(*dp->most));
     dp->most_moved = dp->most + wide;
+    dp->stages = spot_xcalloc(2 * wide, sizeof(int));
+    dp->fewer = dp->stages + wide;
+    dp->moved =
+        spot_xcalloc(SPOT_CHAIN_CONTEXTS * (size_t)(dp->n_max - dp->n_low + 1), sizeof(double));
     sort_by_size(dp);
     for (size_t i = 0; i < n; i++)
         for (int r = 0; r < dp->n_grid; r++)
@@ -110,6 +120,8 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
     free(dp->next);
     free(dp->clip);
     free(dp->most);
+    free(dp->stages);
+    free(dp->moved);
     memset(dp, 0, sizeof(*dp));
 }
 
@@ -136,10 +148,12 @@ const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int contex
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by)
 {
-    const struct spot_liveput_gain *g;
+    const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, false);
     int to;
 
-    then[0] = spot_liveput_mean(dp, n, rank, change, value);
+    then[0] = 0;
+    for (int i = 0; i < g->n; i++)
+        then[0] += g->prob[i] * spot_liveput_best(dp, g, i, value, n + change, &to);
     if (rank == dp->n_grid || dp->n_node == 1)
         return;
     for (int node = 1; node < dp->n_node; node++)
@@ -206,14 +220,28 @@ static void dists_init(const struct spot_liveput_dp *dp, const struct spot_count
 }
 
 void spot_liveput_follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
-                         double *then)
+                         double *then, size_t then_by)
 {
     if (dp->is_lazy && rank < dp->n_grid)
         *then = spot_liveput_search_best(dp, n, rank, change, context);
     else
         spot_liveput_after_change(dp, n, rank, change,
-                                  spot_liveput_dp_value(dp, context, n + change), then,
-                                  SPOT_LIVEPUT_EVENTS);
+                                  spot_liveput_dp_value(dp, context, n + change), then, then_by);
+}
+
+/* then[node * (n_grid + 1)]: with a notice, what follows a change that leads to `context`. Without
+ * losses that depends on the count after it, not on the one before. */
+static const double *follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                            struct spot_liveput_space *space)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *gained = space->gained + spot_liveput_value_at(dp, context, n + change) + rank;
+    const bool is_shared = (change >= 0 || rank == dp->n_grid) && !dp->table->warm;
+
+    if (!is_shared || isnan(*gained))
+        spot_liveput_follow(dp, n, rank, change, context, gained = is_shared ? gained : space->then,
+                            wide);
+    return gained;
 }
 
 /* With a notice: what follows a change does not depend on the context before it. */
@@ -223,30 +251,24 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
     const size_t wide = (size_t)dp->n_grid + 1;
     const int n_node = rank < dp->n_grid ? dp->n_node : 1;
 
+    memset(space->way, 0, 2 * (size_t)n_node * sizeof(*space->way));
     for (int e = 1; e < dists->n_event; e++) {
-        const int change = dists->event[e].change, context = spot_liveput_context(dp, 0, change);
+        const int change = dists->event[e].change;
+        const double *then =
+            follow(dp, n, rank, change, spot_liveput_context(dp, 0, change), space);
 
-        if (change < 0 && dp->sees_victims)
-            spot_liveput_gain_fetch(dp, n, rank, change,
-                                    spot_liveput_targets(dp, context, n + change)->rank);
-        spot_liveput_follow(dp, n, rank, change, context, space->then + e);
-    }
-    for (int node = 0; node < n_node; node++) {
-        const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;
-
-        space->way[2 * node] = space->way[2 * node + 1] = 0;
-        for (int e = 1; e < dists->n_event; e++)
-            space->way[2 * node + (dists->event[e].change > 0)] += dists->event[e].prob * then[e];
+        for (int node = 0; node < n_node; node++)
+            space->way[2 * node + (change > 0)] += dists->event[e].prob * then[(size_t)node * wide];
     }
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank;
         const struct spot_liveput_way *way = &dists->way[c];
+        const double *then = follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space);
 
-        spot_liveput_follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space->then);
         for (int node = 0; node < n_node; node++)
-            next[(size_t)node * wide] =
-                way->still * space->then[(size_t)node * SPOT_LIVEPUT_EVENTS] +
-                way->down * space->way[2 * node] + way->up * space->way[2 * node + 1];
+            next[(size_t)node * wide] = way->still * then[(size_t)node * wide] +
+                                        way->down * space->way[2 * node] +
+                                        way->up * space->way[2 * node + 1];
     }
 }
 
@@ -288,10 +310,15 @@ void spot_liveput_space_init(struct spot_liveput_dp *dp, struct spot_liveput_spa
     const size_t wide = (size_t)dp->n_grid + 1;
 
     memset(space, 0, sizeof(*space));
-    space->then = spot_xcalloc((size_t)dp->n_node * SPOT_LIVEPUT_EVENTS, sizeof(*space->then));
+    space->then =
+        spot_xcalloc((size_t)dp->n_node * (wide > SPOT_LIVEPUT_EVENTS ? wide : SPOT_LIVEPUT_EVENTS),
+                     sizeof(*space->then));
     space->way = spot_xcalloc(2 * (size_t)dp->n_node, sizeof(*space->way));
-    if (dp->has_notice)
+    if (dp->has_notice) {
+        space->gained =
+            spot_xcalloc(spot_liveput_value_at(dp, dp->n_context, dp->n_low), sizeof(double));
         return;
+    }
     space->down[0] = spot_xcalloc(4 * wide, sizeof(*space->down[0]));
     for (size_t i = 0; i < 2; i++) {
         space->down[i] = space->down[0] + i * wide;
@@ -305,6 +332,10 @@ void spot_liveput_space_init(struct spot_liveput_dp *dp, struct spot_liveput_spa
 
 void spot_liveput_space_turn(const struct spot_liveput_dp *dp, struct spot_liveput_space *space)
 {
+    const size_t n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
+
+    for (size_t i = 0; space->gained && i < n_value; i++)
+        space->gained[i] = NAN;
     if (space->step)
         spot_liveput_step_turn(space->step);
     for (int i = 0; space->most && i <= dp->n_max - dp->n_low; i++) {
@@ -323,6 +354,7 @@ void spot_liveput_space_release(const struct spot_liveput_dp *dp, struct spot_li
     free(space->most);
     free(space->then);
     free(space->way);
+    free(space->gained);
     free(space->down[0]);
     free(space->waits);
     free(space->wait);
@@ -370,6 +402,18 @@ static void moved_of(const struct spot_liveput_dp *dp, int context, int n, doubl
     }
 }
 
+void spot_liveput_moved(struct spot_liveput_dp *dp)
+{
+    double least, most;
+
+    for (int c = 0; c < dp->n_context; c++)
+        for (int n = dp->n_low; n <= dp->n_max; n++) {
+            moved_of(dp, c, n, &least, &most);
+            if (most > least)
+                dp->moved[c * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += most - least;
+        }
+}
+
 /* Decisions compare only values of the same context and count, and do not influence which of these
  * comes next: so values can be stored relative to that of being suspended there. */
 static void relate(struct spot_liveput_dp *dp, int context, int n)
@@ -399,12 +443,7 @@ static double turn(struct spot_liveput_dp *dp, struct spot_liveput_speed *speed)
         }
     if (speed)
         spot_liveput_speed_up(speed, dp->value, dp->next);
-    for (int c = 0; c < dp->n_context; c++)
-        for (int n = dp->n_low; n <= dp->n_max; n++) {
-            moved_of(dp, c, n, &least, &most);
-            if (most > least)
-                spot_liveput_memo_moved(dp, c, n, most - least);
-        }
+    spot_liveput_moved(dp);
     spot_liveput_shut(dp, dp->next);
     dp->value = dp->next;
     dp->next = swap;
@@ -471,11 +510,15 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
 {
     const int n_node = dp->n_node;
     double *value;
+    bool asks;
 
     dp->is_lazy = !dp->tries_all && !dp->sees_victims && !dp->table->warm &&
                   (!dp->node_per_span || spot_cost_most_s(dp->table) <= dp->interval_s);
-    dp->asks = !dp->tries_all && dp->sees_victims && !dp->table->warm &&
-               spot_cost_limit_s(dp->table, largest_loss(dp, chain)) < dp->interval_s * (1 - 1e-6);
+    asks = !dp->tries_all && dp->sees_victims && !dp->table->warm &&
+           spot_cost_limit_s(dp->table, largest_loss(dp, chain)) < dp->interval_s * (1 - 1e-6);
+    if (asks != dp->asks)
+        spot_liveput_gain_release(dp);
+    dp->asks = asks;
     if (!dp->is_lazy && !dp->asks)
         make_gains(dp, chain);
     spot_liveput_place(dp);
@@ -513,7 +556,8 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     n_value = spot_liveput_value_at(dp, dp->n_context, dp->n_low);
     spot_liveput_space_init(dp, &space);
     spot_liveput_shut(dp, dp->value);
-    spot_liveput_memo_open(dp);
+    spot_liveput_found_forget(dp);
+    spot_liveput_memo_open(dp, !dp->tries_all);
     memcpy(dp->next, dp->value, n_value * sizeof(*dp->next));
     speed = dp->is_finite || dp->tries_all ? NULL : spot_liveput_speed_new(n_value);
     for (; done < sweeps && !settled; done++) {

@@ -97,15 +97,20 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     const bool sees = told && dp->sees_victims && lost && from != SPOT_GRID_NONE;
     const struct spot_cost_outcomes *o = sees ? spot_cost_outcomes(dp->table, n, from, lost) : NULL;
     const size_t wide = wide_of(dp), n_outcome = o ? (size_t)o->n : 1;
-    struct spot_liveput_gain *g =
-        spot_xcalloc(1, sizeof(*g) + n_outcome * (1 + wide) * sizeof(*g->of));
+    const bool asks = dp->asks && from != SPOT_GRID_NONE;
+    struct spot_liveput_gain *g = spot_xcalloc(
+        1, sizeof(*g) + n_outcome * (sizeof(*g->found) + (1 + (asks ? 0 : wide)) * sizeof(*g->of)));
 
     g->from = rank;
     g->there = n - lost;
+    g->is_loss = lost > 0;
     g->told = o;
     g->n = (int)n_outcome;
-    g->prob = (double *)(g + 1);
-    g->of = g->prob + n_outcome;
+    g->found = (struct spot_liveput_found *)(g + 1);
+    g->prob = (double *)(g->found + n_outcome);
+    g->of = asks ? NULL : g->prob + n_outcome;
+    if (asks && !o)
+        g->changes = spot_cost_changes(dp->table, n, from, lost);
     if (is_owing) {
         g->row_s = spot_cost_row(dp->table, n, from, lost);
         g->free = spot_xcalloc((size_t)g->n * wide, sizeof(*g->free));
@@ -113,7 +118,7 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
     }
     for (int i = 0; i < g->n; i++) {
         g->prob[i] = o ? o->prob[i] : 1;
-        if (!o || !dp->asks)
+        if (!asks)
             fill(dp, o ? NULL : spot_cost_row(dp->table, n, from, lost), n - lost, rank, is_owing,
                  i, g);
     }
@@ -153,21 +158,6 @@ const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp,
     return *at;
 }
 
-void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to)
-{
-    const struct spot_liveput_gain *g;
-
-    if (!dp->gain || rank + 2 > dp->n_grid || !(g = *gain_at(dp, n, rank + 1, change, false)))
-        return;
-    __builtin_prefetch(*gain_at(dp, n, rank + 2, change, false));
-    for (int i = 0; i < g->n; i++) {
-        const double *of = g->of + (size_t)i * wide_of(dp);
-
-        __builtin_prefetch(of + rank + 1);
-        __builtin_prefetch(of + to);
-    }
-}
-
 void spot_liveput_gain_release(struct spot_liveput_dp *dp)
 {
     for (size_t i = 0; dp->gain && i < n_gain(dp); i++) {
@@ -183,6 +173,29 @@ void spot_liveput_gain_release(struct spot_liveput_dp *dp)
         free(g);
     }
     free(dp->gain);
+    free(dp->asked);
+    dp->gain = NULL;
+    dp->asked = NULL;
+    dp->n_asked = dp->asked_cap = 0;
+}
+
+/* The few prices that are asked for are close together: whole rows of them would be far apart. */
+double spot_liveput_ask(struct spot_liveput_dp *dp, const struct spot_liveput_gain *g, int i, int r)
+{
+    struct spot_liveput_found *f = &g->found[i];
+    const int to = dp->by_size[r];
+    double of;
+
+    for (int k = f->asked; k; k = dp->asked[k].before)
+        if (dp->asked[k].rank == r)
+            return dp->asked[k].of;
+    of = spot_cost_rate(dp->table, g->there, to) *
+         (dp->interval_s - spot_cost_outcome_s(dp->table, g->told, i, to));
+    dp->n_asked += !dp->n_asked; /* 0 is none */
+    dp->asked = spot_xgrow(dp->asked, &dp->asked_cap, dp->n_asked + 1, sizeof(*dp->asked));
+    dp->asked[dp->n_asked] = (struct spot_liveput_asked){ of, r, f->asked };
+    f->asked = (int)dp->n_asked++;
+    return of;
 }
 
 void spot_liveput_place(struct spot_liveput_dp *dp)

@@ -4,6 +4,8 @@
 #ifndef SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 #define SPOT_PLAN_TRAIN_LIVEPUT_INNER_H
 
+#include <math.h>
+
 #include "plan/liveput_dp.h"
 
 #ifdef __cplusplus
@@ -19,14 +21,18 @@ extern "C" {
  * each number of surviving pipelines (cost_table.h). Arrays are by rank; "wide" is n_grid + 1, and
  * the last entry is suspended. */
 struct spot_liveput_gain {
-    int from;                              /* rank */
-    int there;                             /* instances that stay */
+    int from;  /* rank */
+    int there; /* instances that stay */
+    bool is_loss;
     const struct spot_cost_outcomes *told; /* or NULL: the mean */
+    struct spot_cost_changes *changes;     /* of the mean, if dp->asks and from a grid */
     int n;                                 /* outcomes */
     double *prob;                          /* [n] */
+    struct spot_liveput_found *found;      /* [n] */
     const double *row_s; /* with an unfinished migration, from a grid: seconds to every grid */
     /* [n * wide] samples; -INFINITY if the grid continues unchanged with an unfinished migration:
-     * then the rest of that migration determines them. If dp->asks and told: 0 if not computed */
+     * then the rest of that migration determines them. NULL if dp->asks and from a grid: computed
+     * on demand */
     double *of;
     /* [n * wide] seconds of the change that the interval does not finish; NULL: none */
     double *left_s;
@@ -35,6 +41,20 @@ struct spot_liveput_gain {
     int *free;         /* [n * wide] with an unfinished migration: the ranks without cost */
     int *n_free;       /* [n] */
     double left_max_s; /* the largest left_s from a grid */
+};
+
+/* The result of one search. */
+struct spot_liveput_found {
+    double gain;  /* samples of its interval, if the caller uses them */
+    double until; /* unevenness of its count up to which it remains the best */
+    int rank, era;
+    int asked; /* the last of the asked prices of an outcome, or 0 */
+};
+
+/* The samples of a target in an outcome, if dp->asks, and where the one before is, or 0. */
+struct spot_liveput_asked {
+    double of;
+    int rank, before;
 };
 
 /* One outcome of a gain. */
@@ -49,7 +69,8 @@ static inline struct spot_liveput_outcome spot_liveput_outcome_of(const struct s
 {
     const size_t row = (size_t)i * ((size_t)n_grid + 1);
 
-    return (struct spot_liveput_outcome){ g->of + row, g->left_s ? g->at + row : NULL,
+    return (struct spot_liveput_outcome){ g->of ? g->of + row : NULL,
+                                          g->left_s ? g->at + row : NULL,
                                           g->left_s ? g->part + row : NULL };
 }
 
@@ -67,33 +88,13 @@ static inline double spot_liveput_worth(const struct spot_liveput_outcome *o, co
  * Borrowed. */
 const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
                                                      int change, bool is_owing);
-/* The samples of rank r in outcome i, without an unfinished migration. */
-static inline double spot_liveput_gain_at(struct spot_liveput_dp *dp,
-                                          const struct spot_liveput_gain *g, int i, int r)
-{
-    double *of = g->of + (size_t)i * ((size_t)dp->n_grid + 1) + (size_t)r;
-    const int to = dp->by_size[r];
-
-    if (dp->asks && g->told && *of == 0)
-        *of = spot_cost_rate(dp->table, g->there, to) *
-              (dp->interval_s - spot_cost_outcome_s(dp->table, g->told, i, to));
-    return *of;
-}
-
-/* Prefetch the gains of the next ranks, of staying and of changing to `to`: they are scattered in
- * memory. */
-void spot_liveput_gain_fetch(const struct spot_liveput_dp *dp, int n, int rank, int change, int to);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
 /* The best value of an outcome on n2 instances, over all grids and suspending, and its rank;
- * value[] as below, and within a solve that of dp->value itself. */
+ * value[] as below, and within a sweep that of dp->value itself. After losses it is kept in the
+ * gain. */
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2, int *rank);
-
-/* The mean of that over the outcomes of (n, rank) after a change, without an unfinished migration.
- */
-double spot_liveput_mean(struct spot_liveput_dp *dp, int n, int rank, int change,
-                         const double *value);
 
 /* at[node] of every node >= 1 of an unfinished migration: `other`, the best value of the changes,
  * which leads to rank `to` after a change that takes longer there, or, for i >= 0, a greater one of
@@ -102,11 +103,10 @@ void spot_liveput_at_nodes(const struct spot_liveput_dp *dp, const struct spot_l
                            int i, const double *value, int n2, int to, double other, double *at);
 
 /* A solve remembers which targets were best: between open and close every sweep asks for the same
- * maxima in the same order, and then reports how unevenly the values of a count moved: the largest
- * minus the smallest move. */
-void spot_liveput_memo_open(struct spot_liveput_dp *dp);
+ * maxima in the same order, and then reports how the values moved. keeps: false for a single sweep,
+ * which has nothing to remember. */
+void spot_liveput_memo_open(struct spot_liveput_dp *dp, bool keeps);
 void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
-void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
 void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 
 /* liveput_speed.c: replaces `next` [n], the result of a sweep from `value`, by values that are
@@ -115,48 +115,97 @@ struct spot_liveput_speed *spot_liveput_speed_new(size_t n);
 void spot_liveput_speed_free(struct spot_liveput_speed *speed);
 void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value, double *next);
 
-/* The result of one search. */
-struct spot_liveput_found {
-    int rank;
-    int n;        /* number of outcomes of its gain, if its value is gain + value[rank]; else 0 */
-    double prob;  /* probability of its outcome */
-    double gain;  /* samples of its interval, if the caller uses them */
-    double until; /* unevenness of its count up to which it remains the best */
-};
+/* Report that the values become dp->next: how unevenly those of each count moved, which is the
+ * largest minus the smallest move. */
+void spot_liveput_moved(struct spot_liveput_dp *dp);
+/* The values are new: nothing found before counts. */
+void spot_liveput_found_forget(struct spot_liveput_dp *dp);
 
 /* The result of the next search in the previous sweep. NULL outside a solve. */
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp);
 
-/* Within a solve: the sum of unevenness so far of the count of value[]; compared with `until`. */
+/* Within a sweep: the sum of unevenness so far of the count of value[]; compared with `until`. */
 double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value);
 
 /* Record that it is the best now, by at least `gap`. */
 void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
 
-/* An upper bound of a target's value: after any change, and after one that moves state. */
+/* An upper bound of a target's value. */
 struct spot_liveput_target {
-    double most, moved;
+    double most;
     int rank;
 };
 
-/* True if a change between two ranks moves state. */
+/* True if a change between two ranks moves state: P changes or D grows. */
 static inline bool spot_liveput_moves(const struct spot_liveput_dp *dp, int from, int to)
 {
-    const struct spot_cost_table *t = dp->table;
-    int a, b;
-
-    if (from == dp->n_grid || from == to)
-        return from != to;
-    a = dp->by_size[from];
-    b = dp->by_size[to];
-    return t->p[a] != t->p[b] || t->d[b] > t->d[a];
+    return from == dp->n_grid || dp->stages[from] != dp->stages[to] || to > from;
 }
 
-/* Within a sweep: the targets of a context and count, [n_fit], in descending order of `most`. */
-const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
-                                                       int n);
+/* Within a sweep: the targets of a context and count, [n_fit], in descending order of their bounds;
+ * gain[n_grid]: bounds of the samples in the interval, in a sweep always the same: dp->most, or
+ * dp->most_moved. */
+const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp,
+                                                       const double *gain, int context, int n);
 /* Call when values have changed. */
 void spot_liveput_targets_turn(struct spot_liveput_dp *dp);
+
+/* The targets of a change from a rank in the order in which they are examined: the same grid, those
+ * that move no state, then the others in the order of their bounds. */
+struct spot_liveput_hunt {
+    const struct spot_liveput_dp *dp;
+    const double *value; /* of the context and count after the change */
+    const struct spot_liveput_target *target;
+    int from, kept, at, n_fit;
+    double left; /* upper bound of the targets left out so far */
+};
+
+static inline struct spot_liveput_hunt spot_liveput_hunt(struct spot_liveput_dp *dp, int from,
+                                                         int context, int n)
+{
+    return (struct spot_liveput_hunt){ .dp = dp,
+                                       .value = spot_liveput_dp_value(dp, context, n),
+                                       .target =
+                                           spot_liveput_targets(dp, dp->most_moved, context, n),
+                                       .from = from,
+                                       .kept = from < dp->n_grid ? from : -1,
+                                       .n_fit = dp->n_fit[n],
+                                       .left = -INFINITY };
+}
+
+/* True if a bound is not above `best`; otherwise rounding decides. */
+static inline bool spot_liveput_is_below(double bound, double best)
+{
+    return bound + 1e-9 * fabs(bound) <= best;
+}
+
+/* The next target that may be better than `best`, or -1. */
+static inline int spot_liveput_hunt_next(struct spot_liveput_hunt *h, double best)
+{
+    while (h->kept >= 0) {
+        const int r = h->kept;
+        double most;
+
+        h->kept = h->dp->fewer[r];
+        if (r >= h->n_fit)
+            continue;
+        most = h->dp->most[r] + h->value[r];
+        if (r == h->from || !spot_liveput_is_below(most, best))
+            return r;
+        h->left = most > h->left ? most : h->left;
+    }
+    for (; h->at < h->n_fit; h->at++) {
+        const struct spot_liveput_target *x = &h->target[h->at];
+
+        if (spot_liveput_is_below(x->most, best)) {
+            h->left = x->most > h->left ? x->most : h->left;
+            h->at = h->n_fit;
+        } else if (spot_liveput_moves(h->dp, h->from, x->rank)) {
+            return h->target[h->at++].rank;
+        }
+    }
+    return -1;
+}
 
 /* If dp->is_lazy gains are only stored for suspended states: computes the samples of rank r in the
  * interval of a change. */
@@ -166,6 +215,19 @@ static inline double spot_liveput_gives(const struct spot_liveput_dp *dp,
     const int to = dp->by_size[r];
 
     return dp->table->samples_per_s[to] * (dp->interval_s - spot_cost_of(dp->table, changes, to));
+}
+
+/* If dp->asks: computes the samples of rank r in outcome i, or finds them. */
+double spot_liveput_ask(struct spot_liveput_dp *dp, const struct spot_liveput_gain *g, int i,
+                        int r);
+
+/* The samples of rank r in outcome i, without an unfinished migration. */
+static inline double spot_liveput_gain_at(struct spot_liveput_dp *dp,
+                                          const struct spot_liveput_gain *g, int i, int r)
+{
+    if (g->of)
+        return g->of[(size_t)i * ((size_t)dp->n_grid + 1) + (size_t)r];
+    return g->changes ? spot_liveput_gives(dp, g->changes, r) : spot_liveput_ask(dp, g, i, r);
 }
 void spot_liveput_search_release(struct spot_liveput_dp *dp);
 
@@ -195,9 +257,9 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
 void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int change,
                                const double *value, double *then, size_t then_by);
 
-/* The same within a sweep, for a change that leads to `context`; then_by is SPOT_LIVEPUT_EVENTS. */
+/* The same within a sweep, for a change that leads to `context`. */
 void spot_liveput_follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
-                         double *then);
+                         double *then, size_t then_by);
 
 /* The events of a step as one list, [SPOT_LIVEPUT_EVENTS]: change (< 0 lost), probability. Events
  * beyond the range of counts lead to the nearest count. event[0] is "still". */
@@ -254,6 +316,9 @@ struct spot_liveput_most {
 struct spot_liveput_space {
     double *then; /* [n_node * SPOT_LIVEPUT_EVENTS] */
     double *way;  /* [n_node * 2] for losses, for gains */
+    /* with a notice: as dp->value, what follows a change without losses to a context and count from
+     * the rank before; NAN: not computed yet */
+    double *gained;
     /* without a notice */
     struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with an unfinished migration */
     /* [n_grid + 1] sums over losses and over gains, by target; NAN: not computed yet */

@@ -13,7 +13,7 @@
 #include "plan/train/liveput_inner.h"
 
 struct spot_liveput_search {
-    /* [n_context * counts * n_grid], in descending order of `most` */
+    /* [n_context * counts * n_grid], in descending order */
     struct spot_liveput_target *target;
     size_t n_block;
     bool *is_sorted; /* [n_context * counts] */
@@ -56,8 +56,8 @@ void spot_liveput_targets_turn(struct spot_liveput_dp *dp)
     memset(dp->search->is_sorted, 0, dp->search->n_block * sizeof(bool));
 }
 
-const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp, int context,
-                                                       int n)
+const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp,
+                                                       const double *gain, int context, int n)
 {
     const size_t at = (size_t)(context * (dp->n_max - dp->n_low + 1) + n - dp->n_low);
     struct spot_liveput_target *target = dp->search->target + at * (size_t)dp->n_grid;
@@ -65,12 +65,8 @@ const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *d
 
     if (dp->search->is_sorted[at])
         return target;
-    for (int i = 0; i < dp->n_fit[n]; i++) {
-        const int r = target[i].rank;
-
-        target[i].most = dp->most[r] + value[r];
-        target[i].moved = dp->most_moved[r] + value[r];
-    }
+    for (int i = 0; i < dp->n_fit[n]; i++)
+        target[i].most = gain[target[i].rank] + value[target[i].rank];
     sort(target, dp->n_fit[n]);
     dp->search->is_sorted[at] = true;
     return target;
@@ -97,36 +93,17 @@ static void enter(struct race *race, int rank, double gain, double x)
 static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
                    struct race *race)
 {
-    struct spot_cost_table *t = dp->table;
-    const int from = dp->by_size[rank], n2 = n + change, n_fit = dp->n_fit[n2];
-    struct spot_cost_changes *changes = spot_cost_changes(t, n, from, change < 0 ? -change : 0);
-    const double *value = spot_liveput_dp_value(dp, context, n2);
-    const struct spot_liveput_target *target = spot_liveput_targets(dp, context, n2);
+    struct spot_cost_changes *changes =
+        spot_cost_changes(dp->table, n, dp->by_size[rank], change < 0 ? -change : 0);
+    struct spot_liveput_hunt hunt = spot_liveput_hunt(dp, rank, context, n + change);
 
-    *race = (struct race){ value[dp->n_grid], -INFINITY, 0, dp->n_grid };
-    if (rank < n_fit) {
-        const double gain = spot_liveput_gives(dp, changes, rank);
+    *race = (struct race){ hunt.value[dp->n_grid], -INFINITY, 0, dp->n_grid };
+    for (int r; (r = spot_liveput_hunt_next(&hunt, race->best)) >= 0;) {
+        const double gain = spot_liveput_gives(dp, changes, r);
 
-        enter(race, rank, gain, gain + value[rank]);
+        enter(race, r, gain, gain + hunt.value[r]);
     }
-    for (int i = 0; i < n_fit; i++) {
-        const int r = target[i].rank, to = dp->by_size[r];
-        const bool moves = t->p[to] != t->p[from] || t->d[to] > t->d[from];
-        double gain;
-
-        if (target[i].most <= race->best) {
-            race->second = fmax(race->second, target[i].most);
-            break;
-        }
-        if (r == rank)
-            continue;
-        if (moves && target[i].moved <= race->best) {
-            race->second = fmax(race->second, target[i].moved);
-            continue;
-        }
-        gain = spot_liveput_gives(dp, changes, r);
-        enter(race, r, gain, gain + value[r]);
-    }
+    race->second = fmax(race->second, hunt.left);
 }
 
 double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
