@@ -81,7 +81,7 @@ struct spot_liveput_dp {
     struct spot_liveput_asked *asked; /* [n_asked] with `asks`: liveput_gain.c */
     size_t n_asked, asked_cap;
     struct spot_liveput_memo *memo; /* within a sweep: liveput_best.c */
-    double *moved; /* [contexts * (n_max - n_low + 1)] how unevenly the values have moved so far */
+    double *moved; /* [contexts * (n_max - n_low + 1)] the largest moves of values, summed */
     int era;       /* what was found before in a gain does not count any more */
     struct spot_liveput_search *search; /* liveput_search.c; with a notice, if neither victims nor
                                            unfinished migrations are in the state */

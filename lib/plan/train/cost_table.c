@@ -310,19 +310,19 @@ static double price(struct spot_cost_table *t, int from, int lost, int to, const
     const int v = victims_of(t, from), p2 = t->p[to], up_to = lost < v ? lost : v;
     const double restart = t->restart_s[2 * to + change_kind(t, from, lost, to)];
     const double *f;
-    double s = 0;
+    double s = 0, intra;
 
     if (t->p[from] != p2)
         return moved + x->prob * (restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0));
     if (!lost && t->d[from] == t->d[to]) /* nothing changed */
         return 0;
     f = same_of(t, from, t->d[to], x->most, lost);
+    intra = spot_migrate_intra_s(&t->job->cost, t->d[to], p2);
     for (int j = 0; j <= up_to; j++) {
         const double hold = f[j], move = f[v + 1 + j];
 
         if (x->weight[j] > 0)
-            s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
-                                 (share_of(x, j) - hold) * restart + move);
+            s += x->weight[j] * (hold * intra + (share_of(x, j) - hold) * restart + move);
     }
     return s;
 }

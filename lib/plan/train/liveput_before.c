@@ -8,9 +8,9 @@
  * computed once. Targets are examined in descending order of it, and the search ends at the first
  * that cannot win.
  *
- * The best target is remembered from sweep to sweep (liveput_best.c): the order of two targets can
- * change only as far as the values of the counts that events lead to move unevenly, each weighted
- * by the probability of its event. */
+ * The best target is remembered from sweep to sweep (liveput_best.c): another one gains at most the
+ * largest moves of the values of the counts that events lead to, each weighted by the probability
+ * of its event. */
 #include <math.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static struct spot_liveput_at at_event(struct spot_liveput_dp *dp, int n, int ra
 {
     struct spot_liveput_at at = plain_at(dp, n + change, context);
 
-    at.moved = spot_liveput_memo_sum(dp, at.value);
+    at.moved = dp->moved[spot_liveput_block(dp, at.value)];
     if (dp->is_lazy && rank < dp->n_grid)
         at.changes = spot_cost_changes(dp->table, n, dp->by_size[rank], change < 0 ? -change : 0);
     else
@@ -240,13 +240,8 @@ const struct spot_liveput_most *spot_liveput_most_of(const struct spot_liveput_d
 
 /* --- the best target --- */
 
-struct race {
-    double best, second;
-    int rank;
-};
-
 static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                  const struct spot_liveput_at *at, struct race *race, int r, double x)
+                  const struct spot_liveput_at *at, struct spot_liveput_race *race, int r, double x)
 {
     if (x > race->best) {
         race->second = race->best;
@@ -258,14 +253,15 @@ static void enter(const struct spot_liveput_dp *dp, const struct spot_liveput_di
 }
 
 /* Over all targets except those that wait in some event. Being suspended is one of the targets. */
-static struct race run_race(const struct spot_liveput_dp *dp,
-                            const struct spot_liveput_dists *dists, int n, int rank, int context,
-                            bool is_owing, struct spot_liveput_space *space)
+static struct spot_liveput_race run_race(const struct spot_liveput_dp *dp,
+                                         const struct spot_liveput_dists *dists, int n, int rank,
+                                         int context, bool is_owing,
+                                         struct spot_liveput_space *space)
 {
     const struct spot_liveput_most *most = spot_liveput_most_of(dp, dists, n, context, space);
     const struct spot_liveput_at *at = space->at[is_owing];
-    struct race race = { sum_of(dp, dists, context, is_owing, space, dp->n_grid), -INFINITY,
-                         dp->n_grid };
+    struct spot_liveput_race race = { sum_of(dp, dists, context, is_owing, space, dp->n_grid),
+                                      -INFINITY, 0, dp->n_grid };
 
     if (rank < dp->n_grid && !(is_owing && space->waits[rank]))
         enter(dp, dists, at, &race, rank, sum_of(dp, dists, context, is_owing, space, rank));
@@ -297,13 +293,17 @@ static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dist
     const struct spot_liveput_way *way = &dists->way[context];
     const double moved = way->still * space->at[is_owing][0].moved + way->down * space->moved_down +
                          way->up * space->moved_up;
-    struct race race;
+    struct spot_liveput_race race;
 
-    if (moved < found->until)
-        return sum_of(dp, dists, context, is_owing, space, *rank = found->rank);
+    if (found->other < INFINITY) {
+        const double x = sum_of(dp, dists, context, is_owing, space, *rank = found->rank);
+
+        if (spot_liveput_found_holds(found, moved, x))
+            return x;
+    }
     race = run_race(dp, dists, n, from, context, is_owing, space);
-    *rank = found->rank = race.rank;
-    spot_liveput_found_keep(found, moved, race.best, race.best - race.second);
+    *rank = race.rank;
+    spot_liveput_found_keep(found, moved, &race);
     return race.best;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The best target of an outcome, and when it has to be searched for again.
  *
- * From one sweep to the next the order of two targets of a count can change only as far as the
- * values of that count move unevenly (by different amounts). A target that was the best by a margin
- * stays the best until the unevenness, added up since, exceeds the margin; until then no other
- * target is examined. The result is exactly that of a search over all targets. */
+ * From one sweep to the next no other target gains more than the largest move of the values of its
+ * count. As long as a bound of the others, with these moves added up since, is below the present
+ * value of the one that was the best, no other target is examined. The result is exactly that of a
+ * search over all targets. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -42,11 +42,6 @@ void spot_liveput_found_forget(struct spot_liveput_dp *dp)
     dp->era++;
 }
 
-double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value)
-{
-    return dp->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
-}
-
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp)
 {
     struct spot_liveput_memo *m = dp->memo;
@@ -57,16 +52,17 @@ struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp)
         m->at = m->n = 0;
     if (m->at == m->n) {
         m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
-        m->found[m->n++] = (struct spot_liveput_found){ .until = -INFINITY };
+        m->found[m->n++] = (struct spot_liveput_found){ .other = INFINITY };
     }
     return &m->found[m->at++];
 }
 
-void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap)
+void spot_liveput_found_keep(struct spot_liveput_found *f, double moved,
+                             const struct spot_liveput_race *race)
 {
-    const double rounding = 1e-9;
-
-    f->until = moved + gap - rounding * fmax(1, fabs(best));
+    f->rank = race->rank;
+    f->gain = race->gain;
+    f->other = race->second - moved;
 }
 
 /* One outcome of a gain, and the values after it. */
@@ -77,50 +73,31 @@ struct ahead {
     const double *value;
 };
 
-static double worth(struct spot_liveput_dp *dp, const struct ahead *a, int r)
+static void enter(struct spot_liveput_dp *dp, const struct ahead *a, int r,
+                  struct spot_liveput_race *race)
 {
-    if (r == dp->n_grid) /* suspended */
-        return a->value[r];
-    return a->outcome.at ? spot_liveput_worth(&a->outcome, a->value, (size_t)dp->n_grid + 1, r)
-                         : spot_liveput_gain_at(dp, a->gain, a->i, r) + a->value[r];
+    const double gain = spot_liveput_gain_at(dp, a->gain, a->i, r);
+    const double x = a->outcome.at
+                         ? spot_liveput_worth(&a->outcome, a->value, (size_t)dp->n_grid + 1, r)
+                         : gain + a->value[r];
+
+    spot_liveput_enter(race, r, gain, x);
 }
 
-/* The best value so far, and an upper bound of all others. */
-struct race {
-    double best, second;
-    int rank;
-};
-
-static void enter(struct race *race, int r, double x)
+/* During a sweep: the targets up to the first that cannot win. */
+static void run_sorted(struct spot_liveput_dp *dp, const struct ahead *a, int n2,
+                       struct spot_liveput_race *race)
 {
-    if (x > race->best) {
-        race->second = race->best;
-        race->best = x;
-        race->rank = r;
-    } else if (x > race->second) {
-        race->second = x;
-    }
-}
-
-/* Examine all targets. */
-static void run_all(struct spot_liveput_dp *dp, const struct ahead *a, int n2, struct race *race)
-{
-    for (int r = 0; r < dp->n_fit[n2]; r++)
-        enter(race, r, worth(dp, a, r));
-}
-
-/* The same during a solve, up to the first target that cannot win. */
-static void run_sorted(struct spot_liveput_dp *dp, const struct ahead *a, int n2, struct race *race)
-{
-    const size_t block = (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
-    const int context = (int)((size_t)(a->value - dp->value) / block) / (dp->n_max - dp->n_low + 1);
-    struct spot_liveput_hunt hunt = spot_liveput_hunt(dp, a->gain->from, context, n2);
+    const struct spot_liveput_found *f = &a->gain->found[a->i];
+    const int from = a->gain->from, first = a->gain->is_loss && f->era ? f->rank : from;
+    struct spot_liveput_hunt hunt = spot_liveput_hunt(dp, from, first, a->value, n2);
 
     for (int r; (r = spot_liveput_hunt_next(&hunt, race->best)) >= 0;)
-        enter(race, r, worth(dp, a, r));
+        enter(dp, a, r, race);
     race->second = hunt.left > race->second ? hunt.left : race->second;
 }
 
+/* Uses what was found alone where possible: gains are scattered in memory and slow to read. */
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2, int *rank)
 {
@@ -128,24 +105,29 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
     const bool is_sweep = dp->memo && !dp->tries_all;
     /* a gain without losses is that of many counts */
     struct spot_liveput_found *f = is_sweep && gain->is_loss ? &gain->found[i] : NULL;
-    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
-    struct race race = { value[dp->n_grid], -INFINITY, dp->n_grid };
+    const double moved = f ? dp->moved[spot_liveput_block(dp, value)] : 0;
+    /* x + -0 is x */
+    struct spot_liveput_race race = { value[dp->n_grid], -INFINITY, -0.0, dp->n_grid };
 
-    if (f && f->era == dp->era && moved < f->until) {
-        *rank = f->rank;
-        return a.outcome.at ? worth(dp, &a, f->rank) : f->gain + value[f->rank];
+    if (f && f->era == dp->era) {
+        const double x =
+            a.outcome.at && f->rank < dp->n_grid
+                ? spot_liveput_worth(&a.outcome, value, (size_t)dp->n_grid + 1, f->rank)
+                : f->gain + value[f->rank];
+
+        if (spot_liveput_found_holds(f, moved, x)) {
+            *rank = f->rank;
+            return x;
+        }
     }
     if (is_sweep)
         run_sorted(dp, &a, n2, &race);
-    else
-        run_all(dp, &a, n2, &race);
+    for (int r = 0; !is_sweep && r < dp->n_fit[n2]; r++)
+        enter(dp, &a, r, &race);
     *rank = race.rank;
     if (f) {
-        f->rank = race.rank;
         f->era = dp->era;
-        /* x + -0 is x */
-        f->gain = race.rank < dp->n_grid ? spot_liveput_gain_at(dp, gain, i, race.rank) : -0.0;
-        spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
+        spot_liveput_found_keep(f, moved, &race);
     }
     return race.best;
 }

@@ -409,8 +409,7 @@ void spot_liveput_moved(struct spot_liveput_dp *dp)
     for (int c = 0; c < dp->n_context; c++)
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             moved_of(dp, c, n, &least, &most);
-            if (most > least)
-                dp->moved[c * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += most - least;
+            dp->moved[c * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += most;
         }
 }
 

@@ -46,7 +46,7 @@ struct spot_liveput_gain {
 /* The result of one search. */
 struct spot_liveput_found {
     double gain;  /* samples of its interval, if the caller uses them */
-    double until; /* unevenness of its count up to which it remains the best */
+    double other; /* bound of all others, less the moves of the values up to then; INFINITY: new */
     int rank, era;
     int asked; /* the last of the asked prices of an outcome, or 0 */
 };
@@ -115,8 +115,7 @@ struct spot_liveput_speed *spot_liveput_speed_new(size_t n);
 void spot_liveput_speed_free(struct spot_liveput_speed *speed);
 void spot_liveput_speed_up(struct spot_liveput_speed *speed, const double *value, double *next);
 
-/* Report that the values become dp->next: how unevenly those of each count moved, which is the
- * largest minus the smallest move. */
+/* Report that the values become dp->next: the largest move of those of each count. */
 void spot_liveput_moved(struct spot_liveput_dp *dp);
 /* The values are new: nothing found before counts. */
 void spot_liveput_found_forget(struct spot_liveput_dp *dp);
@@ -124,11 +123,40 @@ void spot_liveput_found_forget(struct spot_liveput_dp *dp);
 /* The result of the next search in the previous sweep. NULL outside a solve. */
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp);
 
-/* Within a sweep: the sum of unevenness so far of the count of value[]; compared with `until`. */
-double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value);
+/* Within a sweep: which context and count value[] belongs to. */
+static inline size_t spot_liveput_block(const struct spot_liveput_dp *dp, const double *value)
+{
+    return (size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1));
+}
 
-/* Record that it is the best now, by at least `gap`. */
-void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
+/* The best value so far, with the samples of its interval, and an upper bound of all others. */
+struct spot_liveput_race {
+    double best, second, gain;
+    int rank;
+};
+
+static inline void spot_liveput_enter(struct spot_liveput_race *race, int rank, double gain,
+                                      double x)
+{
+    if (x > race->best) {
+        race->second = race->best;
+        *race = (struct spot_liveput_race){ x, race->second, gain, rank };
+    } else if (x > race->second) {
+        race->second = x;
+    }
+}
+
+/* Record the result; moved: of its count. */
+void spot_liveput_found_keep(struct spot_liveput_found *f, double moved,
+                             const struct spot_liveput_race *race);
+/* True if it is still the best, with its present value x. */
+static inline bool spot_liveput_found_holds(const struct spot_liveput_found *f, double moved,
+                                            double x)
+{
+    const double rounding = 1e-9, size = fabs(x);
+
+    return f->other + moved < x - rounding * (size > 1 ? size : 1);
+}
 
 /* An upper bound of a target's value. */
 struct spot_liveput_target {
@@ -142,32 +170,34 @@ static inline bool spot_liveput_moves(const struct spot_liveput_dp *dp, int from
     return from == dp->n_grid || dp->stages[from] != dp->stages[to] || to > from;
 }
 
-/* Within a sweep: the targets of a context and count, [n_fit], in descending order of their bounds;
- * gain[n_grid]: bounds of the samples in the interval, in a sweep always the same: dp->most, or
- * dp->most_moved. */
-const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp,
-                                                       const double *gain, int context, int n);
+/* Within a sweep: the targets of value[] of a context and n instances, [n_fit], in descending order
+ * of their bounds; gain[n_grid]: bounds of the samples in the interval, in a sweep always the same:
+ * dp->most, or dp->most_moved. */
+const struct spot_liveput_target *
+spot_liveput_targets(struct spot_liveput_dp *dp, const double *gain, const double *value, int n);
 /* Call when values have changed. */
 void spot_liveput_targets_turn(struct spot_liveput_dp *dp);
 
-/* The targets of a change from a rank in the order in which they are examined: the same grid, those
- * that move no state, then the others in the order of their bounds. */
+/* The targets of a change from a rank in the order in which they are examined: a first one, those
+ * that move no state, then the others in the order of their bounds. Where nothing is lost the first
+ * has to be the same grid, since for staying no bound is known. */
 struct spot_liveput_hunt {
     const struct spot_liveput_dp *dp;
     const double *value; /* of the context and count after the change */
     const struct spot_liveput_target *target;
-    int from, kept, at, n_fit;
+    int from, first, kept, at, n_fit;
+    bool has_begun;
     double left; /* upper bound of the targets left out so far */
 };
 
 static inline struct spot_liveput_hunt spot_liveput_hunt(struct spot_liveput_dp *dp, int from,
-                                                         int context, int n)
+                                                         int first, const double *value, int n)
 {
     return (struct spot_liveput_hunt){ .dp = dp,
-                                       .value = spot_liveput_dp_value(dp, context, n),
-                                       .target =
-                                           spot_liveput_targets(dp, dp->most_moved, context, n),
+                                       .value = value,
+                                       .target = spot_liveput_targets(dp, dp->most_moved, value, n),
                                        .from = from,
+                                       .first = first,
                                        .kept = from < dp->n_grid ? from : -1,
                                        .n_fit = dp->n_fit[n],
                                        .left = -INFINITY };
@@ -182,26 +212,31 @@ static inline bool spot_liveput_is_below(double bound, double best)
 /* The next target that may be better than `best`, or -1. */
 static inline int spot_liveput_hunt_next(struct spot_liveput_hunt *h, double best)
 {
+    if (!h->has_begun) {
+        h->has_begun = true;
+        if (h->first < h->n_fit)
+            return h->first;
+    }
     while (h->kept >= 0) {
         const int r = h->kept;
         double most;
 
         h->kept = h->dp->fewer[r];
-        if (r >= h->n_fit)
+        if (r >= h->n_fit || r == h->first)
             continue;
         most = h->dp->most[r] + h->value[r];
-        if (r == h->from || !spot_liveput_is_below(most, best))
+        if (!spot_liveput_is_below(most, best))
             return r;
         h->left = most > h->left ? most : h->left;
     }
-    for (; h->at < h->n_fit; h->at++) {
-        const struct spot_liveput_target *x = &h->target[h->at];
+    while (h->at < h->n_fit) {
+        const struct spot_liveput_target *x = &h->target[h->at++];
 
         if (spot_liveput_is_below(x->most, best)) {
             h->left = x->most > h->left ? x->most : h->left;
             h->at = h->n_fit;
-        } else if (spot_liveput_moves(h->dp, h->from, x->rank)) {
-            return h->target[h->at++].rank;
+        } else if (x->rank != h->first && spot_liveput_moves(h->dp, h->from, x->rank)) {
+            return x->rank;
         }
     }
     return -1;
@@ -296,7 +331,7 @@ struct spot_liveput_at {
     struct spot_cost_changes *changes; /* or NULL: */
     struct spot_liveput_outcome outcome;
     const double *value; /* after the event */
-    double moved;        /* sum of their unevenness since the solve began */
+    double moved;        /* sum of their largest moves */
     const int *cut;      /* by rank: the grid to which it is reduced */
     int n_fit;
 };
@@ -323,7 +358,7 @@ struct spot_liveput_space {
     struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with an unfinished migration */
     /* [n_grid + 1] sums over losses and over gains, by target; NAN: not computed yet */
     double *down[2], *up[2];
-    double moved_down, moved_up;    /* unevenness of the values there */
+    double moved_down, moved_up;    /* largest moves of the values there */
     struct spot_liveput_most *most; /* [counts] */
     struct spot_liveput_wait *wait; /* [n_wait], by r */
     bool *waits;                    /* [n_grid + 1] */

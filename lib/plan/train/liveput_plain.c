@@ -137,7 +137,7 @@ static void after_loss(struct spot_liveput_dp *dp, int n, int lost, double *then
 {
     const int n_from = dp->n_fit[n], n2 = n - lost, n_fit = dp->n_fit[n2];
     const double *value = spot_liveput_dp_value(dp, 0, n2), *stay = stay_of(dp, n, lost);
-    const struct spot_liveput_target *target = spot_liveput_targets(dp, dp->most, 0, n2);
+    const struct spot_liveput_target *target = spot_liveput_targets(dp, dp->most, value, n2);
     double *sum = dp->plain->sum, least = -INFINITY;
 
     for (int r = 0; r < n_from; r++)

@@ -56,12 +56,11 @@ void spot_liveput_targets_turn(struct spot_liveput_dp *dp)
     memset(dp->search->is_sorted, 0, dp->search->n_block * sizeof(bool));
 }
 
-const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *dp,
-                                                       const double *gain, int context, int n)
+const struct spot_liveput_target *
+spot_liveput_targets(struct spot_liveput_dp *dp, const double *gain, const double *value, int n)
 {
-    const size_t at = (size_t)(context * (dp->n_max - dp->n_low + 1) + n - dp->n_low);
+    const size_t at = spot_liveput_block(dp, value);
     struct spot_liveput_target *target = dp->search->target + at * (size_t)dp->n_grid;
-    const double *value = spot_liveput_dp_value(dp, context, n);
 
     if (dp->search->is_sorted[at])
         return target;
@@ -72,56 +71,28 @@ const struct spot_liveput_target *spot_liveput_targets(struct spot_liveput_dp *d
     return target;
 }
 
-/* The best value so far, and an upper bound of all others. */
-struct race {
-    double best, second, gain;
-    int rank;
-};
-
-static void enter(struct race *race, int rank, double gain, double x)
-{
-    if (x > race->best) {
-        race->second = race->best;
-        race->best = x;
-        race->gain = gain;
-        race->rank = rank;
-    } else if (x > race->second) {
-        race->second = x;
-    }
-}
-
-static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
-                   struct race *race)
-{
-    struct spot_cost_changes *changes =
-        spot_cost_changes(dp->table, n, dp->by_size[rank], change < 0 ? -change : 0);
-    struct spot_liveput_hunt hunt = spot_liveput_hunt(dp, rank, context, n + change);
-
-    *race = (struct race){ hunt.value[dp->n_grid], -INFINITY, 0, dp->n_grid };
-    for (int r; (r = spot_liveput_hunt_next(&hunt, race->best)) >= 0;) {
-        const double gain = spot_liveput_gives(dp, changes, r);
-
-        enter(race, r, gain, gain + hunt.value[r]);
-    }
-    race->second = fmax(race->second, hunt.left);
-}
-
 double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
                                 int context)
 {
     const double *value = spot_liveput_dp_value(dp, context, n + change);
+    struct spot_cost_changes *changes;
     struct spot_liveput_found *f = spot_liveput_memo_next(dp);
-    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
-    struct race race;
+    const double moved = f ? dp->moved[spot_liveput_block(dp, value)] : 0;
+    struct spot_liveput_race race = { value[dp->n_grid], -INFINITY, 0, dp->n_grid };
+    struct spot_liveput_hunt hunt;
 
-    if (f && moved < f->until)
+    if (f && spot_liveput_found_holds(f, moved, f->gain + value[f->rank]))
         return f->gain + value[f->rank];
-    search(dp, n, rank, change, context, &race);
-    if (f) {
-        f->rank = race.rank;
-        f->gain = race.gain;
-        spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
+    changes = spot_cost_changes(dp->table, n, dp->by_size[rank], change < 0 ? -change : 0);
+    hunt = spot_liveput_hunt(dp, rank, rank, value, n + change);
+    for (int r; (r = spot_liveput_hunt_next(&hunt, race.best)) >= 0;) {
+        const double gain = spot_liveput_gives(dp, changes, r);
+
+        spot_liveput_enter(&race, r, gain, gain + value[r]);
     }
+    race.second = fmax(race.second, hunt.left);
+    if (f)
+        spot_liveput_found_keep(f, moved, &race);
     return race.best;
 }
 

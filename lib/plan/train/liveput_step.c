@@ -130,28 +130,6 @@ static void add_gain(struct spot_liveput_step *s, const struct spot_liveput_even
 
 /* --- losses, known in advance --- */
 
-/* The best value of a gain on n2 instances, and its target. */
-static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_gain *g, int n2,
-                      int *to)
-{
-    const struct spot_liveput_outcome o = spot_liveput_outcome_of(g, 0, dp->n_grid);
-    const size_t wide = (size_t)dp->n_grid + 1;
-    struct spot_liveput_hunt hunt = spot_liveput_hunt(dp, g->from, 0, n2);
-    const double *value = hunt.value;
-    double best = value[dp->n_grid];
-
-    *to = dp->n_grid;
-    for (int r; (r = spot_liveput_hunt_next(&hunt, best)) >= 0;) {
-        const double x = o.at ? spot_liveput_worth(&o, value, wide, r) : o.of[r] + value[r];
-
-        if (x > best) {
-            best = x;
-            *to = r;
-        }
-    }
-    return best;
-}
-
 static void add_loss(struct spot_liveput_step *s, double prob, int lost)
 {
     struct spot_liveput_dp *dp = s->dp;
@@ -164,15 +142,15 @@ static void add_loss(struct spot_liveput_step *s, double prob, int lost)
         double *known = s->known + rank, other;
 
         g = spot_liveput_gain_of(dp, s->n, rank, -lost, false);
-        *known += prob * best_of(dp, g, n2, &to);
+        *known += prob * spot_liveput_best(dp, g, 0, value, n2, &to);
         g = spot_liveput_gain_of(dp, s->n, rank, -lost, true);
-        other = best_of(dp, g, n2, &to);
+        other = spot_liveput_best(dp, g, 0, value, n2, &to);
         spot_liveput_at_nodes(dp, g, 0, value, n2, to, other, dp->at_node);
         for (int node = 1; node < dp->n_node; node++)
             known[(size_t)node * s->row] += prob * dp->at_node[node];
     }
     g = spot_liveput_gain_of(dp, s->n, dp->n_grid, -lost, false);
-    s->known[dp->n_grid] += prob * best_of(dp, g, n2, &to);
+    s->known[dp->n_grid] += prob * spot_liveput_best(dp, g, 0, value, n2, &to);
 }
 
 /* --- no change or a gain: the target is chosen before it is known --- */
