@@ -146,6 +146,10 @@ $(B)/lib/common/version.o: CPPFLAGS += -DSPOT_VERSION='"$(VERSION)"'
 $(B)/lib/engine/cuda_load.o: CPPFLAGS += -DSPOT_MODULE_PATH='"$(libdir)/spot/spot_cuda.so"'
 # vectors wider than the machine's stay inside this one file: no ABI to warn of
 $(B)/lib/engine/cpu/vec_sse2.o: CPPFLAGS += -Wno-psabi
+ifneq ($(filter aarch64%,$(shell $(CC) -dumpmachine)),)
+$(B)/lib/engine/cpu/%_sve256.o: CPPFLAGS += -march=armv8.2-a+sve+i8mm -msve-vector-bits=256
+$(B)/lib/train/microbatch_split.o: CPPFLAGS += -fno-tree-vectorize # GCC 12.2 fails at -O3
+endif
 $(cuda_obj): CPPFLAGS += -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
 
 $(libspot): $(lib_obj)

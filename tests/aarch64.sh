@@ -6,6 +6,7 @@
 # installed. 77: something of that is not here.
 #
 #   aarch64.sh [TEST...]       units to run; VARIANT of this machine is release
+#   aarch64.sh build FILE...   no more than these files of build/aarch64
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 base=$PWD/build/aarch64
@@ -24,7 +25,7 @@ libraries() {
     mkdir -p "$base/lists/partial" "$base/cache/archives/partial" "$base/debs" "$root"
     cd "$base/debs"
     apt-get "${apt[@]}" -qq update && apt-get "${apt[@]}" -qq download check libsubunit-dev libjansson-dev libzstd-dev \
-        zlib1g-dev libssl-dev libxxhash-dev libcsv-dev libcurl4-openssl-dev liblpsolve55-dev libsuitesparse-dev || return 1
+        zlib1g-dev libssl-dev libxxhash-dev libcsv-dev libcurl4-openssl-dev liblpsolve55-dev libsuitesparse-dev libopenblas-pthread-dev || return 1
     for package in *.deb; do dpkg -x "$package" "$root"; done
     cd - >/dev/null
     touch "$base/root/done"
@@ -37,12 +38,28 @@ export PKG_CONFIG_LIBDIR=$root/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SY
 exec pkg-config --static "\$@"
 END
 chmod +x "$base/pkg-config"
+cross() {
+    local lib=$root/usr/lib/aarch64-linux-gnu include=$root/usr/include
+
+    make -s "-j$(nproc)" VARIANT=aarch64 flags.aarch64=-O3 CUDA=no AR=aarch64-linux-gnu-ar CXX=false \
+        CC="${CCACHE:-} aarch64-linux-gnu-gcc -isystem $include -isystem $include/aarch64-linux-gnu -isystem $include/aarch64-linux-gnu/openblas-pthread" \
+        PKG_CONFIG="$base/pkg-config" LDFLAGS="-static -L$lib -L$lib/openblas-pthread -L$root/usr/lib" \
+        "${@/#/build/aarch64/}" 2> >(grep -v 'statically linked' >&2)
+}
+if [ "${1-}" = build ]; then
+    shift
+    cross "$@"
+    exit 0
+fi
 make -s "-j$(nproc)" CUDA=no
-make -s "-j$(nproc)" VARIANT=aarch64 flags.aarch64=-O2 CUDA=no AR=aarch64-linux-gnu-ar CXX=false \
-    CC="${CCACHE:-} aarch64-linux-gnu-gcc -isystem $root/usr/include -isystem $root/usr/include/aarch64-linux-gnu" \
-    PKG_CONFIG="$base/pkg-config" LDFLAGS="-static -L$root/usr/lib/aarch64-linux-gnu -L$root/usr/lib" \
-    build/aarch64/bin/spot-run "${units[@]/#/build/aarch64/tests/}" 2> >(grep -v 'statically linked' >&2)
+cross bin/spot-run "${units[@]/#/tests/}"
 for unit in "${units[@]}"; do CK_FORK=no qemu-aarch64 "build/aarch64/tests/$unit"; done
+# unless told it has all instructions, and vectors of 512 bits
+for cpu in max,sve256=on max,sve128=on cortex-a72; do
+    for unit in test_kernel test_infer_kernel; do
+        [ ! -x "build/aarch64/tests/$unit" ] || CK_FORK=no qemu-aarch64 -cpu "$cpu" "build/aarch64/tests/$unit"
+    done
+done
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -10,6 +10,7 @@
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 static bool is_left(enum spot_simd simd)
@@ -18,7 +19,8 @@ static bool is_left(enum spot_simd simd)
         [SPOT_SIMD_PORTABLE] = "portable",     [SPOT_SIMD_AVX2] = "avx2",
         [SPOT_SIMD_AVXVNNI] = "avxvnni",       [SPOT_SIMD_AVX512VNNI] = "avx512",
         [SPOT_SIMD_AVX512BF16] = "avx512bf16", [SPOT_SIMD_NEON] = "neon",
-        [SPOT_SIMD_NEONDOT] = "neondot",
+        [SPOT_SIMD_NEONDOT] = "neondot",       [SPOT_SIMD_NEONI8MM] = "neoni8mm",
+        [SPOT_SIMD_SVE256] = "sve256",
     };
     const char *const most = getenv("SPOT_SIMD");
 
@@ -55,8 +57,22 @@ static bool is_here(enum spot_simd simd)
 #elif defined(__aarch64__)
 static bool is_here(enum spot_simd simd)
 {
-    return simd == SPOT_SIMD_PORTABLE || simd == SPOT_SIMD_NEON ||
-           (simd == SPOT_SIMD_NEONDOT && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP));
+    const unsigned long cap = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
+
+    switch (simd) {
+    case SPOT_SIMD_PORTABLE:
+    case SPOT_SIMD_NEON:
+        return true;
+    case SPOT_SIMD_NEONDOT:
+        return cap & HWCAP_ASIMDDP;
+    case SPOT_SIMD_NEONI8MM:
+        return (cap & HWCAP_ASIMDDP) && (more & HWCAP2_I8MM);
+    case SPOT_SIMD_SVE256:
+        return (cap & HWCAP_SVE) && (more & HWCAP2_SVEI8MM) &&
+               (prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK) == 32;
+    default:
+        return false;
+    }
 }
 #else
 static bool is_here(enum spot_simd simd)

@@ -22,8 +22,10 @@ enum spot_simd {
     SPOT_SIMD_AVX512VNNI, /* avx512, too */
     SPOT_SIMD_AVX512BF16, /* avx512bf16 */
     /* aarch64 */
-    SPOT_SIMD_NEON,    /* neon */
-    SPOT_SIMD_NEONDOT, /* neondot */
+    SPOT_SIMD_NEON,     /* neon */
+    SPOT_SIMD_NEONDOT,  /* neondot: SDOT */
+    SPOT_SIMD_NEONI8MM, /* neoni8mm: I8MM */
+    SPOT_SIMD_SVE256,   /* sve256: SVE with I8MM in vectors of 256 bits, no others */
 };
 
 /* True if this processor has these instructions and SPOT_SIMD does not disable them. */

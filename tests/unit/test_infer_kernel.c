@@ -2,6 +2,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include "common/rng.h"
 #include "common/simd.h"
@@ -16,8 +20,8 @@
 
 enum { K_MAX = 260, K_ROOM = K_MAX + 1, STRIDE = 320 };
 
-static const char *const names[] = { "portable",   "avx2", "avxvnni", "avx512",
-                                     "avx512bf16", "neon", "neondot" };
+static const char *const names[] = { "portable", "avx2",    "avxvnni",  "avx512", "avx512bf16",
+                                     "neon",     "neondot", "neoni8mm", "sve256" };
 
 struct draw {
     int64_t k;
@@ -306,6 +310,20 @@ START_TEST(pairs_are_added_in_turn_where_there_is_an_instruction)
 }
 END_TEST
 
+#ifdef __aarch64__
+/* The instruction tells the width. */
+START_TEST(sve256_runs_where_vectors_have_256_bits)
+{
+    uint64_t n_byte = 0;
+
+    if (getauxval(AT_HWCAP) & HWCAP_SVE)
+        __asm__(".arch_extension sve\n\trdvl %0, #1" : "=r"(n_byte));
+    ck_assert_int_eq(spot_infer_kernel_find("sve256") != NULL,
+                     n_byte == 32 && (getauxval(AT_HWCAP2) & HWCAP2_SVEI8MM));
+}
+END_TEST
+#endif
+
 /* SPOT_SIMD takes away what comes after it, in serving and in training, and no more. */
 START_TEST(a_processor_can_be_taken_for_a_lesser_one)
 {
@@ -346,6 +364,9 @@ int main(void)
     tcase_add_loop_test(tc, inputs_in_8_bits_are_rounded_alike, 0,
                         sizeof(names) / sizeof(names[0]));
     tcase_add_test(tc, pairs_are_added_in_turn_where_there_is_an_instruction);
+#ifdef __aarch64__
+    tcase_add_test(tc, sve256_runs_where_vectors_have_256_bits);
+#endif
     tcase_add_loop_test(tc, a_processor_can_be_taken_for_a_lesser_one, 0,
                         sizeof(names) / sizeof(names[0]));
     return run_suite("infer_kernel", tc);

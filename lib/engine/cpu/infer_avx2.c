@@ -65,14 +65,15 @@ INLINE __m256i dot_sized(__m256i sum, struct sized a, __m256i x)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pair, _mm256_set1_epi16(1)));
 }
 
-#define Q8_SUM            __m256i
-#define Q8_FLOATS(sum)    _mm256_cvtepi32_ps(sum)
-#define Q8_FOUR(p)        splat_four(p)
-#define Q8_RUN            run_q8
-#define Q8_ZERO(x, at)    _mm256_setzero_si256()
-#define Q8_WEIGHT         struct sized
-#define Q8_READ(p)        read_sized(p)
-#define Q8_DOT(sum, w, x) dot_sized(sum, w, x)
+#define Q8_STEP              1
+#define Q8_SUM               __m256i
+#define Q8_FLOATS(sum, i)    _mm256_cvtepi32_ps(sum)
+#define Q8_FOUR(p, p_2)      splat_four(p)
+#define Q8_RUN               run_q8
+#define Q8_ZERO(x, at, at_2) _mm256_setzero_si256()
+#define Q8_WEIGHT            struct sized
+#define Q8_READ(p)           read_sized(p)
+#define Q8_DOT(sum, w, x)    dot_sized(sum, w, x)
 #include "engine/cpu/infer_q8.inc"
 
 /* Reads min(n, 8) numbers, followed by zeros. */
@@ -146,11 +147,11 @@ SPOT_TARGET("avx2,fma,avxvnni")
 #undef Q8_WEIGHT
 #undef Q8_READ
 #undef Q8_DOT
-#define Q8_RUN            run_q8_vnni
-#define Q8_ZERO(x, at)    _mm256_set1_epi32((x)->minus[at])
-#define Q8_WEIGHT         __m256i
-#define Q8_READ(p)        read_32(p)
-#define Q8_DOT(sum, w, x) _mm256_dpbusd_avx_epi32(sum, w, x)
+#define Q8_RUN               run_q8_vnni
+#define Q8_ZERO(x, at, at_2) _mm256_set1_epi32((x)->minus[at])
+#define Q8_WEIGHT            __m256i
+#define Q8_READ(p)           read_32(p)
+#define Q8_DOT(sum, w, x)    _mm256_dpbusd_avx_epi32(sum, w, x)
 #include "engine/cpu/infer_q8.inc"
 
 SPOT_TARGET_END

@@ -82,7 +82,9 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
 extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avxvnni, spot_infer_avx512,
     spot_infer_avx512bf16;
 #elif defined(__aarch64__)
-extern const struct spot_infer_kernel spot_infer_neon, spot_infer_neondot;
+extern const struct spot_infer_kernel spot_infer_neon, spot_infer_neondot, spot_infer_neoni8mm,
+    spot_infer_sve256;
+void spot_infer_neon_quantise(const struct spot_q8 *q, int64_t at, const float *x, int64_t n);
 #endif
 
 #ifdef __cplusplus

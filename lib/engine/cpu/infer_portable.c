@@ -44,6 +44,8 @@ const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
         &spot_infer_avxvnni,
         &spot_infer_avx2,
 #elif defined(__aarch64__)
+        &spot_infer_sve256,
+        &spot_infer_neoni8mm,
         &spot_infer_neondot,
         &spot_infer_neon,
 #endif

@@ -20,6 +20,11 @@ static bool has_neon(void)
 {
     return spot_simd_has(SPOT_SIMD_NEON);
 }
+
+static bool has_sve256(void)
+{
+    return spot_simd_has(SPOT_SIMD_SVE256);
+}
 #endif
 
 static bool always(void)
@@ -43,7 +48,9 @@ static const struct spot_cpu_kernel kernel[] = {
     { BASE("portable"), "sse2", always, &spot_micro_portable_sse2, &spot_vec_sse2, false },
 #else
 #ifdef __aarch64__
+    { BASE("fma"), "sve256", has_sve256, &spot_micro_fma_sve256, &spot_vec_sse2, false },
     { BASE("fma"), "neon", has_neon, &spot_micro_fma_neon, &spot_vec_sse2, false },
+    { BASE("fma-bf16"), "sve256", has_sve256, &spot_micro_fma_sve256, &spot_vec_sse2, true },
     { BASE("fma-bf16"), "neon", has_neon, &spot_micro_fma_neon, &spot_vec_sse2, true },
 #endif
     { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2, false },

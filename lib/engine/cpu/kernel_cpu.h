@@ -149,7 +149,7 @@ extern const struct spot_vec spot_vec_sse2;
 extern const struct spot_micro spot_micro_portable_avx2, spot_micro_fma_avx2, spot_micro_fma_avx512;
 extern const struct spot_vec spot_vec_avx2;
 #elif defined(__aarch64__)
-extern const struct spot_micro spot_micro_fma_neon;
+extern const struct spot_micro spot_micro_fma_neon, spot_micro_fma_sve256;
 #endif
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
