@@ -42,6 +42,8 @@ struct spot_group_options {
     /* In a new process: become worker `index`, which joins at `address`. Does not return; if it
      * does, the process exits with status 127. NULL if n_local is 0. */
     void (*become_worker)(void *user, uint64_t index, const char *address);
+    /* Before that: what the parent tells it, see spot_first_words; "" for nothing. May be NULL. */
+    void (*first_message)(void *user, char *text, size_t n);
 
     double lease_s;   /* a member not heard from for this long is lost */
     double grace_s;   /* grace period of a notice that does not give one; 0: not known */

@@ -47,13 +47,15 @@ static pid_t fork_worker(void)
 
 static int start(struct spot_group *g, size_t i, struct spot_err *err)
 {
-    char join[SPOT_ADDRESS_MAX + 8];
+    char join[SPOT_ADDRESS_MAX + 8], first[SPOT_LAST_WORDS] = "";
     int words[2];
 
     spot_endpoint_print(&g->endpoint, join);
     g->local[i].start_s = spot_clock_s();
     g->local[i].start_round = rounds(g);
-    if (spot_last_words_pipe(words, err))
+    if (g->options->first_message)
+        g->options->first_message(g->options->user, first, sizeof(first));
+    if (spot_last_words_pair(words, first, err))
         return -1;
     g->local[i].words_fd = words[0];
     g->local[i].pid = fork_worker();

@@ -67,7 +67,7 @@ struct spot_local {
     int n_futile;        /* consecutive deaths without a round in between */
     struct spot_restart restart;
     double again_s; /* no restart before then */
-    int words_fd;   /* pipe for its last error message */
+    int words_fd;   /* socket for its last error message */
 };
 
 /* How a plan arrived. Times of plans are compared only within one way: a plan file may be made from

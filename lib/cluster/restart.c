@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@ static char passed[32] = "SPOT_LAST_WORDS=-1";
 static bool is_in_environment;
 
 static int own_fd = -1;
+static char first_words[SPOT_LAST_WORDS];
 
 /* --- restart times ------------------------------------------------------------------------- */
 
@@ -60,12 +60,16 @@ void spot_restart_print_end(int status, char how[48])
 
 /* --- last words ------------------------------------------------------------------- */
 
-int spot_last_words_pipe(int fd[2], struct spot_err *err)
+int spot_last_words_pair(int fd[2], const char *first, struct spot_err *err)
 {
     if (!is_in_environment)
         (void)putenv(passed);
     is_in_environment = true;
-    return spot_endpoint_pipe(fd) ? spot_err_sys(err, "cannot make a pipe") : 0;
+    if (spot_endpoint_pair(fd))
+        return spot_err_sys(err, "cannot make a pair of sockets");
+    if (*first)
+        (void)!write(fd[0], first, strlen(first)); /* there is room, and without it nothing fails */
+    return 0;
 }
 
 void spot_last_words_read(int fd, char text[SPOT_LAST_WORDS])
@@ -86,14 +90,21 @@ void spot_last_words_take(void)
 {
     const char *const text = getenv(variable);
     const int fd = text ? (int)strtol(text, NULL, 10) : -1;
-    struct stat st;
+    ssize_t n;
 
     (void)unsetenv(variable);
     is_in_environment = false;
-    if (fd <= STDERR_FILENO || fstat(fd, &st) || !S_ISFIFO(st.st_mode))
+    if (fd <= STDERR_FILENO || spot_endpoint_process(fd) != getppid())
         return;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     own_fd = fd;
+    n = read(fd, first_words, sizeof(first_words) - 1); /* sent before this process began */
+    first_words[n > 0 ? n : 0] = '\0';
+}
+
+const char *spot_first_words(void)
+{
+    return first_words;
 }
 
 void spot_last_words_report(const struct spot_err *err)

@@ -2,8 +2,8 @@
 /* restart.h - decides when a worker that ended is restarted, and receives its last message. The
  * first restart is immediate. A worker that keeps failing, for example because a file cannot be
  * read, is restarted after growing delays, and finally no more. A worker that was killed by others
- * counts as failed only if it had hardly begun. Pure, except for the last messages, which come
- * through an inherited pipe.
+ * counts as failed only if it had hardly begun. Pure, except for the first and last messages, which
+ * go through an inherited socket.
  */
 #ifndef SPOT_CLUSTER_RESTART_H
 #define SPOT_CLUSTER_RESTART_H
@@ -26,17 +26,19 @@ double spot_restart_after_s(struct spot_restart *restart, double lived_s, int st
 /* "by signal 9", "with exit status 4" */
 void spot_restart_print_end(int status, char how[48]);
 
-/* In the parent: create a pipe for one worker, and read its last message when it has ended, as
- * plain text, "" for none. In the child, before it becomes the worker: pass the writing end to
- * it. */
-int spot_last_words_pipe(int fd[2], struct spot_err *err);
+/* In the parent: create a pair of sockets for one worker, send it a first message if `first` is
+ * not "", and read its last one when it has ended, as plain text, "" for none. In the child, before
+ * it becomes the worker: pass the second socket to it. */
+int spot_last_words_pair(int fd[2], const char *first, struct spot_err *err);
 void spot_last_words_read(int fd, char text[SPOT_LAST_WORDS]);
 void spot_last_words_pass(int fd);
-/* In the worker: take the inherited pipe, once at the start, so that its own children do not
+/* In the worker: take the inherited socket, once at the start, so that its own children do not
  * inherit it; later write the reason of its end. No effect in a process that another program
- * started. */
+ * started: the other end must have been made by the parent process. */
 void spot_last_words_take(void);
 void spot_last_words_report(const struct spot_err *err);
+/* In the worker, after that: the parent's first message; "": none. */
+const char *spot_first_words(void);
 
 #ifdef __cplusplus
 }

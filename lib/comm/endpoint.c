@@ -533,3 +533,8 @@ int spot_endpoint_pipe(int end[2])
 {
     return pipe2(end, O_CLOEXEC | O_NONBLOCK);
 }
+
+int spot_endpoint_pair(int end[2])
+{
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, end);
+}

@@ -107,6 +107,9 @@ pid_t spot_endpoint_process(int fd);
 
 /* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
 int spot_endpoint_pipe(int end[2]);
+/* Two connected Unix sockets that keep the bounds of messages, otherwise as above. The process of
+ * each one's peer is the caller. */
+int spot_endpoint_pair(int end[2]);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "train/self_test.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/hash.h"
+#include "common/threads.h"
 #include "engine/initial_weights.h"
 #include "engine/stage.h"
 #include "train/evidence.h"
@@ -101,18 +105,114 @@ uint64_t spot_self_test_hash(const struct spot_kernel *kernel)
     return hash;
 }
 
+/* 0: not yet; 1; -1: it does not */
+static signed char result[sizeof(known) / sizeof(known[0])];
+
+static const struct known *find(const char *kernel)
+{
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(kernel, known[i].kernel))
+            return &known[i];
+    return NULL;
+}
+
+static bool passes(const struct known *k)
+{
+    const struct spot_kernel *const kernel = spot_kernel_find(k->kernel, NULL);
+
+    return kernel && spot_self_test_hash(kernel) == k->hash;
+}
+
 bool spot_self_test_passes(const char *kernel)
 {
-    static signed char
-        result[sizeof(known) / sizeof(known[0])]; /* 0: not yet; 1; -1: it does not */
+    const struct known *const k = find(kernel);
 
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(kernel, known[i].kernel)) {
-            const struct spot_kernel *const k = result[i] ? NULL : spot_kernel_find(kernel, NULL);
+    if (!k)
+        return true;
+    if (!result[k - known])
+        result[k - known] = passes(k) ? 1 : -1;
+    return result[k - known] > 0;
+}
 
-            if (!result[i])
-                result[i] = k && spot_self_test_hash(k) == known[i].hash ? 1 : -1;
-            return result[i] > 0;
-        }
-    return true;
+/* --- the result of another process ------------------------------------------ */
+
+void spot_self_test_print(const char *kernel, bool passes_here, char *text, size_t n)
+{
+    snprintf(text, n, "%s%s", kernel, passes_here ? "" : SPOT_SELF_TEST_FAILED);
+}
+
+void spot_self_test_take(const char *text)
+{
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const size_t n = strlen(known[i].kernel);
+
+        if (strncmp(text, known[i].kernel, n) != 0)
+            continue;
+        if (!text[n])
+            result[i] = 1;
+        else if (!strcmp(text + n, SPOT_SELF_TEST_FAILED))
+            result[i] = -1;
+    }
+}
+
+/* --- all processors ----------------------------------------------------------- */
+
+struct place {
+    const struct known *known;
+    int cpu;
+    bool passes;
+};
+
+static void *test_there(void *user)
+{
+    struct place *const p = user;
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET((size_t)p->cpu, &one);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    p->passes = passes(p->known);
+    return NULL;
+}
+
+/* The first n processors of the set; returns how many there are of these. */
+static size_t choose(const cpu_set_t *set, size_t n, const struct known *k, struct place *place)
+{
+    size_t n_place = 0;
+
+    for (int cpu = 0; cpu < CPU_SETSIZE && n_place < n; cpu++)
+        if (CPU_ISSET((size_t)cpu, set))
+            place[n_place++] = (struct place){ .known = k, .cpu = cpu };
+    return n_place;
+}
+
+bool spot_self_test_all(const char *kernel, size_t n, int *cpu)
+{
+    const struct known *const k = find(kernel);
+    struct place place[CPU_SETSIZE];
+    pthread_t thread[CPU_SETSIZE];
+    bool is_started[CPU_SETSIZE];
+    bool all = true;
+    cpu_set_t set;
+
+    *cpu = 0;
+    if (!k)
+        return true;
+    if (sched_getaffinity(0, sizeof(set), &set)) /* more processors than a set has */
+        return passes(k);
+    for (int b = 0; b < BUNDLES; b++)
+        (void)initial(b); /* which threads then only read */
+    n = choose(&set, n, k, place);
+    for (size_t i = 0; i < n; i++)
+        is_started[i] = !spot_thread_start(&thread[i], test_there, &place[i], NULL);
+    for (size_t i = 0; i < n; i++) {
+        if (is_started[i])
+            pthread_join(thread[i], NULL);
+        else
+            place[i].passes = passes(k);
+        if (!place[i].passes)
+            *cpu = place[i].cpu;
+        all = all && place[i].passes;
+    }
+    return all;
 }

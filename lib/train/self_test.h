@@ -22,6 +22,16 @@ uint64_t spot_self_test_hash(const struct spot_kernel *kernel);
 /* True if the hash is the known one, or none is known for the kind. Computed once in a process. */
 bool spot_self_test_passes(const char *kernel);
 
+/* The same on up to n of the processors that this process may use, on all at the same time, and
+ * computed at each call. *cpu is one that does not pass. Below n processors, each is tested. */
+bool spot_self_test_all(const char *kernel, size_t n, int *cpu);
+
+/* Write the result of spot_self_test_all for child processes of this program on this machine, and
+ * take it in one of them: spot_self_test_passes then returns it and computes nothing for that kind.
+ * Text of another form has no effect. */
+void spot_self_test_print(const char *kernel, bool passes, char *text, size_t n);
+void spot_self_test_take(const char *text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,6 +14,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "train/job_note.h"
+#include "train/self_test.h"
 #include "train/trainer_durable_state.h"
 #include "train/trainer_evidence_state.h"
 #include "train/trainer_member_state.h"
@@ -21,6 +22,8 @@
 #include "train/trainer_place_state.h"
 #include "train/trainer_report_state.h"
 #include "train/trainer_step_state.h"
+
+static const double test_again_s = 1; /* age of a self-test after which it is made again */
 
 /* --- the table ------------------------------------------------------------- */
 
@@ -104,6 +107,27 @@ static void become_worker(void *job, uint64_t index, const char *address)
                               strncmp(c->config.kernel, "cuda", 4) ? c->config.kernel : "cuda");
 }
 
+/* Local workers run on the same processors, so these are tested once for all of them. A worker that
+ * replaces another much later is not told what is no longer known. */
+static void first_message(void *job, char *text, size_t n)
+{
+    struct spot_trainer *const c = job;
+    const double now_s = spot_clock_s();
+    int cpu;
+
+    if (!strncmp(c->config.kernel, "cuda", 4))
+        return;
+    if (now_s > c->tested_s + test_again_s) {
+        c->passes_test =
+            spot_self_test_all(c->config.kernel, c->options->n_local * c->options->n_thread, &cpu);
+        if (!c->passes_test)
+            c->options->warn("processor %d fails the self-test of kernel '%s'", cpu,
+                             c->config.kernel);
+        c->tested_s = now_s;
+    }
+    spot_self_test_print(c->config.kernel, c->passes_test, text, n);
+}
+
 static void listening(void *job, const char *address)
 {
     const struct spot_trainer *const c = job;
@@ -142,6 +166,7 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .store_lease_s = o->store_lease_s,
         .n_local = o->n_local,
         .become_worker = become_worker,
+        .first_message = first_message,
         .grace_s = o->grace_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,

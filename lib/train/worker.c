@@ -10,6 +10,7 @@
 #include "checkpoint/bundle_io.h"
 #include "checkpoint/object_store.h"
 #include "cluster/private_dir.h"
+#include "cluster/restart.h"
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/model_wire.h"
@@ -407,6 +408,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
         return -1;
     w.agent = (struct spot_agent){ .options = &agent, .workload = &workload, .job = &w };
     w.objects = options->state_command ? spot_objects_new(&command) : NULL;
+    spot_self_test_take(spot_first_words());
     test_kernels(options->backend);
     rc = spot_agent_run(&w.agent, err);
     has_joined |= w.agent.has_joined;

@@ -175,6 +175,58 @@ named() {
     kill $train
 }
 
+# wrong_core CORE: what comes before a command for a machine of which this processor computes wrong numbers, in `wrong`
+wrong_core() {
+    wrong=(env "LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$(dirname "$(command -v faulty)")/core.so" SPOT_CORE="$1")
+}
+# the processors that this process may use
+cores() { awk '/^Cpus_allowed_list/ { n = split($2, part, ","); for (i = 1; i <= n; i++) { split(part[i] "-" part[i], of, "-")
+    for (c = of[1]; c <= of[2]; c++) print c } }' /proc/self/status; }
+
+# tier: check
+@test "whichever processor computes wrong numbers, no local worker computes there" {
+    local core
+    for core in $(cores | sed -n '1p;$p'); do
+        rm -f log
+        wrong_core "$core"
+        run -4 --separate-stderr timeout 60 "${wrong[@]}" spot-run train --data corpus $MODEL --global-batch 5 \
+            --steps 3 --workers "$(cores | wc -l)" --events log
+        [[ "$stderr" == *"processor $core "*self-test* ]]
+        [[ "$stderr" == *local-*self-test* ]]
+        [ "$(events log joined)" -eq 0 ]
+    done
+    wrong_core -1
+    "${wrong[@]}" spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --workers 2 --events log
+    same_as log 3
+}
+
+@test "a local worker that replaces another is refused if a processor computes wrong numbers since" {
+    wrong_core any
+    background timeout 300 "${wrong[@]}" SPOT_CORE_WHILE=wrong spot-run train --data corpus $MODEL --global-batch 5 \
+        --steps 100000000 --workers 2 --listen unix:j --events log 2>err
+    train=$pid
+    at_step log 3
+    passes 1.1 # until then the test at the start holds
+    touch wrong
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
+    eventually 'grep -q "local worker.*self-test" err'
+    [ "$(events log joined)" -eq 2 ]
+    kill $train || true
+    wait $train || true
+}
+
+# tier: check
+@test "a worker that another program starts makes the test itself, whatever its environment has" {
+    train log --steps 100000
+    wrong_core any
+    run -1 timeout 60 "${wrong[@]}" SPOT_LAST_WORDS=9 spot-run worker --join unix:j --name bad 9<>/dev/null
+    [[ "$output" == *bad*self-test* ]]
+    worker good
+    at_step log 3
+    [ "$(events log joined)" -eq 1 ]
+    kill $train
+}
+
 # spares NUMBER: $train has so many idle members that check. With 128 tokens of a pipeline in a step it is each 8 steps
 spares() { eventually "spot-run status --join unix:j --format json | jq -e '.verify.spares == $1'"; }
 stops_right_16() { # LOG

@@ -52,13 +52,14 @@ START_TEST(who_was_of_use_is_started_at_once)
 }
 END_TEST
 
-/* A child that is given the pipe, or not, says something; what its parent reads. */
+/* A child that is given the socket, or not, hears the first message and says something; what its
+ * parent reads. */
 static void hear(char text[SPOT_LAST_WORDS], bool is_passed)
 {
     int fd[2];
     pid_t pid;
 
-    ck_assert_int_eq(spot_last_words_pipe(fd, NULL), 0);
+    ck_assert_int_eq(spot_last_words_pair(fd, "begin", NULL), 0);
     pid = fork();
     if (!pid) {
         struct spot_err why = { .msg = "no such\nfile" };
@@ -66,6 +67,8 @@ static void hear(char text[SPOT_LAST_WORDS], bool is_passed)
         if (is_passed)
             spot_last_words_pass(fd[1]);
         spot_last_words_take();
+        if (strcmp(spot_first_words(), is_passed ? "begin" : "") != 0)
+            _exit(2);
         if (getenv("SPOT_LAST_WORDS") || (fcntl(fd[1], F_GETFD) & FD_CLOEXEC) == 0)
             _exit(1); /* its own children would have it */
         spot_last_words_report(&why);
@@ -85,6 +88,29 @@ START_TEST(last_words_come_to_the_parent_as_plain_text)
     ck_assert_str_eq(text, "no such?file");
     hear(text, false);
     ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* A shell between the two, or a user who keeps the variable, makes no worker of this parent. */
+START_TEST(only_a_child_of_the_process_that_made_the_sockets_takes_one)
+{
+    int fd[2], status;
+    pid_t pid;
+
+    ck_assert_int_eq(spot_last_words_pair(fd, "begin", NULL), 0);
+    pid = fork();
+    if (!pid) {
+        spot_last_words_pass(fd[1]);
+        pid = fork();
+        if (pid)
+            _exit(waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9);
+        spot_last_words_take();
+        _exit(*spot_first_words() ? 1 : 0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    close(fd[0]);
+    close(fd[1]);
 }
 END_TEST
 

@@ -3,6 +3,8 @@
  * found at its stage and element; and the chain of commits depends on all that it is said to. */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/rng.h"
 #include "common/xalloc.h"
@@ -246,6 +248,40 @@ START_TEST(each_kind_of_kernel_computes_the_known_step)
         if (runs_here)
             ck_assert_msg(spot_self_test_passes(name), "%s: %016" PRIx64, name,
                           spot_self_test_hash(spot_kernel_find(name, NULL)));
+}
+END_TEST
+
+/* As in a local worker, whose parent made the test. */
+static bool passes_with(const char *text, const char *kernel)
+{
+    int status = 0;
+    const pid_t pid = fork();
+
+    if (!pid) {
+        spot_self_test_take(text);
+        _exit(spot_self_test_passes(kernel) ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    return !WEXITSTATUS(status);
+}
+
+START_TEST(the_test_of_all_processors_is_that_of_one_and_is_handed_on)
+{
+    char good[64], bad[64];
+    int cpu = -1;
+
+    for (size_t n = 0; n < 4; n++)
+        ck_assert(spot_self_test_all("portable", n, &cpu));
+    ck_assert(spot_self_test_all("fma", SIZE_MAX, &cpu) == spot_self_test_passes("fma"));
+    ck_assert(spot_self_test_all("unknown", 2, &cpu));
+    spot_self_test_print("portable", true, good, sizeof(good));
+    spot_self_test_print("portable", false, bad, sizeof(bad));
+    ck_assert(passes_with(good, "portable") && !passes_with(bad, "portable"));
+    /* what is not of this form, or of another kind, decides nothing */
+    ck_assert(passes_with("", "portable") && passes_with("portable ", "portable"));
+    ck_assert(passes_with("portable(faile", "portable") && passes_with("fma(failed)", "portable"));
+    ck_assert(!passes_with("fma-bf16(failed)", "fma-bf16"));
 }
 END_TEST
 
