@@ -117,12 +117,13 @@ static void first_message(void *job, char *text, size_t n)
 
     if (!strncmp(c->config.kernel, "cuda", 4))
         return;
-    if (now_s > c->tested_s + test_again_s) {
+    if (!c->is_tested || now_s > c->tested_s + test_again_s) {
         c->passes_test =
             spot_self_test_all(c->config.kernel, c->options->n_local * c->options->n_thread, &cpu);
         if (!c->passes_test)
             c->options->warn("processor %d fails the self-test of kernel '%s'", cpu,
                              c->config.kernel);
+        c->is_tested = true;
         c->tested_s = now_s;
     }
     spot_self_test_print(c->config.kernel, c->passes_test, text, n);

@@ -147,8 +147,8 @@ struct spot_trainer {
     bool is_final;                     /* all steps have committed: collecting the result */
     struct spot_result_writer *result; /* partial result, if it cannot go to disk */
     double progress_shown_s;
-    double tested_s; /* when this machine made its self-test for local workers; 0: not yet */
-    bool passes_test;
+    bool is_tested, passes_test; /* this machine, by the self-test for local workers */
+    double tested_s;             /* when */
     struct spot_meter *meter; /* NULL: no metrics */
     struct spot_show *show;   /* NULL: nobody follows; trainer_show.c */
     size_t n_precopied;       /* number of the form's pre-copies already counted */
