@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A full matrix of 64-bit costs. A square matrix starts with one column reduction and reduction
- * transfer. Then augmenting row reduction with a limit on the number of bids, and shortest
- * augmenting paths. */
+/* Shortest augmenting paths in 64 bits. A square matrix starts with column reduction and reduction
+ * transfer. Then rows bid for columns, with a limit on the number of bids, and each row that is
+ * still free searches a path.
+ *
+ * Bids and searches read a short list of each row's cheapest columns. Column prices never rise, so
+ * that the reduced cost of a pair that is not listed stays at least the row's bound. A bid whose
+ * second best exceeds the bound makes the list again; a search that comes to the bound reads the
+ * whole row. Where searches come to many bounds, they read whole rows from then on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,139 +23,148 @@
 #define FORBIDDEN (INT64_C(1) << 61)
 #define FINISHED  (-(INT64_C(1) << 61)) /* price of a column whose distance is final */
 
-enum { LANES = 8, BLOCK = 32 };
+enum { CHUNK = 64, NEAR = 24, N_PASS = 8 };
 
-#define RELAX_ARGS                                                                            \
-    const int64_t *cost, const int64_t *price, int64_t shift, int64_t row, int64_t *distance, \
-        int64_t *from, int n
-#define LEAST_ARGS const int64_t *cost, const int64_t *price, int n, int64_t *second
+struct near {
+    int64_t cost;
+    int col;
+};
 
 struct solver {
     const struct spot_turned *t;
-    int stride;    /* columns, padded to a multiple of LANES */
+    int stride;    /* columns, padded to a multiple of CHUNK */
     int64_t *cost; /* [n][stride], padded with FORBIDDEN */
-    /* [stride] v: column prices; price: the same, FINISHED for columns with a final distance */
-    int64_t *v, *price;
-    int64_t *distance, *from; /* [stride] state of the current search */
-    int64_t *final;           /* [m] final distances of columns */
-    int *finished, *free_row, n_free, *free_col, n_free_col;
+    int64_t *v;    /* [stride] prices of columns */
     int *col_of, *row_of;
-    int64_t (*relax)(RELAX_ARGS);
-    int64_t (*least)(LEAST_ARGS);
+    int64_t *own; /* [n] cost of the pair chosen */
+
+    struct near *near; /* [n][NEAR] */
+    int *n_near;       /* [n] */
+    int64_t *bound;    /* [n] of the reduced costs of all other pairs; NO_PATH: there are none */
+    int *free_row, n_free;
+    bool *is_shared; /* [n] the row has the least cost of several columns */
+
+    /* The current search. Places are columns and, from `stride` on, rows, whose pairs that are not
+     * listed lead at least so far. */
+    int n_place;       /* padded to a multiple of CHUNK */
+    int64_t *distance; /* [n_place] NO_PATH: never or no longer to be visited */
+    int64_t *best;     /* [n_place / CHUNK] least distances */
+    int64_t nearest;   /* least of all */
+    int64_t *price;    /* [stride] v, or FINISHED */
+    int64_t *from;     /* [stride] row */
+    int *finished;     /* [n] columns whose distance is final ... */
+    int64_t *final;    /* [n] ... and that distance */
+    int end;           /* free column */
+
+    long n_step, n_read; /* rows that searches reached, and those read for their bound */
 };
 
-/* --- the hottest loops, compiled for wider vectors as well --- */
+/* --- the hottest loops --- */
 
-typedef int64_t lanes __attribute__((vector_size(LANES * sizeof(int64_t)), aligned(8)));
-
-#define LESS(a, b) (((a) & ((a) < (b))) | ((b) & ~((a) < (b))))
-#define LOAD(p, j) (*(const lanes *)((p) + (j)))
-#define INLINE     static inline __attribute__((always_inline))
-/* distance[j] = min(distance[j], cost[j] - price[j] + shift); from[j] = row where that lowered it.
- * Returns the smallest distance. */
-INLINE int64_t relax_inline(RELAX_ARGS)
+/* Costs c become (flip ? -c : c) * scale, in place or not. */
+SPOT_SIMD_INLINE void scale_inline(const int64_t *from, int n, int64_t flip, int64_t scale,
+                                   int64_t *to, bool *is_large)
 {
-    lanes least = { 0 };
+    const int64_t most = COST_MAX / scale - 1;
+    int64_t more = 0;
+
+    for (int j = 0; j < n; j++) {
+        const int64_t c = from[j], is_none = -(int64_t)(c == SPOT_ASSIGN_FORBIDDEN);
+        const uint64_t x = (((uint64_t)c ^ (uint64_t)flip) - (uint64_t)flip) * (uint64_t)scale;
+
+        more |= ((c > most) | (c < -most)) & ~is_none;
+        to[j] = is_none ? FORBIDDEN : (int64_t)x;
+    }
+    *is_large |= more != 0;
+}
+
+/* distance[j] = min(distance[j], cost[j] - price[j] + shift); from[j] = row where that lowered it;
+ * best: the least distance of each chunk. */
+SPOT_SIMD_INLINE void relax_inline(const int64_t *cost, const int64_t *price, int64_t shift,
+                                   int64_t row, int n, int64_t *distance, int64_t *from,
+                                   int64_t *best)
+{
+    for (int j0 = 0; j0 < n; j0 += CHUNK) {
+        int64_t least = INT64_MAX;
+
+        for (int j = j0; j < j0 + CHUNK; j++) {
+            const int64_t x = cost[j] - price[j] + shift, d = distance[j], kept = x < d ? x : d;
+
+            from[j] = x < d ? row : from[j];
+            distance[j] = kept;
+            least = kept < least ? kept : least;
+        }
+        best[j0 / CHUNK] = least;
+    }
+}
+
+SPOT_SIMD_INLINE void least_inline(const int64_t *x, int n, int64_t *least)
+{
     int64_t best = INT64_MAX;
 
-    least += INT64_MAX;
-    for (int j = 0; j < n; j += LANES) {
-        lanes *d = (lanes *)(distance + j), *f = (lanes *)(from + j);
-        const lanes x = LOAD(cost, j) - LOAD(price, j) + shift;
-        const lanes is_less = x < *d, kept = (x & is_less) | (*d & ~is_less);
-
-        *d = kept;
-        *f = (row & is_less) | (*f & ~is_less);
-        least = LESS(kept, least);
-    }
-    for (int k = 0; k < LANES; k++)
-        best = least[k] < best ? least[k] : best;
-    return best;
+    for (int k = 0; k < n; k++)
+        best = x[k] < best ? x[k] : best;
+    *least = best;
 }
 
-/* The smallest and the second smallest cost[j] - price[j]. */
-INLINE int64_t least_inline(LEAST_ARGS)
+/* The set of the columns of a chunk with cost[j] - v[j] < limit. */
+SPOT_SIMD_INLINE void compare_inline(const int64_t *cost, const int64_t *v, int64_t limit,
+                                     uint64_t *below)
 {
-    lanes least = { 0 }, next;
-    int64_t best = INT64_MAX;
+    uint64_t set = 0;
 
-    least += INT64_MAX;
-    next = least;
-    for (int j = 0; j < n; j += LANES) {
-        const lanes x = LOAD(cost, j) - LOAD(price, j), larger = x ^ least ^ LESS(x, least);
-
-        next = LESS(larger, next);
-        least = LESS(x, least);
-    }
-    *second = INT64_MAX;
-    for (int k = 0; k < 2 * LANES; k++) {
-        const int64_t x = k < LANES ? least[k] : next[k - LANES];
-
-        *second = x < best ? best : x < *second ? x : *second;
-        best = x < best ? x : best;
-    }
-    return best;
+    for (int j = 0; j < CHUNK; j++)
+        set |= (uint64_t)(cost[j] - v[j] < limit) << j;
+    *below = set;
 }
 
-#define LOOPS(name, attribute)                                           \
-    attribute static int64_t relax_##name(RELAX_ARGS)                    \
-    {                                                                    \
-        return relax_inline(cost, price, shift, row, distance, from, n); \
-    }                                                                    \
-    attribute static int64_t least_##name(LEAST_ARGS)                    \
-    {                                                                    \
-        return least_inline(cost, price, n, second);                     \
-    }
+SPOT_SIMD_TWICE(scale,
+                (const int64_t *from, int n, int64_t flip, int64_t scale, int64_t *to,
+                 bool *is_large),
+                (from, n, flip, scale, to, is_large))
+SPOT_SIMD_TWICE(relax,
+                (const int64_t *cost, const int64_t *price, int64_t shift, int64_t row, int n,
+                 int64_t *distance, int64_t *from, int64_t *best),
+                (cost, price, shift, row, n, distance, from, best))
+SPOT_SIMD_TWICE(least, (const int64_t *x, int n, int64_t *out), (x, n, out))
+SPOT_SIMD_TWICE(compare, (const int64_t *cost, const int64_t *v, int64_t limit, uint64_t *below),
+                (cost, v, limit, below))
 
-LOOPS(any, )
-#ifdef __x86_64__
-LOOPS(avx2, __attribute__((target("avx2"))))
-LOOPS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))))
-#endif
+/* --- the matrix and first prices --- */
 
-/* Select the fastest version for this processor. */
-static void pick_loop(struct solver *s)
+/* Copies a matrix whose columns are the rows here, in blocks. */
+static void turn(struct solver *s)
 {
-    s->relax = relax_any, s->least = least_any;
-#ifdef __x86_64__
-    if (spot_simd_has(SPOT_SIMD_AVX2))
-        s->relax = relax_avx2, s->least = least_avx2;
-    if (spot_simd_has(SPOT_SIMD_AVX512))
-        s->relax = relax_avx512, s->least = least_avx512;
-#endif
+    for (int j0 = 0; j0 < s->t->m; j0 += CHUNK)
+        for (int i = 0; i < s->t->n; i++)
+            for (int j = j0; j < s->t->m && j < j0 + CHUNK; j++)
+                s->cost[(size_t)i * (size_t)s->stride + (size_t)j] =
+                    s->t->problem->cost[(size_t)j * (size_t)s->t->n + (size_t)i];
 }
 
-/* --- the matrix --- */
-
-/* Returns false if a cost is too large. Works in blocks where it walks the matrix by columns. */
+/* Returns false if a cost is too large. The least cost of each column goes to `distance`, and to
+ * `from` a row that has it. */
 static bool fill(struct solver *s)
 {
     const struct spot_turned *t = s->t;
-    const int64_t most = COST_MAX / t->scale - 1;
-    const uint64_t flip = t->problem->is_max ? UINT64_MAX : 0; /* -c == (c ^ flip) - flip */
-    const size_t down = t->is_turned ? 1 : (size_t)t->m, right = t->is_turned ? (size_t)t->n : 1;
-    const int block = t->is_turned ? BLOCK : s->stride;
     bool is_large = false;
 
-    for (int j0 = 0; j0 < s->stride && !is_large; j0 += block)
-        for (int i = 0; i < t->n; i++) {
-            const int64_t *from = t->problem->cost + (size_t)i * down;
-            int64_t *to = s->cost + (size_t)i * (size_t)s->stride;
-            const int stay = t->stay[i], end = j0 + block < t->m ? j0 + block : t->m;
+    for (int j = 0; j < s->stride; j++)
+        s->distance[j] = FORBIDDEN, s->from[j] = -1;
+    if (t->is_turned)
+        turn(s);
+    for (int i = 0; i < t->n && !is_large; i++) {
+        int64_t *const to = s->cost + (size_t)i * (size_t)s->stride;
+        const int stay = t->stay[i];
 
-            for (int j = j0; j < end; j++) {
-                const int64_t c = from[(size_t)j * right];
-                const bool is_allowed = c != SPOT_ASSIGN_FORBIDDEN;
-                const int64_t x = (int64_t)((((uint64_t)c ^ flip) - flip) * (uint64_t)t->scale);
-
-                is_large |= is_allowed & ((c > most) | (c < -most));
-                to[j] = is_allowed ? x : FORBIDDEN;
-            }
-            for (int j = end > j0 ? end : j0; j < j0 + block && j < s->stride; j++)
-                to[j] = FORBIDDEN;
-            if (!is_large && stay >= j0 && stay < end && to[stay] != FORBIDDEN)
-                to[stay]--;
-        }
+        scale(t->is_turned ? to : t->problem->cost + (size_t)i * (size_t)t->m, t->m,
+              -(int64_t)t->problem->is_max, t->scale, to, &is_large);
+        for (int j = t->m; j < s->stride; j++)
+            to[j] = FORBIDDEN;
+        if (!is_large && stay >= 0 && to[stay] != FORBIDDEN)
+            to[stay]--;
+        relax(to, s->price, 0, i, s->stride, s->distance, s->from, s->best);
+    }
     return !is_large;
 }
 
@@ -163,47 +177,14 @@ static void match(const struct solver *s, int i, int j)
 {
     s->col_of[i] = j;
     s->row_of[j] = i;
+    s->own[i] = row_of_cost(s, i)[j];
 }
 
-struct two_least {
-    int64_t least, second;
-    int least_at;
-};
-
-/* The first column of the row, other than one given, whose reduced cost is `wanted`. */
-static int find(const struct solver *s, int i, int64_t wanted, int but)
-{
-    const int64_t *cost = row_of_cost(s, i);
-    int j = 0;
-
-    while (cost[j] - s->v[j] != wanted || j == but)
-        j++;
-    return j;
-}
-
-static struct two_least two_least_of(const struct solver *s, int i)
-{
-    struct two_least two;
-
-    two.least = s->least(row_of_cost(s, i), s->v, s->stride, &two.second);
-    two.least_at = find(s, i, two.least, -1);
-    return two;
-}
-
-/* --- first prices --- */
-
-/* v[j] = least cost of column j; the row with that cost gets the column unless it already has one.
- * A row that is the least of one column only passes its slack to that column. */
+/* v[j] = least cost of column j; a row with that cost gets the column unless it already has one.
+ * False: a column has no row. */
 static bool reduce_columns(struct solver *s)
 {
-    const struct spot_turned *t = s->t;
-
-    memset(s->final, 0, (size_t)t->m * sizeof *s->final);
-    for (int j = 0; j < s->stride; j++)
-        s->distance[j] = FORBIDDEN, s->from[j] = -1, s->price[j] = 0;
-    for (int i = 0; i < t->n; i++)
-        s->relax(row_of_cost(s, i), s->price, 0, i, s->distance, s->from, s->stride);
-    for (int j = t->m - 1; j >= 0; j--) {
+    for (int j = s->t->m - 1; j >= 0; j--) {
         const int i = (int)s->from[j];
 
         if (i < 0)
@@ -212,16 +193,79 @@ static bool reduce_columns(struct solver *s)
         if (s->col_of[i] < 0)
             match(s, i, j);
         else
-            s->final[i] = 1; /* this row is the least of several columns */
+            s->is_shared[i] = true;
     }
-    for (int i = 0; i < t->n; i++)
-        if (s->col_of[i] >= 0 && !s->final[i]) {
+    return true;
+}
+
+/* --- lists of near columns --- */
+
+/* Lists the cheapest columns of row i. */
+static void list(const struct solver *s, int i)
+{
+    const int64_t *const cost = row_of_cost(s, i);
+    struct near *const near = s->near + (size_t)i * NEAR;
+    int64_t key[NEAR], limit = NO_PATH;
+    int n = 0;
+
+    for (int j0 = 0; j0 < s->stride; j0 += CHUNK) {
+        uint64_t below;
+
+        for (compare(cost + j0, s->v + j0, limit, &below); below; below &= below - 1) {
+            const int j = j0 + __builtin_ctzll(below);
+            const int64_t x = cost[j] - s->v[j];
+            int at;
+
+            if (x >= limit)
+                continue;
+            for (at = n < NEAR ? n++ : NEAR - 1; at && key[at - 1] > x; at--)
+                key[at] = key[at - 1], near[at] = near[at - 1];
+            key[at] = x;
+            near[at] = (struct near){ cost[j], j };
+            if (n == NEAR)
+                limit = key[NEAR - 1];
+        }
+    }
+    s->n_near[i] = n;
+    s->bound[i] = limit;
+}
+
+struct two_least {
+    int64_t least, second;
+    int least_at, second_at;
+};
+
+static struct two_least two_least_of(const struct solver *s, int i)
+{
+    for (;;) {
+        const struct near *const near = s->near + (size_t)i * NEAR;
+        struct two_least two = { NO_PATH, NO_PATH, -1, -1 };
+
+        for (int k = 0; k < s->n_near[i]; k++) {
+            const int j = near[k].col;
+            const int64_t x = near[k].cost - s->v[j];
+
+            if (x < two.least)
+                two = (struct two_least){ x, two.least, j, two.least_at };
+            else if (x < two.second)
+                two.second = x, two.second_at = j;
+        }
+        if (two.second <= s->bound[i])
+            return two;
+        list(s, i);
+    }
+}
+
+/* A row that is the least of one column only passes its slack to that column. */
+static void transfer(struct solver *s)
+{
+    for (int i = 0; i < s->t->n; i++)
+        if (s->col_of[i] >= 0 && !s->is_shared[i]) {
             const struct two_least two = two_least_of(s, i);
 
             if (two.second < NO_PATH)
                 s->v[s->col_of[i]] -= two.least_at == s->col_of[i] ? two.second : two.least;
         }
-    return true;
 }
 
 /* Free rows bid for their best column, by the margin over the second best; a row that is outbid
@@ -238,13 +282,13 @@ static bool bid(struct solver *s)
         const struct two_least two = two_least_of(s, i);
         int j = two.least_at, loser;
 
-        if (two.least >= NO_PATH) /* the second best may be a padding column */
+        if (j < 0)
             return false;
         loser = s->row_of[j];
         if (two.second < NO_PATH && two.least < two.second) {
             s->v[j] -= two.second - two.least;
         } else if (loser >= 0 && two.second < NO_PATH) {
-            j = find(s, i, two.second, two.least_at); /* a tie: the other column may be free */
+            j = two.second_at; /* a tie: the other column may be free */
             loser = s->row_of[j];
         } else if (loser >= 0) { /* the row's only column: left to the path search */
             s->free_row[s->n_free++] = i;
@@ -266,61 +310,113 @@ static bool bid(struct solver *s)
 
 /* --- shortest augmenting paths --- */
 
-/* A free column at distance `least` if there is one, else the first open column there. */
-static int pick(const struct solver *s, int64_t least)
+static void put(struct solver *s, int place, int64_t distance)
 {
-    int j = 0;
+    int64_t *const best = &s->best[place / CHUNK];
 
-    for (int k = 0; k < s->n_free_col; k++)
-        if (s->distance[s->free_col[k]] == least)
-            return s->free_col[k];
-    while (s->distance[j] != least)
-        j++;
-    return j;
+    s->distance[place] = distance;
+    *best = distance < *best ? distance : *best;
+}
+
+static void drop(struct solver *s, int place)
+{
+    s->distance[place] = NO_PATH;
+    least(s->distance + place / CHUNK * CHUNK, CHUNK, &s->best[place / CHUNK]);
+}
+
+/* The nearest place: a free column if there is one, else the first. -1: they are too far. */
+static int pick(struct solver *s)
+{
+    int first = -1;
+
+    least(s->best, s->n_place / CHUNK, &s->nearest);
+    if (s->nearest > PRICE_MAX || s->nearest < -PRICE_MAX)
+        return -1;
+    for (int c = 0; c < s->n_place / CHUNK; c++)
+        for (int k = c * CHUNK; s->best[c] == s->nearest && k < (c + 1) * CHUNK; k++)
+            if (s->distance[k] == s->nearest) {
+                if (k < s->stride && s->row_of[k] < 0)
+                    return k;
+                first = first < 0 ? k : first;
+            }
+    return first;
+}
+
+/* The whole row is read where lists proved of little use. */
+static void reach(struct solver *s, int row, int64_t shift)
+{
+    const struct near *const near = s->near + (size_t)row * NEAR;
+
+    if (s->n_read > s->t->n / 4 + s->n_step / 2) {
+        relax(row_of_cost(s, row), s->price, shift, row, s->stride, s->distance, s->from, s->best);
+        return;
+    }
+    s->n_step++;
+    for (int k = 0; k < s->n_near[row]; k++) {
+        const int j = near[k].col;
+        const int64_t distance = shift + near[k].cost - s->price[j];
+
+        if (distance < s->distance[j])
+            put(s, j, distance), s->from[j] = row;
+    }
+    if (s->bound[row] < NO_PATH)
+        put(s, s->stride + row, shift + s->bound[row]);
+}
+
+/* Sets s->end, and returns the number of columns whose distance is final; -1: there is no path, or
+ * it is too long. */
+static int search(struct solver *s, int root)
+{
+    int n = 0, at;
+
+    for (int k = 0; k < s->n_place; k++)
+        s->distance[k] = s->best[k / CHUNK] = NO_PATH;
+    reach(s, root, 0);
+    while ((at = pick(s)) >= 0) {
+        int row = at - s->stride;
+
+        drop(s, at);
+        if (row >= 0) {
+            relax(row_of_cost(s, row), s->price, s->nearest - s->bound[row], row, s->stride,
+                  s->distance, s->from, s->best);
+            list(s, row);
+            s->n_read++;
+            continue;
+        }
+        row = s->row_of[at];
+        s->end = at;
+        if (row < 0)
+            return n;
+        s->finished[n] = at;
+        s->final[n++] = s->nearest;
+        s->price[at] = FINISHED;
+        reach(s, row, s->nearest - (s->own[row] - s->v[at]));
+    }
+    return -1;
 }
 
 /* Augment along the shortest path from free row `root` to a free column, and update the prices. */
 static bool augment(struct solver *s, int root)
 {
-    int64_t base, shift = 0;
-    int row = root, n = 0, j;
+    const int n = search(s, root);
 
-    for (int k = 0; k < s->stride; k++)
-        s->distance[k] = NO_PATH;
-    for (;;) {
-        base = s->relax(row_of_cost(s, row), s->price, shift, row, s->distance, s->from, s->stride);
-        if (base > PRICE_MAX || base < -PRICE_MAX)
-            return false;
-        j = pick(s, base);
-        row = s->row_of[j];
-        if (row < 0)
-            break;
-        s->finished[n] = j;
-        s->final[n++] = base;
-        shift = base - (row_of_cost(s, row)[j] - s->v[j]);
-        s->price[j] = FINISHED;
-        s->distance[j] = NO_PATH;
-    }
+    if (n < 0)
+        return false;
     for (int k = 0; k < n; k++) {
         const int col = s->finished[k];
 
-        s->v[col] += s->final[k] - base;
+        s->v[col] += s->final[k] - s->nearest;
         s->price[col] = s->v[col];
         if (s->v[col] < -PRICE_MAX)
             return false;
     }
-    n = 0;
-    while (s->free_col[n] != j)
-        n++;
-    s->free_col[n] = s->free_col[--s->n_free_col];
-    for (;;) {
-        const int i = (int)s->from[j], next = s->col_of[i];
+    for (int j = s->end, next; j >= 0; j = next) {
+        const int i = (int)s->from[j];
 
+        next = s->col_of[i];
         match(s, i, j);
-        if (i == root)
-            return true;
-        j = next;
     }
+    return true;
 }
 
 static void list_free(struct solver *s)
@@ -329,18 +425,18 @@ static void list_free(struct solver *s)
     for (int i = 0; i < s->t->n; i++)
         if (s->col_of[i] < 0)
             s->free_row[s->n_free++] = i;
-    s->n_free_col = 0;
-    for (int j = 0; j < s->t->m; j++)
-        if (s->row_of[j] < 0)
-            s->free_col[s->n_free_col++] = j;
 }
 
 static bool run(struct solver *s)
 {
     if (!fill(s) || (s->t->n == s->t->m && !reduce_columns(s)))
         return false;
+    for (int i = 0; i < s->t->n; i++)
+        list(s, i);
+    if (s->t->n == s->t->m)
+        transfer(s);
     list_free(s);
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < N_PASS; pass++)
         if (!bid(s))
             return false;
     memcpy(s->price, s->v, (size_t)s->stride * sizeof *s->price);
@@ -354,31 +450,35 @@ static bool run(struct solver *s)
 bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matching)
 {
     struct solver s = { .t = t, .col_of = matching->col_of, .row_of = matching->row_of };
-    const size_t n = (size_t)t->n;
-    size_t width;
+    const size_t n = (size_t)t->n, width = ((size_t)t->m + CHUNK - 1) / CHUNK * CHUNK;
+    const size_t n_place = (width + n + CHUNK - 1) / CHUNK * CHUNK;
     bool is_solved;
 
-    s.stride = (t->m + LANES - 1) / LANES * LANES;
-    width = (size_t)s.stride + LANES; /* never empty */
-    pick_loop(&s);
-    s.cost = spot_xcalloc(n * (size_t)s.stride + 5 * width, sizeof *s.cost);
-    s.v = s.cost + n * (size_t)s.stride;
+    s.stride = (int)width, s.n_place = (int)n_place;
+    s.cost = spot_xcalloc(n * width + 2 * n_place + 3 * width + 3 * n, sizeof *s.cost);
+    spot_prefer_huge_pages(s.cost, n * width * sizeof *s.cost);
+    s.v = s.cost + n * width;
     s.price = s.v + width;
-    s.distance = s.price + width;
-    s.from = s.distance + width;
-    s.final = s.from + width;
-    s.finished = spot_xcalloc(n + 2 * width, sizeof(int));
-    s.free_col = s.finished + width;
-    s.free_row = s.free_col + width;
+    s.from = s.price + width;
+    s.distance = s.from + width;
+    s.best = s.distance + n_place;
+    s.final = s.best + n_place;
+    s.own = s.final + n;
+    s.bound = s.own + n;
+    s.is_shared = spot_xcalloc(n, 1);
+    s.near = spot_xcalloc(n * NEAR, sizeof *s.near);
+    s.finished = spot_xcalloc(3 * n, sizeof(int));
+    s.free_row = s.finished + n;
+    s.n_near = s.free_row + n;
     for (int i = 0; i < t->n; i++)
         s.col_of[i] = -1;
     for (int j = 0; j < t->m; j++)
         s.row_of[j] = -1;
     is_solved = run(&s);
     for (int i = 0; i < t->n && is_solved; i++)
-        matching->u[i] = row_of_cost(&s, i)[s.col_of[i]] - s.v[s.col_of[i]];
+        matching->u[i] = s.own[i] - s.v[s.col_of[i]];
     for (int j = 0; j < t->m && is_solved; j++)
         matching->v[j] = s.v[j];
-    free(s.cost), free(s.finished);
+    free(s.cost), free(s.near), free(s.finished), free(s.is_shared);
     return is_solved;
 }
