@@ -163,10 +163,26 @@ struct spot_cost_state {
 
 /* Seconds until `to` trains; cost_s is the time of the change alone. Without an unfinished
  * migration that is cost_s; if nothing changes, carry_s. If a change meets an unfinished migration:
- * with table->carries_rest nothing is dropped, so first the state that still has to move, then the
- * change, and at least what remained; otherwise the change and another restart. */
-double spot_cost_total_s(struct spot_cost_table *table, const struct spot_cost_state *state, int to,
-                         double cost_s);
+ * with table->carries_rest nothing is dropped, so first the state that still has to move (the time
+ * beyond the restart of the unfinished one), then the change, and at least what remained; otherwise
+ * the change and another restart. */
+static inline double spot_cost_total_s(const struct spot_cost_table *table,
+                                       const struct spot_cost_state *state, int to, double cost_s)
+{
+    const double carry = state->carry_s;
+    double begun = 0, total;
+
+    if (carry <= 0)
+        return cost_s;
+    if (cost_s <= 0)
+        return carry;
+    if (!table->carries_rest)
+        return cost_s + table->restart_s[2 * to + SPOT_CHANGE_REMOVE];
+    if (state->grid != SPOT_GRID_NONE)
+        begun = table->restart_s[2 * state->grid + SPOT_CHANGE_REMOVE];
+    total = (carry > begun ? carry - begun : 0) + cost_s;
+    return total > carry ? total : carry;
+}
 
 #ifdef __cplusplus
 }

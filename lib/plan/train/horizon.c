@@ -18,11 +18,15 @@ static int counts_of(const struct spot_horizon *h)
     return h->n_max - h->n_low + 1;
 }
 
+/* From one row of counts to the next: whole vectors of four. */
+static size_t row_of(const struct spot_horizon *h)
+{
+    return ((size_t)counts_of(h) + 3) / 4 * 4;
+}
+
 static double *kernel_of(const struct spot_horizon *h, int step, int i)
 {
-    const size_t n = (size_t)counts_of(h);
-
-    return h->next + ((size_t)(step - 1) * n + (size_t)i) * n;
+    return h->next + ((size_t)(step - 1) * (size_t)counts_of(h) + (size_t)i) * row_of(h);
 }
 
 const double *spot_horizon_next(const struct spot_horizon *h, int step, int count)
@@ -32,7 +36,7 @@ const double *spot_horizon_next(const struct spot_horizon *h, int step, int coun
 
 double spot_horizon_mass(const struct spot_horizon *h, int step, int count)
 {
-    return h->mass[(size_t)step * (size_t)counts_of(h) + (size_t)(count - h->n_low)];
+    return h->mass[(size_t)step * row_of(h) + (size_t)(count - h->n_low)];
 }
 
 /* --- the chain itself, step by step over counts and contexts --- */
@@ -60,17 +64,22 @@ static size_t step_of(struct walk *w, int i, int c)
     return at;
 }
 
-/* Record a change of `change` from count i in context c, with this probability. */
-static void pass(struct walk *w, int i, int c, int change, double prob, double *kernel)
+/* Record changes by first..last, all of one way (< 0: lost), from count i in context c: prob[0] is
+ * the chance of the first, `by` apart, each times `times`. */
+static void pass(struct walk *w, int i, int c, int way, int first, int last, const double *prob,
+                 size_t by, double times, double *kernel)
 {
     struct spot_horizon *h = w->h;
-    const int last = counts_of(h) - 1, least = i - w->lost_max > 0 ? i - w->lost_max : 0;
-    int to = i + change;
+    const int most = counts_of(h) - 1, least = i - w->lost_max > 0 ? i - w->lost_max : 0;
+    const size_t wide = (size_t)h->n_context;
+    double *then = w->then + (wide == 1 ? 0 : spot_count_chain_after(c, way));
 
-    to = to < least ? least : to > last ? last : to;
-    kernel[to] += prob;
-    w->then[(size_t)to * (size_t)h->n_context +
-            (size_t)(h->n_context == 1 ? 0 : spot_count_chain_after(c, change))] += prob;
+    for (int k = first; k <= last; k++, prob += by) {
+        const int at = i + way * k, to = at < least ? least : at > most ? most : at;
+
+        kernel[to] += times * *prob; /* 0 changes nothing */
+        then[(size_t)to * wide] += times * *prob;
+    }
 }
 
 /* The kernel of count i in step `step`: a mixture over its contexts. A count that cannot be reached
@@ -95,18 +104,13 @@ static void pass_count(struct walk *w, int step, int i)
         at = step_of(w, i, c);
         s = w->step[at];
         all += weight;
-        pass(w, i, c, 0, weight * s->still, kernel);
-        for (int k = 1; k <= w->size[at]; k++) {
-            if (s->lost[k] > 0)
-                pass(w, i, c, -k, weight * s->lost[k], kernel);
-            if (s->gained[k] > 0)
-                pass(w, i, c, k, weight * s->gained[k], kernel);
-        }
+        pass(w, i, c, 0, 0, 0, &s->still, 0, weight, kernel);
+        pass(w, i, c, -1, 1, w->size[at], s->lost + 1, 1, weight, kernel);
+        pass(w, i, c, 1, 1, w->size[at], s->gained + 1, 1, weight, kernel);
     }
-    for (int k = 1; k <= far; k++) { /* the following context does not depend on the one before */
-        pass(w, i, 0, -k, all * UNSEEN, kernel);
-        pass(w, i, 0, k, all * UNSEEN, kernel);
-    }
+    /* the following context does not depend on the one before */
+    pass(w, i, 0, -1, 1, far, &UNSEEN, 0, all, kernel);
+    pass(w, i, 0, 1, 1, far, &UNSEEN, 0, all, kernel);
     sum = 0;
     for (int j = 0; j < counts_of(h); j++)
         sum += kernel[j];
@@ -163,32 +167,36 @@ struct fit {
     double missed;  /* largest difference from the target distributions */
 };
 
-/* For speed: sums stay in registers, four rows or 32 columns at a time. */
-/* out[0..rows) = the products of so many rows of x, n apart, with y. */
-SPOT_SIMD_INLINE void multiply(const double *x, const double *y, int n, int rows, double *out)
+/* For speed, sums stay in registers: of eight rows, or of 36 columns. */
+
+/* out[0..rows) = the products of so many rows of x, `row` apart, with y. */
+SPOT_SIMD_INLINE void multiply(const double *x, size_t row, const double *y, int n, int rows,
+                               double *out)
 {
-    spot_four sum[4] = { { 0 } };
+    spot_four sum[8] = { { 0 } };
     int i = 0;
 
     for (; i + 4 <= n; i += 4) {
         const spot_four b = *(const spot_four *)(y + i);
 
         for (int r = 0; r < rows; r++)
-            sum[r] += *(const spot_four *)(x + r * n + i) * b;
+            sum[r] += *(const spot_four *)(x + (size_t)r * row + i) * b;
     }
     for (; i < n; i++)
         for (int r = 0; r < rows; r++)
-            sum[r][0] += x[r * n + i] * y[i];
+            sum[r][0] += x[(size_t)r * row + (size_t)i] * y[i];
     for (int r = 0; r < rows; r++)
         out[r] = sum[r][0] + sum[r][1] + sum[r][2] + sum[r][3];
 }
 
-/* next[0..4 * vectors) = the same columns of the sum of the rows x, n apart, each times[k] > 0. */
-SPOT_SIMD_INLINE void add(const double *x, const double *times, int n, int vectors, double *next)
+/* next[0..4 * vectors) = the same columns of the sum of n rows x, `row` apart, each times[k] > 0.
+ */
+SPOT_SIMD_INLINE void add(const double *x, size_t row, const double *times, int n, int vectors,
+                          double *next)
 {
-    spot_four sum[8] = { { 0 } };
+    spot_four sum[9] = { { 0 } };
 
-    for (int k = 0; k < n; k++, x += n) {
+    for (int k = 0; k < n; k++, x += row) {
         if (!(times[k] > 0))
             continue;
         for (int v = 0; v < vectors; v++)
@@ -202,6 +210,7 @@ SPOT_SIMD_INLINE void add(const double *x, const double *times, int n, int vecto
 SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
+    const size_t row = row_of(f->h);
 
     for (int i = 0; i < n; i++)
         f->after[(size_t)(f->h->n_step * n + i)] = 1;
@@ -212,10 +221,10 @@ SPOT_SIMD_INLINE void look_back_inline(struct fit *f)
 
         for (int j = 0; j < n; j++)
             f->both[j] = factor[j] * then[j];
-        for (int i = 0; i + 4 <= n; i += 4)
-            multiply(kernel_of(f->h, step, i), f->both, n, 4, now + i);
-        for (int i = n / 4 * 4; i < n; i++)
-            multiply(kernel_of(f->h, step, i), f->both, n, 1, now + i);
+        for (int i = 0; i + 8 <= n; i += 8)
+            multiply(kernel_of(f->h, step, i), row, f->both, n, 8, now + i);
+        for (int i = n / 8 * 8; i < n; i++)
+            multiply(kernel_of(f->h, step, i), row, f->both, n, 1, now + i);
         for (int i = 0; i < n; i++)
             most = now[i] > most ? now[i] : most;
         for (int i = 0; i < n && most > 0; i++)
@@ -251,34 +260,30 @@ SPOT_SIMD_INLINE void meet(double *restrict is, const double *restrict target, d
 SPOT_SIMD_INLINE void add_rows(const struct fit *f, int step, const double *now, double *next)
 {
     const double *kernel = kernel_of(f->h, step, 0);
+    const size_t row = row_of(f->h);
     const int n = counts_of(f->h);
-    int j = 0;
+    size_t j = 0;
 
-    for (; j + 32 <= n; j += 32)
-        add(kernel + j, now, n, 8, next + j);
-    for (; j + 4 <= n; j += 4)
-        add(kernel + j, now, n, 1, next + j);
-    for (; j < n; j++) {
-        double sum = 0;
-
-        for (int i = 0; i < n; i++)
-            if (now[i] > 0)
-                sum += now[i] * kernel[i * n + j];
-        next[j] = sum;
-    }
+    for (; j + 36 <= row; j += 36)
+        add(kernel + j, row, now, n, 9, next + j);
+    for (; j + 16 <= row; j += 16)
+        add(kernel + j, row, now, n, 4, next + j);
+    for (; j < row; j += 4)
+        add(kernel + j, row, now, n, 1, next + j);
 }
 
 /* Forward pass: set the factors of each step to meet its distribution. */
 SPOT_SIMD_INLINE void set_factors_inline(struct fit *f)
 {
     const int n = counts_of(f->h);
+    const size_t row = row_of(f->h);
     double *mass = f->h->mass;
 
     f->missed = 0;
     for (int step = 1; step <= f->h->n_step; step++) {
         const double *target = f->target + (size_t)((step - 1) * n);
-        const double *then = f->after + (size_t)(step * n), *now = mass + (size_t)((step - 1) * n);
-        double *factor = f->factor + (size_t)((step - 1) * n), *next = mass + (size_t)(step * n);
+        const double *then = f->after + (size_t)(step * n), *now = mass + (size_t)(step - 1) * row;
+        double *factor = f->factor + (size_t)((step - 1) * n), *next = mass + (size_t)step * row;
         double *is = f->is, sum = 0, all = 0;
 
         add_rows(f, step, now, next);
@@ -308,8 +313,8 @@ SPOT_SIMD_INLINE void settle_inline(struct fit *f)
     for (int step = 1; step <= h->n_step; step++) {
         const double *factor = f->factor + (size_t)((step - 1) * n);
         const double *then = f->after + (size_t)(step * n);
-        const double *now = h->mass + (size_t)((step - 1) * n);
-        double *next = h->mass + (size_t)(step * n);
+        const double *now = h->mass + (size_t)(step - 1) * row_of(h);
+        double *next = h->mass + (size_t)step * row_of(h);
 
         memset(next, 0, (size_t)n * sizeof(*next));
         for (int i = 0; i < n; i++) {
@@ -337,8 +342,8 @@ void spot_horizon_init(struct spot_horizon *h, const struct spot_count_chain *ch
     double *memory = spot_xcalloc((3 * steps + 5) * n + 1, sizeof(*memory));
 
     *h = (struct spot_horizon){ n_low, n_max, n_step, start, n_context, NULL, NULL, NULL, 0 };
-    h->next = spot_xcalloc(steps * n * n + 1, sizeof(*h->next));
-    h->mass = spot_xcalloc((steps + 1) * n, sizeof(*h->mass));
+    h->next = spot_xcalloc(steps * n * row_of(h) + 1, sizeof(*h->next));
+    h->mass = spot_xcalloc((steps + 1) * row_of(h), sizeof(*h->mass));
     h->context = spot_xcalloc(n * (size_t)n_context, sizeof(*h->context));
     fit.target = memory;
     fit.factor = memory + steps * n;

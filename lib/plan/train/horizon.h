@@ -19,8 +19,8 @@ struct spot_horizon {
     int n_low, n_max, n_step;
     int start;       /* count before the first step */
     int n_context;   /* number of contexts of the chain */
-    double *next;    /* [n_step][count][count]: probability of the second count after the first */
-    double *mass;    /* [n_step + 1][count]: the distribution of the count */
+    double *next;    /* [n_step][count][row]: probability of the second count after the first */
+    double *mass;    /* [n_step + 1][row]: the distribution of the count */
     double *context; /* [count][n_context] after the last step, each count sums to 1 */
     double missed;   /* largest difference from a distribution of the forecast */
 };

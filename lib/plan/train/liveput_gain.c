@@ -235,26 +235,28 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
            dp->table->samples_per_s[dp->by_size[rank]] * beyond;
 }
 
-/* Samples lost by a change to rank `to` at a node: the gain only counts the change itself, but with
- * an unfinished migration it takes longer. */
-static double held_up(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
-                      int to, int node)
+/* at[] of a change to rank `to`, less the samples lost at each node: the gain only counts the
+ * change itself, but with an unfinished migration it takes longer. */
+static void hold_up(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int to,
+                    double *at)
 {
     const int g = dp->by_size[to];
-    const struct spot_cost_state state = { gain->there, dp->by_size[gain->from],
-                                           spot_liveput_node_s(dp, node) };
+    const double rate = dp->table->samples_per_s[g], cost_s = gain->row_s[g];
+    struct spot_cost_state state = { gain->there, dp->by_size[gain->from], 0 };
 
-    return dp->table->samples_per_s[g] *
-           (spot_cost_total_s(dp->table, &state, g, gain->row_s[g]) - gain->row_s[g]);
+    for (int node = 1; node < dp->n_node; node++) {
+        state.carry_s = dp->node_s[node];
+        at[node] -= rate * (spot_cost_total_s(dp->table, &state, g, cost_s) - cost_s);
+    }
 }
 
 void spot_liveput_at_nodes(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
                            int i, const double *value, int n2, int to, double other, double *at)
 {
-    const bool is_held_up = dp->table->carries_rest && to < dp->n_grid;
-
     for (int node = 1; node < dp->n_node; node++)
-        at[node] = is_held_up ? other - held_up(dp, gain, to, node) : other;
+        at[node] = other;
+    if (dp->table->carries_rest && to < dp->n_grid)
+        hold_up(dp, gain, to, at);
     for (int k = 0; i >= 0 && k < gain->n_free[i]; k++) {
         const int r = gain->free[(size_t)i * wide_of(dp) + (size_t)k];
 
