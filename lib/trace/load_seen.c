@@ -5,11 +5,18 @@
 
 enum { BIN_S = 60, BINS_MAX = 60, PRIOR_BINS = 5 };
 
-/* The number of requests up to time_s inclusive. */
-static size_t count_until(const struct spot_load *load, double time_s)
+/* The number of requests up to time_s inclusive, at most `most`, from which it is searched for. */
+static size_t count_until(const struct spot_load *load, double time_s, size_t most)
 {
-    size_t low = 0, high = load->n;
+    size_t low = 0, high = most;
 
+    for (size_t step = 1; step <= most; step *= 2) {
+        if (load->time_s[most - step] <= time_s) {
+            low = most - step + 1;
+            break;
+        }
+        high = most - step;
+    }
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
@@ -23,7 +30,9 @@ static size_t count_until(const struct spot_load *load, double time_s)
 
 size_t spot_load_arrivals(const struct spot_load *load, double from_s, double to_s)
 {
-    return to_s > from_s ? count_until(load, to_s) - count_until(load, from_s) : 0;
+    const size_t until = count_until(load, to_s, load->n);
+
+    return to_s > from_s ? until - count_until(load, from_s, until) : 0;
 }
 
 double spot_load_rate_seen(const struct spot_load *load, double start_s, double now_s,
@@ -37,11 +46,12 @@ double spot_load_rate_seen(const struct spot_load *load, double start_s, double 
 double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s)
 {
     double mean = 0, square = 0;
+    size_t until = count_until(load, to_s, load->n), before;
     int n = 0;
 
-    for (; n < BINS_MAX && to_s - BIN_S * (n + 1) >= from_s; n++) {
+    for (; n < BINS_MAX && to_s - BIN_S * (n + 1) >= from_s; n++, until = before) {
         const double count =
-            (double)spot_load_arrivals(load, to_s - BIN_S * (n + 1.0), to_s - BIN_S * (double)n);
+            (double)(until - (before = count_until(load, to_s - BIN_S * (n + 1.0), until)));
 
         mean += count;
         square += count * count;
@@ -74,7 +84,7 @@ size_t spot_load_lengths_seen(const struct spot_job_serve *serve, const struct s
 {
     size_t n = 0;
 
-    for (size_t k = count_until(load, now_s); k-- > 0 && n < most;) {
+    for (size_t k = count_until(load, now_s, load->n); k-- > 0 && n < most;) {
         const struct spot_serve_length of = { load->prompt_token[k], load->output_token[k],
                                               cached_token ? cached_token[k] : 0 };
 
