@@ -62,22 +62,6 @@ struct shape_times {
     int64_t instances, pipelines;
 };
 
-static bool fill_times(const struct spot_serve_ask *ask, int64_t P, int64_t M,
-                       struct shape_times *t)
-{
-    const struct spot_job_serve *s = ask->serve;
-
-    *t = (struct shape_times){ .shape = { .P = P, .M = M } };
-    for (int k = 0; (int64_t)1 << k <= s->max_batch; k++) {
-        if (spot_serve_soonest(s, &t->shape, (int64_t)1 << k, &t->time[k]))
-            return false;
-        t->scatter[k] = spot_serve_scatter_new(ask, &t->shape, &t->time[k]);
-    }
-    t->instances = spot_serve_unit_instances(s, &t->shape);
-    t->pipelines = spot_serve_unit_pipelines(s, &t->shape);
-    return true;
-}
-
 static void free_times(struct shape_times *t)
 {
     for (int k = 0; k < SIZES; k++)
@@ -149,6 +133,32 @@ static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
     else
         o->score = o->usd_per_h * o->e2e_s;
     o->score *= keep(ask, o, isinf(o->e2e_s));
+}
+
+/* The least score of so many instances, of which nothing else is known. */
+static double score_from(const struct spot_serve_ask *ask, const struct shape_times *t,
+                         double usd_per_h)
+{
+    return usd_per_h * (has_slo(ask) ? 1 : t->time[0].request_s);
+}
+
+/* most: the score above which a single unit is too dear; then the rest is left out. */
+static bool fill_times(const struct spot_serve_ask *ask, int64_t P, int64_t M, double most,
+                       struct shape_times *t)
+{
+    const struct spot_job_serve *s = ask->serve;
+
+    *t = (struct shape_times){ .shape = { .P = P, .M = M } };
+    t->instances = spot_serve_unit_instances(s, &t->shape);
+    t->pipelines = spot_serve_unit_pipelines(s, &t->shape);
+    for (int k = 0; (int64_t)1 << k <= s->max_batch; k++) {
+        if (spot_serve_soonest(s, &t->shape, (int64_t)1 << k, &t->time[k]))
+            return false;
+        t->scatter[k] = spot_serve_scatter_new(ask, &t->shape, &t->time[k]);
+        if (score_from(ask, t, usd_per_h(ask, t->instances)) > most)
+            return false;
+    }
+    return true;
 }
 
 /* log2 of the usual batch size: as full as the request rate makes it. */
@@ -296,7 +306,7 @@ static bool best_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M
     struct spot_serve_offer o;
     bool is_found = false;
 
-    if (!fill_times(ask, P, M, &t)) {
+    if (!fill_times(ask, P, M, INFINITY, &t)) {
         free_times(&t);
         return false;
     }
@@ -380,12 +390,13 @@ static void better_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t
 {
     struct spot_serve_offer o;
     struct shape_times t;
-    const int64_t most = fill_times(ask, P, M, &t) ? ask->instances / t.instances : 0;
+    const double score = best->D ? best->score : INFINITY;
+    const int64_t most = fill_times(ask, P, M, score, &t) ? ask->instances / t.instances : 0;
 
     for (int64_t units = 1; units <= most; units++) {
         const struct outline line = outline_of(ask, &t, units, &o);
 
-        if (best->D && o.usd_per_h * (has_slo(ask) ? 1 : t.time[0].request_s) > best->score)
+        if (best->D && score_from(ask, &t, o.usd_per_h) > best->score)
             break;
         if (best->D && least_score(ask, &t, &line, &o) > best->score)
             continue;
@@ -418,7 +429,7 @@ int spot_serve_offer_complete(const struct spot_serve_ask *ask, struct spot_serv
     struct shape_times t;
     int rc = -1;
 
-    if (fill_times(ask, is.shape.P, is.shape.M, &t) && is.D >= t.pipelines) {
+    if (fill_times(ask, is.shape.P, is.shape.M, INFINITY, &t) && is.D >= t.pipelines) {
         const struct outline line = outline_of(ask, &t, is.D / t.pipelines, offer);
 
         judge(ask, &t, &line, offer);
