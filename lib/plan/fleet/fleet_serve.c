@@ -272,19 +272,29 @@ static enum spot_lp_status branch(struct search *s, double gap)
     return status;
 }
 
+/* The gap between the best fleet and the bound so far. */
+static double gap_of(const struct search *s)
+{
+    const double bound = fmax(s->bound, s->relaxed.bound);
+
+    return s->best->count && bound > 0 ? s->best->usd_per_h / bound - 1 : 0;
+}
+
 static int search(const struct spot_fleet_demand *d, double deadline_s,
                   struct spot_fleet_answer *answer, struct spot_err *err)
 {
     struct search s = { .demand = d, .best = answer, .deadline_s = deadline_s };
     enum spot_lp_status status = first(&s);
 
-    /* with a nearly optimal fleet known, few offers remain to be decided */
-    if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s) {
-        status = branch(&s, rough_gap);
-        if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
-            status = branch(&s, 0);
-    } else if (status == SPOT_LP_OPTIMAL)
+    if (status == SPOT_LP_OPTIMAL)
         status = SPOT_LP_FAILED; /* of fractional counts */
+    /* with a nearly optimal fleet known, few offers remain to be decided */
+    if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
+        status = branch(&s, rough_gap);
+    if (status == SPOT_LP_FOUND && spot_clock_cpu_s() < deadline_s)
+        status = branch(&s, gap_of(&s) / 2);
+    if (status != SPOT_LP_INFEASIBLE && spot_clock_cpu_s() < deadline_s)
+        status = branch(&s, 0);
     answer->is_proven = status == SPOT_LP_OPTIMAL;
     answer->bound = answer->is_proven
                         ? answer->usd_per_h
