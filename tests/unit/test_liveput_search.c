@@ -23,11 +23,11 @@ static void make(struct spot_liveput_dp *dp, struct spot_cost_table *t, double i
     dp->tries_all = tries_all;
 }
 
-/* Steps of a forecast that leads anywhere: all grids of a count at once give the bits of one by
- * one. */
+/* Steps of a forecast that leads anywhere: all grids of a count at once, and what is remembered
+ * from step to step, give the bits of one by one. */
 static void compare_ahead(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
 {
-    enum { STEPS = 3 };
+    enum { STEPS = 6 };
     const int counts = dp->n_max + 1;
     const size_t n = (size_t)counts * (size_t)dp->n_node * ((size_t)dp->n_grid + 1);
     double *pmf = calloc((size_t)(STEPS * counts), sizeof(*pmf));
