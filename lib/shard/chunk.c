@@ -99,6 +99,22 @@ void spot_coder_release(struct spot_coder *coder)
     memset(coder, 0, sizeof(*coder));
 }
 
+/* The hash of content in pieces: the same for the same bytes. */
+static uint64_t hash_of(const struct spot_spans *spans)
+{
+    struct spot_hash_stream *stream;
+    uint64_t hash;
+
+    if (spans->n == 1)
+        return spot_hash64(spans->span->at, spans->span->n);
+    stream = spot_hash_stream_new();
+    for (size_t i = 0; i < spans->n; i++)
+        spot_hash_stream_add(stream, spans->span[i].at, spans->span[i].n);
+    hash = spot_hash_stream_64(stream);
+    spot_hash_stream_free(stream);
+    return hash;
+}
+
 /* Layout of the 64 bytes: offset and width of each field. */
 static void put_head(const struct spot_chunk *c, unsigned char *to)
 {
@@ -125,19 +141,17 @@ size_t spot_chunk_stored_max(size_t raw_byte)
     return raw_byte + raw_byte / 64 + 1024;
 }
 
-int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
-                      const void *raw, struct spot_buf *out, struct spot_err *err)
+/* Room for header and frames; out->n is then behind the header. */
+static void begin(struct spot_buf *out, size_t raw_byte)
 {
-    const size_t start = out->n;
-    bool all_stored;
-
-    spot_buf_more(out, SPOT_CHUNK_HEAD_BYTE + spot_chunk_stored_max(chunk->raw_byte));
+    spot_buf_more(out, SPOT_CHUNK_HEAD_BYTE + spot_chunk_stored_max(raw_byte));
     out->n += SPOT_CHUNK_HEAD_BYTE;
-    chunk->hash = spot_hash64(raw, chunk->raw_byte);
-    if (spot_codec_encode(coder, chunk, codec, raw, out, &all_stored, err)) {
-        out->n = start;
-        return -1;
-    }
+}
+
+/* The frames are behind a header at `start` that is not yet written. */
+static void finish(const struct spot_coder *coder, struct spot_chunk *chunk, bool all_stored,
+                   size_t start, struct spot_buf *out)
+{
     chunk->stored_byte = (uint32_t)(out->n - start - SPOT_CHUNK_HEAD_BYTE);
     assert(chunk->stored_byte <= spot_chunk_stored_max(chunk->raw_byte));
     /* Stored frames without zstd's checksum need no check of their own: they have one legal form,
@@ -148,6 +162,50 @@ int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
         chunk->stored_check =
             (uint32_t)spot_hash64(out->data + start + SPOT_CHUNK_HEAD_BYTE, chunk->stored_byte);
     put_head(chunk, out->data + start);
+}
+
+int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
+                      const void *raw, struct spot_buf *out, struct spot_err *err)
+{
+    const size_t start = out->n;
+    bool all_stored;
+
+    begin(out, chunk->raw_byte);
+    chunk->hash = spot_hash64(raw, chunk->raw_byte);
+    if (spot_codec_encode(coder, chunk, codec, raw, out, &all_stored, err)) {
+        out->n = start;
+        return -1;
+    }
+    finish(coder, chunk, all_stored, start, out);
+    return 0;
+}
+
+int spot_chunk_read_stored(struct spot_coder *coder, struct spot_chunk *chunk,
+                           spot_chunk_read_fn read, void *user, struct spot_buf *out,
+                           struct spot_err *err)
+{
+    const size_t start = out->n;
+    struct spot_spans *const spans = &coder->spans;
+    unsigned char *frame;
+    size_t run;
+
+    begin(out, chunk->raw_byte);
+    frame = out->data + out->n;
+    spot_spans_clear(spans);
+    for (size_t at = 0; at < chunk->raw_byte; at += run) {
+        unsigned char *const to = spot_zframe_stored_at(frame, at, &run);
+
+        run = run < chunk->raw_byte - at ? run : chunk->raw_byte - at;
+        if (read(user, chunk->raw_off + at, to, run, err)) {
+            out->n = start;
+            return -1;
+        }
+        spot_spans_add(spans, to, run);
+    }
+    chunk->hash = hash_of(spans);
+    chunk->filter = SPOT_FILTER_NONE;
+    out->n += spot_zframe_close(frame, chunk->raw_byte, coder->has_frame_check);
+    finish(coder, chunk, true, start, out);
     return 0;
 }
 
@@ -181,17 +239,26 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
     return 0;
 }
 
-int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      void *raw, struct spot_err *err)
+int spot_chunk_view(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                    void *raw, struct spot_err *err)
 {
     const bool is_stored = chunk->flags & SPOT_CHUNK_STORED;
     bool all_stored;
 
     if (!is_stored && (uint32_t)spot_hash64(frames, chunk->stored_byte) != chunk->stored_check)
         return spot_err_set(err, SPOT_EDATA, "chunk %u is damaged", chunk->seq);
-    if (spot_codec_decode(coder, chunk, frames, raw, &all_stored, err))
+    if (spot_codec_view(coder, chunk, frames, raw, &all_stored, err))
         return -1;
-    if ((is_stored && !all_stored) || spot_hash64(raw, chunk->raw_byte) != chunk->hash)
+    if ((is_stored && !all_stored) || hash_of(&coder->spans) != chunk->hash)
         return spot_err_set(err, SPOT_EDATA, "chunk %u does not match its hash", chunk->seq);
+    return 0;
+}
+
+int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                      void *raw, struct spot_err *err)
+{
+    if (spot_chunk_view(coder, chunk, frames, raw, err))
+        return -1;
+    spot_spans_copy(&coder->spans, raw);
     return 0;
 }

@@ -88,6 +88,14 @@ void spot_coder_release(struct spot_coder *coder);
 int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
                       const void *raw, struct spot_buf *out, struct spot_err *err);
 
+/* The same chunk as with SPOT_CODEC_RAW, whose bytes are read to where they are sent from: `read`
+ * gets bytes [n_byte] at offset `at` of the data. Returns 0, or -1 with *err, which it set. */
+typedef int (*spot_chunk_read_fn)(void *user, uint64_t at, void *data, size_t n_byte,
+                                  struct spot_err *err);
+int spot_chunk_read_stored(struct spot_coder *coder, struct spot_chunk *chunk,
+                           spot_chunk_read_fn read, void *user, struct spot_buf *out,
+                           struct spot_err *err);
+
 /* Maximum bytes of the frames of a chunk; a header that claims more is rejected. */
 size_t spot_chunk_stored_max(size_t raw_byte);
 
@@ -100,6 +108,11 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
  * Returns 0, or -1 with *err (SPOT_EDATA); raw is then undefined. */
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       void *raw, struct spot_err *err);
+
+/* The same, but bytes that are stored as they are stay in the frames: the content is in
+ * coder->spans, which points there and into raw, until the coder is used again. */
+int spot_chunk_view(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                    void *raw, struct spot_err *err);
 
 /* Called for a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with *err. */
 typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,

@@ -296,12 +296,12 @@ static void join(const struct spot_spans *spans, size_t n_elem, unsigned width, 
     }
 }
 
-int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      void *raw, bool *all_stored, struct spot_err *err)
+int spot_codec_view(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                    void *raw, bool *all_stored, struct spot_err *err)
 {
     const int arrange = chunk->filter;
     const unsigned width = chunk->elem_byte;
-    const struct spot_spans *spans = &coder->spans;
+    struct spot_spans *spans = &coder->spans;
     uint8_t *room = raw;
 
     if (arrange > SPOT_FILTER_ROTATE || (width < 2 && arrange != SPOT_FILTER_NONE))
@@ -314,9 +314,10 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
     if (spans->n_byte != chunk->raw_byte)
         return spot_err_set(err, SPOT_EDATA, "chunk %u: %zu bytes, expected %u", chunk->seq,
                             spans->n_byte, chunk->raw_byte);
-    if (arrange != SPOT_FILTER_NONE)
-        join(spans, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
-    else
-        spot_spans_copy(spans, raw);
+    if (arrange == SPOT_FILTER_NONE)
+        return 0;
+    join(spans, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
+    spot_spans_clear(spans);
+    spot_spans_add(spans, raw, chunk->raw_byte);
     return 0;
 }

@@ -25,11 +25,12 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
                       const void *raw, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err);
 
-/* Decode frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are left to the
- * caller. Without SPOT_CHUNK_STORED in chunk->flags the caller has checked stored_check, which
- * covers the checksums of zstd: they are then not verified. */
-int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
-                      void *raw, bool *all_stored, struct spot_err *err);
+/* Decode frames of chunk->stored_byte bytes to chunk->raw_byte bytes, which are then in
+ * coder->spans: in stored frames that need no filter they stay, all else is decoded into raw
+ * [raw_byte]. Hashes are left to the caller. Without SPOT_CHUNK_STORED in chunk->flags the caller
+ * has checked stored_check, which covers the checksums of zstd: they are then not verified. */
+int spot_codec_view(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                    void *raw, bool *all_stored, struct spot_err *err);
 
 #ifdef __cplusplus
 }

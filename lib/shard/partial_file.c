@@ -415,8 +415,32 @@ static int note(struct spot_partial *p, const struct spot_chunk *chunk, struct s
     return sync_all(p, err);
 }
 
+/* Writers of one file take turns in the kernel as well, but spin there. */
+static int write_spans(struct spot_partial *p, const struct spot_spans *spans, uint64_t at,
+                       struct spot_err *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&p->write_lock);
+    for (size_t i = 0; i < spans->n && !rc; i++) {
+        rc = write_at(p->fd, spans->span[i].at, spans->span[i].n, at, p->part, err);
+        at += spans->span[i].n;
+    }
+    pthread_mutex_unlock(&p->write_lock);
+    return rc;
+}
+
 int spot_partial_put(struct spot_partial *p, const struct spot_chunk *chunk, const void *raw,
                      struct spot_err *err)
+{
+    struct spot_span all = { raw, chunk->raw_byte };
+
+    return spot_partial_put_spans(
+        p, chunk, &(struct spot_spans){ .span = &all, .n = 1, .n_byte = all.n }, err);
+}
+
+int spot_partial_put_spans(struct spot_partial *p, const struct spot_chunk *chunk,
+                           const struct spot_spans *raw, struct spot_err *err)
 {
     uint8_t before;
     int rc;
@@ -436,9 +460,7 @@ int spot_partial_put(struct spot_partial *p, const struct spot_chunk *chunk, con
                             chunk->seq, p->part);
     if (before != MISSING)
         return 0;
-    pthread_mutex_lock(&p->write_lock);
-    rc = write_at(p->fd, raw, chunk->raw_byte, p->n_header + chunk->raw_off, p->part, err);
-    pthread_mutex_unlock(&p->write_lock);
+    rc = write_spans(p, raw, p->n_header + chunk->raw_off, err);
     pthread_mutex_lock(&p->lock);
     if (rc)
         p->state[chunk->seq] = MISSING;

@@ -57,10 +57,13 @@ bool spot_partial_has(struct spot_partial *partial, uint64_t seq);
 uint64_t spot_partial_missing(struct spot_partial *partial);   /* chunks */
 uint64_t spot_partial_have_byte(struct spot_partial *partial); /* raw bytes received */
 
-/* Store a decoded chunk: raw [chunk->raw_byte]. A duplicate with the same hash is dropped. Returns
- * 0, or -1 with *err: SPOT_EDATA when it differs from the stored one, SPOT_ESYS. */
+/* Store a decoded chunk: raw [chunk->raw_byte], or the same in pieces. A duplicate with the same
+ * hash is dropped. Returns 0, or -1 with *err: SPOT_EDATA when it differs from the stored one,
+ * SPOT_ESYS. */
 int spot_partial_put(struct spot_partial *partial, const struct spot_chunk *chunk, const void *raw,
                      struct spot_err *err);
+int spot_partial_put_spans(struct spot_partial *partial, const struct spot_chunk *chunk,
+                           const struct spot_spans *raw, struct spot_err *err);
 
 /* With nothing missing: true if the sender's hashes [n_tensor] match the received data. If not,
  * everything is discarded, so that the next attempt starts from the beginning. */

@@ -296,13 +296,15 @@ static void drop_asked(struct pull *p, size_t at)
         r->cursor = seq;
 }
 
-static int put_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+static int put_chunk(struct pull *p, struct spot_chunk *chunk, const void *frames,
                      struct spot_err *err)
 {
-    struct pull *p = user;
     struct spot_receiver *r = p->receiver;
 
-    if (!spot_partial_put(r->partial, chunk, raw, err))
+    p->raw.n = 0;
+    if (spot_chunk_view(&p->coder, chunk, frames, spot_buf_more(&p->raw, chunk->raw_byte), err))
+        return -1;
+    if (!spot_partial_put_spans(r->partial, chunk, &p->coder.spans, err))
         return 0;
     pthread_mutex_lock(&r->lock);
     give_up(r, err); /* another port cannot help against an error of the disk or the source */
@@ -315,9 +317,7 @@ static int take_chunk(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
     const struct spot_buf *m = &p->message.payload;
-    const struct spot_sink sink = { .put = put_chunk, .user = p };
     struct spot_chunk chunk;
-    const void *raw;
 
     if (m->n < SPOT_CHUNK_HEAD_BYTE)
         return spot_err_set(err, SPOT_EDATA, "a chunk is cut short");
@@ -326,8 +326,7 @@ static int take_chunk(struct pull *p, struct spot_err *err)
     if (chunk.stored_byte != m->n - SPOT_CHUNK_HEAD_BYTE || !is_mine(p, chunk.seq))
         return spot_err_set(err, SPOT_EDATA, "chunk %u was not requested", chunk.seq);
     if (!spot_partial_has(r->partial, chunk.seq) &&
-        spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, &p->raw, &raw,
-                       err))
+        put_chunk(p, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, err))
         return -1;
     pthread_mutex_lock(&r->lock);
     r->wire_byte += m->n;

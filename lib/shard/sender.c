@@ -145,23 +145,35 @@ static void find_chunk(const struct spot_sender *s, uint64_t seq, struct spot_ch
     chunk->stream_id = s->info.stream_id;
 }
 
+/* *start_s: when the bytes had been read. */
+static int code_chunk(struct serve *p, enum spot_codec codec, struct spot_chunk *chunk,
+                      double *start_s, struct spot_err *err)
+{
+    const struct spot_source *const from = &p->sender->from;
+    const void *raw;
+
+    p->coded.n = 0;
+    /* "auto" compares times of coding, without those of reading */
+    if (p->sender->options.codec == SPOT_CODEC_RAW && !from->point) {
+        *start_s = spot_clock_s();
+        return spot_chunk_read_stored(&p->coder, chunk, from->read, from->user, &p->coded, err);
+    }
+    raw = spot_source_get(from, chunk, &p->raw, err);
+    *start_s = spot_clock_s();
+    return raw ? spot_chunk_encode(&p->coder, chunk, codec, raw, &p->coded, err) : -1;
+}
+
 static int send_chunk(struct serve *p, uint64_t seq, struct spot_err *err)
 {
     struct spot_sender *s = p->sender;
     struct spot_chunk chunk;
     enum spot_codec codec = s->options.codec;
-    const void *raw;
     double start_s, coded_s;
 
     find_chunk(s, seq, &chunk);
-    raw = spot_source_get(&s->from, &chunk, &p->raw, err);
-    if (!raw)
-        return -1;
     if (codec == SPOT_CODEC_AUTO)
         codec = spot_adapt_choose(&p->adapt, chunk.dtype);
-    start_s = spot_clock_s();
-    p->coded.n = 0;
-    if (spot_chunk_encode(&p->coder, &chunk, codec, raw, &p->coded, err))
+    if (code_chunk(p, codec, &chunk, &start_s, err))
         return -1;
     coded_s = spot_clock_s();
     if (spot_transfer_send(p->port, SPOT_TRANSFER_MSG_CHUNK, seq, p->coded.data, p->coded.n, err))

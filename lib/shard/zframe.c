@@ -182,7 +182,7 @@ static bool looks_stored(const unsigned char *frame, size_t n_frame, size_t *n_b
     return spot_le_get(frame + STORED_HEAD, BLOCK_HEAD) == head;
 }
 
-static void add_span(struct spot_spans *spans, const unsigned char *at, size_t n)
+void spot_spans_add(struct spot_spans *spans, const void *at, size_t n)
 {
     spans->span = spot_xgrow(spans->span, &spans->cap, spans->n + 1, sizeof(*spans->span));
     spans->span[spans->n++] = (struct spot_span){ at, n };
@@ -228,7 +228,7 @@ static int view_stored(const unsigned char *frame, size_t n_frame, size_t n_byte
 
         if (spot_le_get(from, BLOCK_HEAD) != head)
             return spot_err_set(err, SPOT_EDATA, "stored frame has a damaged block header");
-        add_span(spans, from + BLOCK_HEAD, n);
+        spot_spans_add(spans, from + BLOCK_HEAD, n);
         from += BLOCK_HEAD + n;
         at += n;
     } while (at < n_byte);
@@ -269,7 +269,7 @@ int spot_zframe_view(struct spot_zstd *z, const void *frame, size_t n_frame,
     made = ZSTD_decompressDCtx(z->d, room, n_room, frame, used);
     if (ZSTD_isError(made))
         return spot_err_set(err, SPOT_EDATA, "zstd: %s", ZSTD_getErrorName(made));
-    add_span(spans, room, made);
+    spot_spans_add(spans, room, made);
     *result = (struct spot_zframe_result){ used, made, false };
     return 0;
 }

@@ -56,6 +56,7 @@ struct spot_spans {
     size_t n, cap, n_byte;
 };
 void spot_spans_clear(struct spot_spans *spans);
+void spot_spans_add(struct spot_spans *spans, const void *at, size_t n);
 void spot_spans_release(struct spot_spans *spans);
 void spot_spans_copy(const struct spot_spans *spans,
                      void *to); /* copy all of them to `to` [n_byte] */
