@@ -76,7 +76,8 @@ static void usual_dist(const struct usual *usual, int cap, double *dist)
 static void learn(struct spot_fc_gate *gate, int cap, int h, const struct spot_fc_past *past,
                   const struct usual *usual, double forget)
 {
-    typedef double two __attribute__((vector_size(16))); /* of the forecast and of the usual level */
+    typedef double two
+        __attribute__((vector_size(16))); /* of the forecast and of the usual level */
     const int y = past->y[past->n - 1], was = past->y[past->n - 1 - (size_t)h];
     const uint64_t at = gate->n - (uint64_t)h;
     const float *dist = kept(gate, cap, at, h);

@@ -18,7 +18,7 @@ enum {
     KNOTS = 64, /* steps that have tables; steps between are mixtures of their neighbours */
     ALL_KNOTS = 16,
     RING = SPOT_FC_HORIZON_MAX + 1,
-    LANES = 4,  /* the last vector of a table may reach beyond it */
+    LANES = 4, /* the last vector of a table may reach beyond it */
 };
 
 /* Vectors, at any address of a float. */
@@ -40,7 +40,7 @@ struct context {
     struct situation now;
     size_t n;
     struct moment past[RING]; /* ring buffer by n */
-    float count[]; /* [knots * contexts * (2 cap + 1)] of changes, offset by cap */
+    float count[];            /* [knots * contexts * (2 cap + 1)] of changes, offset by cap */
 };
 
 /* The steps 1..16, then about 25 % apart; the last one is the horizon. */
@@ -87,7 +87,8 @@ static size_t age_class(int age)
     return class;
 }
 
-/* Indices of the contexts of a situation, from general to specific, without the first: that is 0. */
+/* Indices of the contexts of a situation, from general to specific, without the first: that is 0.
+ */
 static void find_contexts(const struct spot_fc_spec *spec, const struct situation *s,
                           uint32_t id[ORDERS - 1])
 {

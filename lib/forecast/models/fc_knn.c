@@ -162,8 +162,7 @@ SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
 
     for (size_t i = 0; i < n; i += BLOCK) {
         first[n_block] = (uint16_t)i;
-        near[n_block] =
-            i + BLOCK <= n ? until(x + i, BLOCK, bound) : until(x + i, n - i, bound);
+        near[n_block] = i + BLOCK <= n ? until(x + i, BLOCK, bound) : until(x + i, n - i, bound);
         n_block += near[n_block] != 0;
     }
     near[n_block] = 0;
