@@ -17,9 +17,10 @@ cleanup() {
 trap cleanup EXIT
 cd "$tmp"
 
-run() { # COMMAND...: "seconds kB"
-    /usr/bin/time -o took -f '%U %S %M' "$@" >/dev/null 2>errors || { tail -n 3 errors >&2; return 1; }
-    tail -n 1 took | awk '{ printf "%.2f %d\n", $1 + $2, $3 }'
+run() { # COMMAND...: "seconds kB"; of GNU time only the memory, since it counts hundredths
+    local TIMEFORMAT='%3U %3S'
+    { time /usr/bin/time -o peak -f %M "$@" >/dev/null 2>errors; } 2>spent || { tail -n 3 errors >&2; return 1; }
+    awk -v kb="$(tail -n 1 peak)" '{ printf "%.3f %d\n", $1 + $2, kb }' spent
 }
 best() { # COMMAND...: of three, or of one that takes long
     local first
@@ -39,8 +40,8 @@ law() { # "NAME | WHAT": a row from lines "size seconds kB"
         }
         function top(y) { return log(y[NR] / y[NR - 1]) / log(x[NR] / x[NR - 1]) }
         function list(y, form,   i, s) { for (i = 1; i <= NR; i++) s = s (i > 1 ? ", " : "") sprintf(form, y[i]); return s }
-        { x[NR] = $1; s[NR] = $2 > .005 ? $2 : .005; mb[NR] = $3 / 1e3 }
-        END { printf "| %s: %s | %s | %.2f, %.2f | %s | %.2f, %.2f |\n", name, list(x, "%d"), list(s, "%.2f"), fit(s), top(s),
+        { x[NR] = $1; s[NR] = $2 > .001 ? $2 : .001; mb[NR] = $3 / 1e3 }
+        END { printf "| %s: %s | %s | %.2f, %.2f | %s | %.2f, %.2f |\n", name, list(x, "%d"), list(s, "%.3f"), fit(s), top(s),
               list(mb, "%.0f"), fit(mb), top(mb) }'
 }
 sizes() { # LARGEST: five
