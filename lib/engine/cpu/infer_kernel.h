@@ -37,8 +37,9 @@ struct spot_q8 {
 enum { SPOT_BF16_LEAST_BITS = 0x23800000 }; /* the same number as the bits of an fp32 */
 
 /* n_token is 1..SPOT_TILE everywhere. `next` is the address that will be read soon: 64-byte lines
- * from there on are prefetched, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may be
- * any address. */
+ * from there on are prefetched, about as many as inputs (q8: half) times n_ahead (0 is taken for 1,
+ * 2 is the most); it may be any address. They are prefetched evenly in the time of the call: a core
+ * stops when it asks for more lines than it can wait for, some 20. */
 struct spot_infer_kernel {
     const char *name;
     bool (*runs_here)(void);

@@ -64,6 +64,15 @@ struct job {
     int64_t c_row;
 };
 
+/* Of n_line lines to be prefetched for each input while the tiles of the job are computed, the
+ * number of those before `tile`: at most two a tile, spread evenly over the tiles. */
+static int64_t lines_before(const struct job *j, int64_t tile, int64_t n_line)
+{
+    const int64_t n_tile = j->tile_end - j->tile, i = tile - j->tile;
+
+    return 2 * n_tile < n_line ? 2 * i : i * n_line / n_tile;
+}
+
 static void run_parts(const struct spot_infer *f, const struct job *j)
 {
     const bool is_bf16 = f->type == SPOT_INFER_BF16;
@@ -71,7 +80,6 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
     const int64_t first = spot_infer_tile_begin(j->n, j->tile);
     const int64_t n_place = (j->in.n_in + pair - 1) / pair,
                   n_part = (n_place + K_PART - 1) / K_PART;
-    const int n_ahead = n_line > 2 && j->tile_end - j->tile < 4 ? 2 : 1;
     void (*const product)(float *, int64_t, const float *, const float *, int, int64_t, bool,
                           const void *, int) = is_bf16 ? f->kernel->bf16_part : f->kernel->part;
     _Alignas(64) float laid[K_PART * SPOT_PANEL];
@@ -90,12 +98,12 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
         for (int64_t i = j->tile; i < j->tile_end; i++) {
             const int64_t t = spot_infer_tile_begin(j->n, i);
             const int64_t T = spot_infer_tile_begin(j->n, i + 1) - t;
-            const int64_t ahead = (i - j->tile) * n_ahead;
+            const int64_t ahead = lines_before(j, i, n_line);
+            const int n_ahead = (int)(lines_before(j, i + 1, n_line) - ahead);
 
             product(j->c + (t - first) * j->c_row, j->c_row, part,
                     f->packed + (j->in.row + t) * f->packed_row + (j->in.begin + at) * T, (int)T,
-                    n_k, p > 0, ahead < n_line ? (const void *)(next + ahead * n_k * 64) : part,
-                    n_ahead);
+                    n_k, p > 0, n_ahead ? (const void *)(next + ahead * n_k * 64) : part, n_ahead);
         }
     }
 }
@@ -105,7 +113,6 @@ static void run_q8_parts(const struct spot_infer *f, const struct job *j)
     const int64_t first = spot_infer_tile_begin(j->n, j->tile), few = j->n <= Q8_FEW;
     const int64_t n_block = (j->in.n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK;
     const int64_t step = few ? n_block : Q8_PART;
-    const int n_ahead = j->tile_end - j->tile < 2 ? 2 : 1;
 
     for (int64_t b = 0; b < n_block; b += step) {
         const int64_t n_b = n_block - b < step ? n_block - b : step;
@@ -119,10 +126,12 @@ static void run_q8_parts(const struct spot_infer *f, const struct job *j)
             const int64_t at = (j->in.row + t) * f->q8_blocks + j->in.first_block + b;
             const struct spot_q8 x = { f->q8.x + at * SPOT_Q8_BLOCK, f->q8.scale + at,
                                        f->q8.minus + at };
+            const int64_t ahead = lines_before(j, i, 2);
+            const int n_ahead = (int)(lines_before(j, i + 1, 2) - ahead);
 
             f->kernel->q8(j->c + (t - first) * j->c_row, j->c_row, here, &x, f->q8_blocks,
                           (int)(spot_infer_tile_begin(j->n, i + 1) - t), n_b, b > 0,
-                          i - j->tile < 2 ? next + (i - j->tile) * n_b * 18 * 64 : here, n_ahead);
+                          n_ahead ? next + ahead * n_b * 18 * 64 : here, n_ahead);
         }
     }
 }
@@ -157,7 +166,7 @@ void spot_infer_panel(const struct spot_infer *f, const uint8_t *panel, const ui
 
     for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
         next = set_group(&j, tile);
-        j.after = tile || next < spot_infer_tiles(n) ? panel : after;
+        j.after = next < spot_infer_tiles(n) ? panel : after;
         j.c = c + spot_infer_tile_begin(n, tile) * c_row;
         run_panel(f, &j);
     }
