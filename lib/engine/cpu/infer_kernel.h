@@ -50,17 +50,21 @@ struct spot_infer_kernel {
     /* the same for x[k][n_token], from 0 or, if is_more, from c; w is small enough to stay in L1 */
     void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
                  bool is_more, const void *next, int n_ahead);
-    /* the same two functions in bf16: x as returned by `round`, w of `bf16_part` as by `lay` */
+    /* the same two functions in bf16: x as returned by `round`, w of `bf16_part` as laid by
+     * `bf16_first` or `lay` */
     void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
                  int n_token, int64_t k);
     void (*bf16_part)(float *c, int64_t c_row, const float *w, const float *x, int n_token,
                       int64_t k, bool is_more, const void *next, int n_ahead);
+    /* Does what `bf16_part` does for the first tile, of weights as they are stored, which it lays
+     * as floats [k][64] for the other tiles; NULL if is_paired. */
+    void (*bf16_first)(float *c, int64_t c_row, float *laid, const uint16_t *w, const float *x,
+                       int n_token, int64_t k, bool is_more, const void *next);
     /* Rounds x[n] to bf16 in place: to floats, or, if is_paired, to 32 bits for two inputs, the
      * first in the upper half; a missing last one is 0. */
     void (*round)(float *x, int64_t n);
     bool is_paired;
-    /* Converts w[k][64] for `bf16_part`: to floats [k][64], or to 32 bits [(k + 1) / 2][64] for two
-     * inputs. */
+    /* Lays w[k][64] as 32 bits [(k + 1) / 2][64] for two inputs; NULL unless is_paired. */
     void (*lay)(float *to, const uint16_t *w, int64_t k);
     /* Multiplies n_block blocks. For token t the inputs x start at 32 b_row t, scale and minus at
      * b_row t. */

@@ -91,19 +91,26 @@ static void run_parts(const struct spot_infer *f, const struct job *j)
         const uint8_t *const next = p + 1 < n_part ? here + n_k * n_line * 64 : j->after;
         const float *part = (const float *)(const void *)here;
 
-        if (is_bf16) { /* converted once for all tiles; the numbers do not change */
-            f->kernel->lay(laid, (const uint16_t *)(const void *)here, n_k);
+        if (is_bf16) /* converted once for all tiles; the numbers do not change */
             part = laid;
-        }
+        if (is_bf16 && f->kernel->lay)
+            f->kernel->lay(laid, (const uint16_t *)(const void *)here, n_k);
         for (int64_t i = j->tile; i < j->tile_end; i++) {
             const int64_t t = spot_infer_tile_begin(j->n, i);
             const int64_t T = spot_infer_tile_begin(j->n, i + 1) - t;
             const int64_t ahead = lines_before(j, i, n_line);
             const int n_ahead = (int)(lines_before(j, i + 1, n_line) - ahead);
 
-            product(j->c + (t - first) * j->c_row, j->c_row, part,
-                    f->packed + (j->in.row + t) * f->packed_row + (j->in.begin + at) * T, (int)T,
-                    n_k, p > 0, n_ahead ? (const void *)(next + ahead * n_k * 64) : part, n_ahead);
+            const float *const x =
+                f->packed + (j->in.row + t) * f->packed_row + (j->in.begin + at) * T;
+            const void *const from = n_ahead ? (const void *)(next + ahead * n_k * 64) : part;
+            float *const c = j->c + (t - first) * j->c_row;
+
+            if (is_bf16 && i == j->tile && !f->kernel->lay)
+                f->kernel->bf16_first(c, j->c_row, laid, (const uint16_t *)(const void *)here, x,
+                                      (int)T, n_k, p > 0, from);
+            else
+                product(c, j->c_row, part, x, (int)T, n_k, p > 0, from, n_ahead);
         }
     }
 }
