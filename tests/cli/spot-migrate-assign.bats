@@ -107,3 +107,20 @@ bats_require_minimum_version 1.5.0
     run -3 spot-migrate assign - < <(matrix '\1' '\2')
     [[ "$output" == *"<stdin>: "* ]]
 }
+
+@test "the answer and its prices are the same with any instructions" {
+    awk 'BEGIN { srand(5)
+        for (k = 0; k < 2; k++) {
+            printf "{\"cost\":["
+            for (i = 0; i < 150; i++) {
+                printf i ? ",[" : "["
+                for (j = 0; j < 150; j++)
+                    printf j ? ",%d" : "%d", k ? (i + 1) * (j + 1) : int(rand() * 1000000)
+                printf "]"
+            }
+            print "]}"
+        } }' >"$BATS_TEST_TMPDIR/long"
+    run -0 spot-migrate assign "$BATS_TEST_TMPDIR/long"
+    [ "${#lines[@]}" -eq 2 ]
+    [ "$(SPOT_SIMD=portable spot-migrate assign "$BATS_TEST_TMPDIR/long")" = "$output" ]
+}
