@@ -12,8 +12,9 @@
  *
  * Potentials are kept in 64 bits where that is provably sufficient and in 128 bits otherwise.
  * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
- * reduction, shortest augmenting paths). A square of 64 rows and more with few different costs at
- * equal steps takes a byte for each, and matchings of all pairs of reduced cost 0.
+ * reduction, shortest augmenting paths) on lists of each row's cheapest columns. A square of 64
+ * rows and more with few different costs at equal steps takes a byte for each, and matchings of all
+ * pairs of reduced cost 0.
  */
 #ifndef SPOT_PLAN_ASSIGN_H
 #define SPOT_PLAN_ASSIGN_H

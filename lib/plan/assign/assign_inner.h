@@ -42,8 +42,8 @@ static inline bool spot_turned_cost(const struct spot_turned *t, int i, int j, s
     return p->cost[at] != SPOT_ASSIGN_FORBIDDEN;
 }
 
-/* 64 bits, Jonker and Volgenant 1987. Returns false if there is no full matching, or if a sum could
- * leave the safe range. */
+/* 64 bits, Jonker and Volgenant 1987, on lists of near columns. Returns false if there is no full
+ * matching, or if a sum could leave the safe range. */
 bool spot_assign_dense(const struct spot_turned *t, struct spot_matching *matching);
 
 /* 128-bit shortest augmenting paths: works for every input, and finds the violator. False if there
