@@ -45,8 +45,8 @@ infer() { # TYPE
     local at file=${LLAMA_MODEL-}/${1/fp32/f32}.gguf n i=0 dir_of=LLAMA_${simd^^} peer
     peer=${!dir_of-}
     mapfile -t at < <(SPOT_SIMD=$simd count "$bench/bench_infer" -k "$simd" -t "$1" 1 1 1 512 8 8 1536 1024)
-    [ ${#at[@]} = 21 ] || { echo "arm: $simd: bench_infer read the clock ${#at[@]} times, not 20" >&2; exit 1; }
-    for n in 1 4 16; do # the second round; ten tokens, less two, of each of n sequences
+    [ ${#at[@]} = 21 ] || { echo "arm: $simd: bench_infer read the clock ${#at[@]} times, not 21" >&2; exit 1; }
+    for n in 1 4 16; do # the second round; theirs: two tokens more of each of n sequences
         row "$1, batch $n" $n $((n * (layer + head))) $((at[13 + i] - at[12 + i])) \
             "$(between "$(theirs "$file" 32 4 $n)" "$(theirs "$file" 32 2 $n)" | awk '{ print $1 / 2 }')"
         i=$((i + 2))
@@ -57,12 +57,12 @@ infer() { # TYPE
 training() {
     local at core=NEOVERSEN1
     [ "$simd" != sve256 ] || core=NEOVERSEV1
-    mapfile -t at < <(OPENBLAS_CORETYPE=$core SPOT_SIMD=$simd count "$bench/bench_engine" 1 512 8 64 256 4 1 2 fma 4)
-    [ ${#at[@]} = 49 ] || { echo "arm: $simd: bench_engine read the clock ${#at[@]} times, not 48" >&2; exit 1; }
+    mapfile -t at < <(OPENBLAS_NUM_THREADS=1 OPENBLAS_CORETYPE=$core SPOT_SIMD=$simd count "$bench/bench_engine" 1 512 8 64 256 1 1 2 fma 4)
+    [ ${#at[@]} = 73 ] || { echo "arm: $simd: bench_engine read the clock ${#at[@]} times, not 73" >&2; exit 1; } # 18 a step, 36 in OpenBLAS, the end
     local -i floor=0 i
-    for i in 36 38 40 42; do floor+=$((at[i + 1] - at[i])); done
-    floor+=$(((at[45] - at[44]) * 4 * 8 + at[47] - at[46]))
-    row 'training, a step, beside the products of OpenBLAS' 256 $((3 * 256 * (12 * 512 * 512 + 256 * 512))) $((at[11] - at[6])) "$floor"
+    for i in 60 62 64 66; do floor+=$((at[i + 1] - at[i])); done
+    floor+=$(((at[69] - at[68]) * 8 + at[71] - at[70]))
+    row 'training, a step, beside the products of OpenBLAS' 64 $((3 * 64 * (12 * 512 * 512 + 256 * 512))) $((at[35] - at[18])) "$floor"
 }
 
 [ $# -gt 0 ] || set -- q8 fp32 bf16 training
