@@ -249,6 +249,7 @@ near() {
         worker --join unix:j --join-timeout 20s
     worker a
     worker b
+    at_step log 1 # or they are refused, and the job waits
     wait $train
     outcome one >one.out
     outcome log >log.out
