@@ -63,10 +63,10 @@ done
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-there="qemu-aarch64 $base/bin/spot-run"
 here=build/release/bin/spot-run
 seq 1 300 >"$tmp/corpus"
 for arch in gpt2 llama; do
+    there="qemu-aarch64 -cpu $([ $arch = gpt2 ] && echo max || echo max,sve256=on) $base/bin/spot-run" # NEON; SVE
     for kind in portable fma; do
         job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --device "$kind"
             --global-batch 5 --steps 6)

@@ -93,7 +93,7 @@ run-bench: all $(B)/tests/gaps $(benches:%=$(B)/bench/%)
 	$(Q)for b in $(benches:%=$(B)/bench/%) $(sort $(wildcard tests/bench/*.sh)); do \
 	  n=$${b##*/} f=tests/bench/$$n; [ -e $$f ] || f=$$f.c; echo "== $$n"; \
 	  if need=$$(grep -m1 -E "(usage: |^# |/|^ \* {1,3})$$n [A-Z_]+\b" $$f); then echo "left out, it needs data:$${need#*$$n}"; \
-	  else $(path) $$b || bad="$$bad $$n"; fi; done; [ -z "$$bad" ] || { echo "failed:$$bad" >&2; exit 1; }
+	  else $(path) $$b || [ $$? = 77 ] || bad="$$bad $$n"; fi; done; [ -z "$$bad" ] || { echo "failed:$$bad" >&2; exit 1; }
 
 plays = $(patsubst tests/%.sh,%,$(wildcard tests/*.sh))
 $(plays): all $(aids_all)

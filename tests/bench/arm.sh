@@ -12,7 +12,7 @@
 # The peer of training is OpenBLAS doing the products alone.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-for need in cc jq qemu-aarch64; do
+for need in cc qemu-aarch64; do
     command -v $need >/dev/null || { echo "arm: no $need"; exit 77; }
 done
 tests/aarch64.sh build bench/bench_infer bench/bench_engine
