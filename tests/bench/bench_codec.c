@@ -177,7 +177,9 @@ static void unpack(struct bench *b, const struct way *w, int i)
         rc = b->lz4.decompress((const char *)out->data, (char *)back, (int)out->n, CHUNK) != CHUNK;
         break;
     case WAY_CODEC:
-        rc = spot_codec_decode(&b->coder, &b->chunk[i], out->data, back, &all_stored, NULL);
+        rc = spot_codec_view(&b->coder, &b->chunk[i], out->data, back, &all_stored, NULL);
+        if (!rc)
+            spot_spans_copy(&b->coder.spans, back);
         break;
     case WAY_CHUNK:
         rc = spot_chunk_decode(&b->coder, &b->chunk[i], out->data + SPOT_CHUNK_HEAD_BYTE, back,
