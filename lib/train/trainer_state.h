@@ -149,9 +149,9 @@ struct spot_trainer {
     double progress_shown_s;
     bool is_tested, passes_test; /* this machine, by the self-test for local workers */
     double tested_s;             /* when */
-    struct spot_meter *meter; /* NULL: no metrics */
-    struct spot_show *show;   /* NULL: nobody follows; trainer_show.c */
-    size_t n_precopied;       /* number of the form's pre-copies already counted */
+    struct spot_meter *meter;    /* NULL: no metrics */
+    struct spot_show *show;      /* NULL: nobody follows; trainer_show.c */
+    size_t n_precopied;          /* number of the form's pre-copies already counted */
 };
 
 /* trainer_open.c: open earlier state, which requires --resume. State behind a command is first only

@@ -280,7 +280,7 @@ START_TEST(the_test_of_all_processors_is_that_of_one_and_is_handed_on)
     ck_assert(passes_with(good, "portable") && !passes_with(bad, "portable"));
     /* what is not of this form, or of another kind, decides nothing */
     ck_assert(passes_with("", "portable") && passes_with("portable ", "portable"));
-    ck_assert(passes_with("portable(faile", "portable") && passes_with("fma(failed)", "portable"));
+    ck_assert(passes_with("portable(fai", "portable") && passes_with("fma(failed)", "portable"));
     ck_assert(!passes_with("fma-bf16(failed)", "fma-bf16"));
 }
 END_TEST
