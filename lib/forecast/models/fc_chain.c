@@ -187,9 +187,10 @@ SPOT_SIMD_INLINE void binomial(int n, double share, double *dist)
 
     for (int k = 0; k < n; k++)
         ratio[k] = odds * (n - k) / (k + 1);
-    for (int k = 0; k <= n; k++) {
-        dist[flip ? n - k : k] = at;
-        at *= k < n ? ratio[k] : 0;
+    dist[flip ? n : 0] = at;
+    for (int k = 0; k < n; k++) {
+        at *= ratio[k];
+        dist[flip ? n - k - 1 : k + 1] = at;
     }
 }
 

@@ -165,7 +165,7 @@ SPOT_SIMD_INLINE void gather(const int32_t *restrict x, size_t n, int32_t bound,
         near[n_block] = i + BLOCK <= n ? until(x + i, BLOCK, bound) : until(x + i, n - i, bound);
         n_block += near[n_block] != 0;
     }
-    near[n_block] = 0;
+    near[n_block] = first[n_block] = 0;
     for (uint32_t block = 0, left = near[0]; left; n_found++) {
         const size_t i = first[block] + (size_t)__builtin_ctz(left);
 
