@@ -178,7 +178,7 @@ END
     grep -qF "'laid/0/0.out'" said
     [ "$(cat mine)" = kept ]
     background timeout 60 spot-run exec --listen unix:j --log-dir logs -- true 2>said
-    eventually 'grep -q "log-dir is for nodes that are started here" said'
+    eventually 'grep -q "log-dir is for nodes that are started here" said && spot-run status --join unix:j'
     spot-run stop --join unix:j
     wait $pid || true
 }
