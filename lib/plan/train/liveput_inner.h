@@ -199,7 +199,9 @@ static inline struct spot_liveput_hunt spot_liveput_hunt(struct spot_liveput_dp 
                                        .from = from,
                                        .first = first,
                                        .kept = from < dp->n_grid ? from : -1,
+                                       .at = 0,
                                        .n_fit = dp->n_fit[n],
+                                       .has_begun = false,
                                        .left = -INFINITY };
 }
 
