@@ -224,19 +224,18 @@ static void add_moments(const struct nearest *found, const int *past, int now, i
                         double *prob)
 {
     const double reach = (double)float_of(found->reach), scale = reach > 0 ? 0.9 / reach : 0;
-    ptrdiff_t within[3 * SPOT_FC_CAP_FINE + 1]; /* counts from -cap to 2 cap, limited to 0..cap */
 
-    for (int k = -cap; k <= 2 * cap; k++)
-        within[cap + k] = k < 0 ? 0 : k < cap ? k : cap;
     for (size_t m = 0; m < found->n; m++) {
-        const int *y = past + found->at[m];
-        const ptrdiff_t *cell = within + cap + now - y[0];
+        const int *y = past + found->at[m], shift = now - y[0];
         const double weight = 1 - scale * (double)float_of(found->near[m]);
         double *row = prob;
 
 #pragma GCC unroll 12
-        for (int h = 1; h <= horizon; h++, row += cap + 1)
-            row[cell[y[h]]] += weight;
+        for (int h = 1; h <= horizon; h++, row += cap + 1) {
+            const int k = y[h] + shift;
+
+            row[k < 0 ? 0 : k < cap ? k : cap] += weight;
+        }
     }
 }
 
