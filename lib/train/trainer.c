@@ -107,8 +107,8 @@ static void become_worker(void *job, uint64_t index, const char *address)
                               strncmp(c->config.kernel, "cuda", 4) ? c->config.kernel : "cuda");
 }
 
-/* Local workers run on the same processors, so these are tested once for all of them. A worker that
- * replaces another much later is not told what is no longer known. */
+/* Local workers run on the same processors, so these are tested once for all of them, and again
+ * before a later replacement starts. */
 static void first_message(void *job, char *text, size_t n)
 {
     struct spot_trainer *const c = job;
